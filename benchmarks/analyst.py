@@ -73,14 +73,14 @@ REVISION: Final = """
 
 
 class Question(NamedTuple):
-    """A statement, and what it asks."""
+    """A statement and its description."""
 
     asks: str
     text: str
 
 
 def main() -> None:
-    """Fill, ask both, and print a table."""
+    """Fill a store, run all statements on both, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=10_000_000)
     parser.add_argument("--directory", type=Path, help="where the files are made, and removed again")

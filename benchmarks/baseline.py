@@ -129,7 +129,7 @@ def _link(link: Span.Link) -> Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows of one request, and the future that their commit completes."""
+    """Rows of one request, and the future of their commit."""
 
     rows: list[Row]
     done: Future[None] = field(default_factory=Future)

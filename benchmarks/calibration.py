@@ -21,7 +21,7 @@ _CELLS = ((True, True), (True, False), (False, True), (False, False))
 def a_labelled_sample(
     generator: np.random.Generator, *, failing_first: bool, rate: float = 0.8, sensitivity: float = 0.95
 ) -> tuple[Confusion, int]:
-    """Labels of 120 of 1,000 results of a judge with specificity 0.6, and how many of all it passed."""
+    """Draw labels of 120 of 1,000 results of a judge with specificity 0.6; return them with its passes."""
     truth = generator.random(_JUDGED) < rate
     judged = np.where(truth, generator.random(_JUDGED) < sensitivity, generator.random(_JUDGED) < 0.4)
     order = generator.permutation(_JUDGED)
@@ -35,9 +35,9 @@ def a_labelled_sample(
 
 
 def a_weighted_sample(generator: np.random.Generator, *, rate: float = 0.8) -> tuple[list[DrawnLabel], int, int]:
-    """Labels of all results near the threshold, where the judge errs oftener, and of a twentieth of the others.
+    """Draw labels of all results near the threshold, where the judge errs more often, and of 5 % of the others.
 
-    With them, how many of the 2,000 results the judge passed, and how many there are.
+    Returns them with the number of results that the judge passed, and of all 2,000.
     """
     truth = generator.random(_DRAWN_FROM) < rate
     judged = np.where(truth, generator.random(_DRAWN_FROM) < 0.95, generator.random(_DRAWN_FROM) < 0.4)

@@ -152,7 +152,7 @@ async def _evaluator_us(store: Store, target: Target) -> float:
 
 
 class _NoJudges:
-    """No rule here asks a judge."""
+    """Judges for rules that need none."""
 
     def __init__(self) -> None:
         self.health = JudgeHealth()
@@ -167,7 +167,7 @@ class _NoJudges:
         raise BadConfiguration(connection_id)
 
     def fallback(self, connection_id: str) -> None:
-        """There is none."""
+        """Return None."""
 
     def judge(self, active: ActiveRule, job: object, *, current: object, over: object = None) -> NoReturn:
         raise BadConfiguration(f"{active.rule.name}: {job}, {current}, {over}")

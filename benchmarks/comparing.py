@@ -14,7 +14,7 @@ ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
 
 
 def a_run(seed: int) -> FinishedRun:
-    """Return a run of random scores, no two of which are equal."""
+    """Make a run of distinct random scores."""
     scores = np.random.default_rng(seed).random((EVALUATORS, ITEMS, TRIALS))
     return FinishedRun(
         items=[JudgedItem(key=f"item-{at}") for at in range(ITEMS)],

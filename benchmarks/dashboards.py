@@ -106,7 +106,7 @@ def _configuration(directory: Path) -> Path:
 
 
 class _Panels:
-    """A process that asks until it is killed."""
+    """A process that sends queries until it is killed."""
 
     def __init__(self, kind: str, server: Server, key: str) -> None:
         address = server.quack if kind == "quack" else server.api

@@ -153,7 +153,7 @@ class Trial:
 
     @contextmanager
     def _load(self, server: Server) -> Iterator[None]:
-        """Spans that come and pages that are looked at, all the time."""
+        """Send spans and load pages, all the time."""
         done = threading.Event()
         threads = [threading.Thread(target=each, args=(server, done)) for each in (self._send, self._look)]
         for thread in threads:

@@ -32,7 +32,7 @@ BUSY_S: Final = 0.3  # of two seconds: it does more than a server that waits
 
 
 def fill(data: Path, items: int) -> tuple[str, str, str]:
-    """Two runs of an experiment in a new store: the experiment, the baseline and the candidate."""
+    """Store two runs of an experiment; return the ids of the experiment, the baseline and the candidate."""
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=as_served())))) as store:
         runs = []
         for seed in (1, 2):
@@ -76,7 +76,7 @@ def _told(source: random.Random, items: int) -> Iterator[tuple[NewRunItem, list[
 
 
 def ask(data: Path, experiment: str, baseline: str, candidate: str) -> None:
-    """Ask for each several times, and say how long the first answer and the median of the others took.
+    """Send each request several times, and print the durations of the first and the median of the others.
 
     The first server compares the candidate as it does with each run that has just ended, the second has nothing kept.
     """
@@ -132,7 +132,7 @@ def _timed(client: httpx.Client, method: str, path: str, body: object = None) ->
 
 
 def main() -> None:
-    """Fill a store in a new directory, and ask a server over it."""
+    """Fill a store in a new directory, and measure a server over it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--directory", type=Path)

@@ -50,7 +50,7 @@ def a_file(folder: Path, items: int) -> Path:
 
 @contextmanager
 def timed(what: str, server: Server, items: int) -> Iterator[None]:
-    """Say how long it takes, and what server, client and the client's children used of the processors."""
+    """Print the duration of the block, and the CPU time of server, client and the client's children."""
     began_s, server_s, own_s, child_s = time.monotonic(), server.all_cpu_s(), time.process_time(), _children_s()
     yield
     took_s = time.monotonic() - began_s

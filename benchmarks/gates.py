@@ -39,7 +39,7 @@ def a_run(passes: Passes) -> FinishedRun:
 
 
 def z_test(before: Passes, after: Passes) -> bool:
-    """Two-sided at 5 %, as if every trial were an item of its own."""
+    """Test two-sided at 5 %, as if every trial were an item of its own."""
     pooled = (before.mean() + after.mean()) / 2
     error = math.sqrt(2 * pooled * (1 - pooled) / before.size)
     return bool((before.mean() - after.mean()) > z_of(0.95) * error)
@@ -73,7 +73,7 @@ CHANGES: Mapping[str, Change] = {
 
 
 def stopped(items: int, trials: int, change: str, draws: int) -> dict[str, float]:
-    """Return the share of candidates that each gate stops, and those of which ours does not know."""
+    """Return the share of candidates that each gate stops, and the share that ours leaves inconclusive."""
     generator = np.random.default_rng([items, trials, list(CHANGES).index(change)])
     counts = dict.fromkeys(["ours", "ours: inconclusive", *OTHERS], 0)
     for _ in range(draws):

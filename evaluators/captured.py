@@ -88,7 +88,7 @@ def require_part(case: Case, key: str) -> None:
 
 
 def require_read(case: Case, key: str) -> None:
-    """Refuse a case whose trace, which was not read yet, may supply this part: for parts that are read if they exist.
+    """Refuse a case if its trace, which was not read yet, may supply this part: for optional parts.
 
     Raises:
         InTrace: the trace may.

@@ -97,7 +97,7 @@ def code_judge(settings: CodeJudge) -> Check:
 
 
 def _require(case: Case, reads: Collection[ReadPart]) -> None:
-    """Refuse a case of a trace that did not record what the program goes by."""
+    """Refuse a case if its trace did not record a part that the program uses."""
     content: list[CallContent] = [one for one in ("arguments", "result") if one in reads]
     for one in reads:
         if one not in ("arguments", "result"):

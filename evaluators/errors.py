@@ -73,13 +73,13 @@ class InTrace(Broken):
 
 
 class TooMuchToCompare(Broken):
-    """There is more to compare than can be compared in seconds; the message says how much."""
+    """There is too much to compare in seconds; the message has the amount."""
 
     kind = "too_large"
 
 
 class BadReply(Broken):
-    """The judge's answer lacks what was asked for."""
+    """The judge's answer lacks requested fields."""
 
     kind = "bad_reply"
 

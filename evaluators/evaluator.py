@@ -64,7 +64,7 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorKind(Generic[Settings]):
-    """A sort of evaluator: what it is called, told, given, and how it is made."""
+    """A kind of evaluator: its name, settings, needs, and factory."""
 
     name: str
     title: str  # the default name of its outcomes
@@ -154,7 +154,7 @@ class ConfiguredEvaluator:
         return self._settle(assessment, meter)
 
     def _settle(self, assessment: Assessment, meter: CostMeter | None) -> Verdict | Skipped:
-        """Return the verdict, with what is configured for a check that found nothing to check."""
+        """Return the verdict; a vacuous check gets the configured outcome."""
         score, reason = assessment.score, assessment.reason
         usage = _usage(meter)
         if assessment.vacuous:

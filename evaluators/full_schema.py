@@ -66,7 +66,7 @@ for _module in (_keywords, _utils):
 
 
 def is_regex(value: object) -> bool:
-    """Tell whether a text is a regular expression, of RE2 or of Python; other values are of every format."""
+    """Return True if a text is a regular expression, of RE2 or of Python; other values pass every format."""
     if not isinstance(value, str):
         return True
     for compile_pattern in (safe_regex, re.compile):
@@ -122,7 +122,7 @@ class UnusableSchema(Exception):
 
 
 class FullValidator:
-    """Says what is wrong with values."""
+    """Validator that lists all errors of a value."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
         """Look at the schema.
@@ -163,7 +163,7 @@ class FullValidator:
 
 @functools.cache
 def _bounded(kind: type[Validator]) -> type[Validator]:
-    """Return the validator of a draft, of which every keyword is a step, and that keeps no errors of alternatives."""
+    """Return the validator of a draft that counts every keyword as a step, and keeps no errors of alternatives."""
     own: dict[str, _Keyword] = {"type": _type, "anyOf": _any_of, "oneOf": _one_of}
     keywords: Mapping[str, _Keyword] = kind.VALIDATORS
     counted = {name: _counted(own.get(name, keyword)) for name, keyword in keywords.items()}

@@ -75,7 +75,7 @@ class CostMeter:
         return self._judge.parameters
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
-        """Ask, and count."""
+        """Ask, and count the usage."""
         try:
             reply = await self._judge(messages, schemas)
         except Broken as broken:

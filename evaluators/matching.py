@@ -100,7 +100,7 @@ def _by_fields(strategy: MatchingStrategy, one: object, other: object) -> bool:
 
 
 def _by_containment(strategy: MatchingStrategy, one: object, other: object) -> bool:
-    """Blank text is contained in every other and says nothing, so it matches only its like."""
+    """Compare by containment. Blank text is in every text, so it matches only blank text."""
     if not (isinstance(one, str) and isinstance(other, str)):
         return same(one, other)
     if strategy.normalize:

@@ -75,7 +75,7 @@ class Conversation(WireModel):
         return min(roles.count("user"), roles.count("assistant"))
 
     def with_calls(self, calls: Sequence[ToolCall]) -> Self:
-        """Return the conversation whose last message of the assistant has these calls, if no message tells of any."""
+        """Return the conversation with these calls in the assistant's last message, unless a message has calls."""
         places = [place for place, message in enumerate(self.messages) if message.role == "assistant"]
         if not places or not calls or any(message.tool_calls for message in self.messages):
             return self

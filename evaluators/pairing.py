@@ -72,7 +72,7 @@ def refuse_more(comparisons: int) -> None:
 def most_pairs(
     rows: int, columns: int, matches: Matches, start: Mapping[int, int] = MappingProxyType({})
 ) -> list[int | None]:
-    """For each row its column, so that no column is used twice and no other pairing has more pairs.
+    """Return for each row its column, so that no column is used twice and as many rows as possible have one.
 
     `start` are pairs that are known to match. Then rows are served in order and take the first free column that
     matches; a later row may move an earlier one. Rows that need not be looked at are not.
@@ -96,7 +96,7 @@ class _Pairing:
         self._compared = 0
 
     def serve(self, start: int) -> None:
-        """Give one more row a column: a free one, else by moving others along the shortest alternating path."""
+        """Assign a column to one more row: a free one, else by moving others along the shortest alternating path."""
         self._count()
         for column in range(self._columns):
             if column not in self._row_of and self._matches(start, column):

@@ -83,7 +83,7 @@ def fenced(**data: object) -> dict[str, str]:
 
 
 def fences_of(prompt_text: str) -> list[str]:
-    """List the data that stands in the fences of a prompt."""
+    """Return the data in the fences of a prompt."""
     return [fence[2] for fence in _FENCE.finditer(prompt_text)]
 
 

@@ -36,7 +36,7 @@ CountCriterion = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
 
 
 class ExpectedArguments(WireModel):
-    """A call that is expected, with its arguments: `{name, args, id}`, or a tool call of which these are read."""
+    """An expected call with its arguments: `{name, args, id}`, or a tool call of which these are read."""
 
     name: NonBlank
     args: Mapping[str, Any]

@@ -24,7 +24,7 @@ class ErrorDetector(WireModel):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the texts that say so."""
+        """Return the texts that mark a failure."""
         return (self.contains,) if isinstance(self.contains, str) else self.contains
 
 

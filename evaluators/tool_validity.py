@@ -106,7 +106,7 @@ class _Checker:
 
 
 def _unexpected(arguments: Mapping[str, Any], schema: Mapping[str, Any] | bool) -> list[str]:  # noqa: FBT001 - true and false are schemas
-    """Arguments that a schema does not name; one that names none says nothing, and a closed one has said it itself."""
+    """Return arguments that a schema does not name, unless it names none, or forbids others itself."""
     if isinstance(schema, bool) or schema.get("additionalProperties") is False:
         return []
     named = schema.get("properties")

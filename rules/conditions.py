@@ -63,7 +63,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionGroup:
-    """Conditions of which all or any must hold. All of none hold, any of none do not."""
+    """A group of conditions of which all or any must hold. An empty `all` holds, an empty `any` does not."""
 
     mode: Literal["all", "any"]
     members: tuple["Condition | ConditionGroup", ...]

@@ -27,4 +27,4 @@ class BadRule(Exception):
 
 
 class BadPattern(Exception):
-    """A pattern that is refused; the message says what would be right."""
+    """A pattern that is refused; the message says how to write it."""

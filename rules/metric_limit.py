@@ -48,7 +48,7 @@ class LimitState:
 
 
 def look_at(limit: MetricLimit, state: LimitState, value: float) -> tuple[LimitState, Crossing | None]:
-    """Take one value. Returns what to remember, and what there is to say."""
+    """Check one value; return the new state, and the crossing if there is one."""
     if limit.is_crossed_by(value) is state.is_open:
         return _look_further(limit, replace(state, against=0), value)
     if state.against + 1 < limit.looks:

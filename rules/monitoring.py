@@ -59,5 +59,5 @@ AS_USUAL: Final = Monitoring()
 
 
 def range_of(key: str) -> tuple[float, float]:
-    """From where to where a number may go."""
+    """Return the range of a number."""
     return RANGES[NUMBERS[key]]

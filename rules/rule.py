@@ -34,7 +34,7 @@ GOES_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterRule:
-    """The other rule, by its name or id, and what one of its results must say. None: it may say what it likes."""
+    """The condition on a result of another rule, which is named by name or id. None matches any value."""
 
     rule: str
     passed: bool | None = None
@@ -43,7 +43,7 @@ class AfterRule:
     outcome: PriorOutcome = "scored"
 
     def document(self) -> dict[str, JsonValue]:
-        """As JSON and YAML have it."""
+        """Return the condition as a JSON or YAML document."""
         document: dict[str, JsonValue] = {
             "rule": self.rule,
             "passed": self.passed,
@@ -83,7 +83,7 @@ class Budget:
     allow_unpriced: bool = False  # ask a model without a price although USD are limited
 
     def document(self) -> dict[str, JsonValue]:
-        """As JSON and YAML have it."""
+        """Return the limits as a JSON or YAML document."""
         return _without_none(
             callsPerDay=self.calls_per_day,
             tokensPerDay=self.tokens_per_day,
@@ -141,7 +141,7 @@ class Rule:
 
     @property
     def revision(self) -> str:
-        """Return the digest of everything that it says, but for whether it is enabled. An edit makes a new one."""
+        """Return the digest of all that the rule says, except whether it is enabled. An edit changes it."""
         meaning = {key: value for key, value in self.document().items() if key != "enabled"}
         return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 

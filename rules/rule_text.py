@@ -70,11 +70,10 @@ def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
 
 
 def stored_rule(document: str) -> Rule:
-    """Return the rule whose document this is, as JSON.
+    """Read a rule from its JSON document.
 
     Raises:
         BadRule: this version does not know such rules.
-
     """
     return _parsed(read_json(document, most=None)).rule
 
@@ -252,7 +251,7 @@ def _threshold(members: Members, scale: tuple[float, float] | None) -> float | N
 
 
 def _jury(members: Members, connection: str | None) -> tuple[str, ...]:
-    """Return the connections besides the rule's own whose judges vote."""
+    """Return the further connections whose judges vote."""
     node = members.take("jury")
     listed = None if node is None else node.plain()
     if listed is None:

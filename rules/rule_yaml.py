@@ -52,7 +52,7 @@ def _is_plain(text: str) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Every text in quotes unless it is read as that text without; no aliases."""
+    """Dumper that quotes a text unless it is read as that text without quotes, and uses no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - what it is asked about
         return True

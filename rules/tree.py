@@ -32,7 +32,7 @@ _QUOTES: Final = 'operators such as ">=" and "!=", and texts that start with one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueNode:
-    """A value and where it stands; of a member of a mapping, the line of its key."""
+    """A value and its line; of a member of a mapping, the line of its key."""
 
     value: "str | float | bool | tuple[ValueNode, ...] | Mapping[str, ValueNode] | None"
     line: int

@@ -41,7 +41,7 @@ HOW_TO_CONFIRM: Final = "if it is right, confirm it with `tracejury sweep --yes`
 
 
 def boot_id() -> str | None:
-    """Return what names this boot of the machine, or None if the system does not tell."""
+    """Return an id of this boot of the machine, or None if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -60,7 +60,7 @@ class AgingOptions:
 
     @property
     def tolerance_ns(self) -> int:
-        """By how much the clock may be off without being doubted."""
+        """Return the error of the clock that is tolerated, in nanoseconds."""
         return _HOUR_NS + int(self.interval_s * 1e9)
 
 
@@ -100,7 +100,7 @@ class Aging:
         return self.doubt() or next(iter(self._too_much.values()), None)
 
     def doubt(self) -> str | None:
-        """Say why the clock is in doubt, and what ends that; None: it is trusted."""
+        """Return why the clock is in doubt, and what resolves it; None if it is trusted."""
         with self._lock:
             forward_ns = self._forward_ns()
             if abs(forward_ns) <= self._options.tolerance_ns:
@@ -116,7 +116,7 @@ class Aging:
             return self._text(forward_ns)
 
     def refusal(self, what: str, expired: int, stored: int) -> str | None:
-        """Say why so many of what is stored may not be deleted now because of their age; None: they may."""
+        """Return why so many rows may not be deleted now because of their age, or None."""
         doubt = self.doubt()
         share = expired / stored if stored else 0.0
         with self._lock:
@@ -134,7 +134,7 @@ class Aging:
             return text
 
     def confirm(self) -> None:
-        """Take the clock for right, and let any share expire for a while: an operator says so.
+        """Trust the clock, and let any share expire for a while, on the word of an operator.
 
         Raises:
             Overloaded: it could not be stored.
@@ -185,7 +185,7 @@ class Aging:
         return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
 
     def _clients_agree(self, doubt: _Doubt) -> bool:
-        """Tell whether spans received since the start agree with the clock, so that the machine was off meanwhile."""
+        """Return True if spans received since the start agree with the clock: the machine was off meanwhile."""
         steady_ns = self._options.steady_ns()
         is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
         is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0

@@ -20,7 +20,7 @@ def uptime_ns() -> int:
 
 
 def steady_clock() -> Clock:
-    """Return a clock that tells the time of the machine at this moment, and what has passed since then.
+    """Return a clock that starts at the machine's time and is not affected by later changes of it.
 
     That the machine's clock is set makes no difference to it.
     """

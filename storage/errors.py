@@ -52,7 +52,7 @@ class Reopened(Overloaded):
 
 
 class Barred(Overloaded):
-    """Not from this asker for a while, whose statements made the database fail."""
+    """The caller is barred for a while, because its statements made the database fail."""
 
 
 class Moved(StorageError):
@@ -60,7 +60,7 @@ class Moved(StorageError):
 
 
 class Unusable(StorageError):
-    """The data directory cannot be opened as it is; the message says what to do."""
+    """The data directory cannot be opened as it is; the message has the remedy."""
 
 
 class Damaged(StorageError):

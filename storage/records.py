@@ -94,7 +94,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One timed operation in a trace, with everything that OTLP said about it."""
+    """One timed operation in a trace, with all its data from OTLP."""
 
     tenant: str
     trace_id: str  # 32 lower-case hex digits
@@ -215,7 +215,7 @@ class SpanReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceToolCall:
-    """One call of a tool in a trace, told by the tool's own span, by the messages of models, or by both."""
+    """One tool call in a trace, from the tool's own span, from messages of models, or both."""
 
     ordinal: int  # from 0, in the order of `TraceReading.tool_calls`
     span_id: str  # of the tool's own span, else of the first model's span that asks for it
@@ -261,7 +261,7 @@ class QueryColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The answer to an SQL query; `truncated` when there were more rows than were asked for."""
+    """The answer to an SQL query; `truncated` if there were more rows than requested."""
 
     columns: tuple[QueryColumn, ...]
     rows: tuple[tuple[object, ...], ...]

@@ -60,7 +60,7 @@ def select_of(view: str) -> str:
 
 
 def bare(statement: str) -> str:
-    """Return a statement without the semicolon at its end, to stand inside of another one."""
+    """Return a statement without its final semicolon, for use inside another one."""
     return statement.rstrip().removesuffix(";")
 
 

@@ -51,7 +51,7 @@ _FAMILIES: Final = ("ARROW_", "FAKETIME", "LC_", "LD_", "MALLOC_", "OMP_", "OPEN
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Of the environment, what a child process needs to run: no key, no password, no setting."""
+    """Return the environment that a child process needs: no key, no password, no setting."""
     return {name: value for name, value in variables.items() if name in _VARIABLES or name.startswith(_FAMILIES)}
 
 

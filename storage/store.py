@@ -239,7 +239,7 @@ class Store:
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes of spans that are durable but not committed."""
+        """Return the bytes of spans that are durable but not committed."""
         return self._backlog.total
 
     @property
@@ -307,7 +307,7 @@ class Store:
 
     @property
     def writing_s(self) -> float | None:
-        """For how long the writer has been at one attempt to write; None while it waits. Endless once it has ended."""
+        """Return the duration of the writer's current attempt in seconds; None while idle, infinite once it has ended."""
         return self._writer.attempt.seconds
 
     def check_room(self, sender: str, nbytes: int = 0) -> None:
@@ -363,7 +363,7 @@ class Store:
                 raise Damaged(f"the copy cannot be read completely ({damage})")
 
     def close(self, timeout_s: float = 30) -> None:
-        """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
+        """Commit what is durable, checkpoint, and release the directory; what the deadline cuts off stays spooled."""
         self.queries.close()
         if not self._database.is_read_only:
             self._stop_writing(timeout_s)
@@ -392,7 +392,7 @@ class Store:
             time.sleep(_COMMIT_LOOK_S)
 
     def _empty_spool(self) -> None:
-        """Let no file hold spans that were durable before."""
+        """Remove all files with spans that were durable before."""
         with self._appending:
             self._spool.rotate()
             last = self._spool.sequence
@@ -416,7 +416,7 @@ class Store:
             self._report_lost()
 
     def _report_lost(self) -> None:
-        """Report what is damaged in the spool once, and remove the files, of which all else is committed."""
+        """Report damage of the spool once, and remove the files, whose other contents are committed."""
         lost = self._spool.lost
         if lost.records:
             self.damage.note("spool", str(lost), LOST_RECORDS)

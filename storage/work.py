@@ -19,7 +19,7 @@ class ThreadWork:
 
     @property
     def seconds(self) -> float | None:
-        """For how long the attempt has been under way; None while it waits, endless once the thread has ended."""
+        """Return the duration of the current attempt; None while waiting, infinite once the thread has ended."""
         if not self._thread.is_alive():
             return math.inf
         since_s = self._since_s
@@ -47,12 +47,12 @@ Report: TypeAlias = Callable[[StartStep], None]
 
 
 def no_report(_: StartStep) -> None:
-    """Drop the report of a step, for who waits for the end alone."""
+    """Ignore the report of a step."""
 
 
 @contextmanager
 def logged(log: logging.Logger, what: str) -> Iterator[None]:
-    """Say in the log that the block begins, and how long it took, or that it failed."""
+    """Log the beginning and the end of the block, with its duration, or its failure."""
     log.info("%s begins", what)
     began_s = time.monotonic()
     try:

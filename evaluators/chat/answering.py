@@ -39,7 +39,7 @@ class ErrorStatus(Exception):
 
     @property
     def place(self) -> str:
-        """Say where the error stood: a gateway's log has no status 500 of a response with status 200."""
+        """Return the place of the error: a gateway's log has no status 500 of a response with status 200."""
         if self._is_in_body:
             return f"status 200 with an error in the body, as of {self.status}"
         return f"status {self.status}"
@@ -69,7 +69,7 @@ class ErrorStatus(Exception):
 
     @property
     def is_not_served(self) -> bool:
-        """True if the endpoint refuses the connection, whatever is asked."""
+        """Return True if the endpoint refuses the connection for any request."""
         return self.status in _NOT_SERVED or (self.status == _BAD_REQUEST and self.facts.is_not_served)
 
 
@@ -92,7 +92,7 @@ def _document_of(body: bytes) -> object:
 
 
 class EndpointUnreachable(Exception):
-    """There was no connection, or it ended before the answer did; the message says why."""
+    """There was no connection, or it ended before the response did; the message has the reason."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Trip:
     tokens: TokenCounts = NOT_COUNTED  # that a response with status 200 names, whether or not it is an answer
 
     async def note(self, event: str, _details: Mapping[str, Any]) -> None:
-        """Hear from the HTTP library what it does."""
+        """Record a step that the HTTP library reports."""
         if event in _NOT_CONNECTED:
             self.left = False
 

@@ -46,7 +46,7 @@ FailureKind: TypeAlias = Literal[
 
 
 class Unanswered(Broken):
-    """The model gave no usable answer; `kind` says whether asking again may help."""
+    """The model gave no usable answer; `kind` says if a retry may help."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Answered:
 
 
 class ChatModel(AbstractAsyncContextManager["ChatModel"]):
-    """Asks one model. Leave the context to close its connections."""
+    """Client of one model. Leave the context to close its connections."""
 
     def __init__(self, connection: ModelConnection) -> None:
         self.connection = connection
@@ -76,7 +76,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._refused_alike: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
-        """Nothing to open: connections are made when they are needed."""
+        """Do nothing: connections are made when they are needed."""
         return self
 
     async def __aexit__(
@@ -146,7 +146,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         )
 
     async def _answer(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
-        """Ask, and again without what the model refuses, which is remembered once a reply proves it."""
+        """Ask, and repeat without refused parameters, which are remembered once a reply proves it."""
         model = asking.connection.model
         without = set(self._unsupported.get(model, ()))
         tried: set[str] = set()
@@ -172,7 +172,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
             return reply
 
     def _is_futile(self, refusal: str) -> bool:
-        """Tell whether a request that was refused in these words is refused in any form."""
+        """Return True if a request that was refused with this message is refused in any form."""
         count = self._refused_alike.get(refusal)
         if count is None:
             return False
@@ -322,7 +322,7 @@ class _Asking:
                     reservation.settle(UNSENT)
 
     async def _pause(self) -> None:
-        """Wait until the pause that the endpoint asked for is over; fail where that is longer than is waited here."""
+        """Wait for the pause that the endpoint requested; fail if it is longer than the client waits."""
         while pause_s := self.pace.pause_s:
             if pause_s > _LONGEST_WAIT_S:
                 message = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
@@ -377,10 +377,10 @@ _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
 
 
 class ChatSpeaker:
-    """Asks a model for the next message, with parameters of its own, and has each request paid."""
+    """Asks a model for the next message, with its own parameters, and charges each request."""
 
     def __init__(self, model: ChatModel, connection: ModelConnection, request_budget: RequestBudget) -> None:
-        """`connection` is that of the model, but for what is wanted of this conversation."""
+        """`connection` is the model's, except for the settings of this conversation."""
         self._model = model
         self._connection = connection
         self._request_budget = request_budget

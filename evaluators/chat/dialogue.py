@@ -33,7 +33,7 @@ ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 class NotSendable(ValueError):
-    """No protocol has a place for it; the message says for what."""
+    """The protocol has no representation for a part; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

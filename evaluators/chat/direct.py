@@ -211,14 +211,14 @@ class _Connection(asyncio.Protocol):
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        """Hear from the parser that the head is there."""
+        """Note the end of the headers, as reported by the parser."""
         status = self._parser.get_status_code()
         if status >= _FIRST_FINAL_STATUS:
             self._status = status
             self._stays = self._stays and self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
-        """Hear from the parser of a part of the body."""
+        """Add a part of the body, as reported by the parser."""
         self._body += body
         if self._is_error:
             if len(self._body) >= ERROR_BYTES:
@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
             self._fail(_too_long())
 
     def on_message_complete(self) -> None:
-        """Hear from the parser that the answer is whole; one that only says that another follows is none."""
+        """Note the end of a response, except an informational one that another follows."""
         if self._status is None:
             self._headers.clear()
         else:

@@ -16,7 +16,7 @@ _DISGUISE = re.compile(
 
 
 class Displayed:
-    """The displayed text, and where its characters stand in the text itself."""
+    """The displayed text, and the positions of its characters in the original text."""
 
     def __init__(self, text: str) -> None:
         self._shown = [0]

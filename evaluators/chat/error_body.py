@@ -95,12 +95,12 @@ class ErrorFacts:
 
     @property
     def has_filter_code(self) -> bool:
-        """True if a code says that a content filter stopped the request."""
+        """Return True if a code means that a content filter stopped the request."""
         return any(_FILTER_CODES.search(code) for code in self.codes)
 
     @property
     def has_rate_code(self) -> bool:
-        """True if a code says that there were too many requests."""
+        """Return True if a code means too many requests."""
         return any(_RATE_CODES.search(code) for code in self.codes)
 
     @property
@@ -114,7 +114,7 @@ class ErrorFacts:
         return next((int(code) for code in self.codes if code.isdecimal() and int(code) in _STATUSES), None)
 
     def status(self) -> int | None:
-        """Return the status of HTTP that fits the error, or None if nothing says it."""
+        """Return the HTTP status that fits the error, or None."""
         if self.number is not None:
             return self.number
         if self.is_filtered:

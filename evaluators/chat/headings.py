@@ -98,7 +98,7 @@ def _read(match: re.Match[str], group: str, title: str) -> tuple[Kind | None, in
 
 
 def _heading(title: str, level: int) -> tuple[Kind | None, int]:
-    """Read a heading by the first of its words that tells what follows."""
+    """Classify a heading by the first of its words that names a section."""
     words = _WORD.findall(title.lower())
     for word, following in pairwise([*words, ""]):
         if _SECRET.fullmatch(word) and (not following or _may_be_draft(following)):

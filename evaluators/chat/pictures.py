@@ -46,7 +46,7 @@ class Image:
 
     @property
     def base64(self) -> str:
-        """Its bytes as requests to models have them."""
+        """Return the content in base64."""
         return base64.b64encode(self.content).decode("ascii")
 
 
@@ -110,7 +110,7 @@ def _gif_pixels(content: bytes) -> int | None:
 
 
 def _jpeg_pixels(content: bytes) -> int | None:
-    """By the frame that the first segments lead to."""
+    """Return the pixels by the frame behind the first segments."""
     at = 2
     while at + 9 < len(content) and content[at] == 0xFF:  # noqa: PLR2004 - as markers begin
         marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4])
@@ -124,7 +124,7 @@ _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def _webp_pixels(content: bytes) -> int | None:
-    """Of a simple, a lossless or an extended file."""
+    """Return the pixels of a simple, a lossless or an extended file."""
     match content[12:16]:
         case b"VP8 ":
             wide, high = (int.from_bytes(content[at : at + 2], "little") & 0x3FFF for at in (26, 28))

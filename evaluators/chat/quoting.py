@@ -85,7 +85,7 @@ def _values_of(text: str) -> Iterator[JsonValue]:
 
 
 def _is_near(plain: str, members: Mapping[str, JsonValue]) -> bool:
-    """Return whether all members stand beside one another, without a brace or another value of theirs between them."""
+    """Return True if all members are adjacent, without a brace or another value of theirs between them."""
     places = sorted(place for name, value in members.items() for place in _places(plain, _plain(name), value, name))
     seen: dict[str, bool] = {}
     is_member, end = False, 0

@@ -293,7 +293,7 @@ def _is_heading(text: str, mark: Mark) -> bool:
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Return whether the text speaks of the mark: in quotes, or as of a tag in the middle of a sentence."""
+    """Return True if the text mentions the mark: in quotes, or as a tag within a sentence."""
     before, after = text[max(0, start - 6) : start], text[end : end + 6]
     if "\\" in before + after:
         before, after = (_CODE.sub(lambda code: chr(int(code[1], 16)), each) for each in (before, after))
@@ -315,7 +315,7 @@ def _stands_alone(text: str, mark: Mark) -> bool:
 
 
 def _goes_on(text: str, mark: Mark) -> bool:
-    """Return whether the mark stands within a sentence that goes on behind it, or is the parameter of a type."""
+    """Return True if the mark is within a sentence that continues behind it, or is the parameter of a type."""
     before = text[max(0, mark.start - 2) : mark.start]
     if _PUNCTUATION.match(text, mark.end):
         return True

@@ -39,7 +39,7 @@ _BROKEN: Final = Limit(value=100, unit="values", remedy="let the judge reply wit
 
 
 class NoVerdict(ValueError):
-    """The text is no verdict; the message says why, and `kind` whether something of it is missing."""
+    """The text is no verdict; the message has the reason, and `kind` whether it is cut off."""
 
     def __init__(self, kind: Literal["bad_reply", "truncated"], why: str) -> None:
         super().__init__(why)
@@ -167,7 +167,7 @@ class _Scan:
         return self._values
 
     def is_doubtful(self, verdict: JsonValue) -> bool:
-        """Return whether the verdict is in reasoning of which nothing says that it ends, or before a draft."""
+        """Return True if the verdict is in reasoning without an end, or before a draft."""
         values = (*self._values[: self._before_draft], *self._loose)
         return any(verdict is part for value in values for part in parts_of(value))
 

@@ -14,7 +14,7 @@ from evaluators.chat.wire import WIRES
 def with_parameters(
     request: dict[str, Any], connection: ModelConnection, unsupported: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the request with how long its reply may be and how it is to be found, but for what the model refused."""
+    """Return the request with the parameters of its reply, except those that the model refused."""
     wire, most = WIRES[connection.protocol], connection.max_output_tokens
     if most is None and wire.needs_most_tokens:
         most = ASSUMED_OUTPUT_TOKENS

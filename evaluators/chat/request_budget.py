@@ -67,7 +67,7 @@ class Free:
     """A request_budget without limits, which counts nothing."""
 
     async def reserve(self, most: Estimate) -> Reservation:  # noqa: ARG002 - the protocol's
-        """Let it pass."""
+        """Return at once."""
         return self
 
     def still_holds(self) -> bool:

@@ -99,7 +99,7 @@ class Judges(AbstractAsyncContextManager["Judges"]):
         self._models: dict[ModelConnection, ChatModel] = {}
 
     async def __aenter__(self) -> Self:
-        """Nothing to open."""
+        """Do nothing."""
         return self
 
     async def __aexit__(

@@ -4,7 +4,7 @@ import httpx
 
 
 class BadUrl(ValueError):
-    """Text that is no URL, or a URL that nothing may be sent to; the message says why."""
+    """Text that is no URL, or a URL to which nothing may be sent; the message has the reason."""
 
 
 def read_url(text: str) -> httpx.URL:

@@ -141,7 +141,7 @@ NOT_COUNTED: Final = TokenCounts(None, None)
 
 
 class NotAnAnswer(Exception):
-    """The document is none of the protocol's; the message says what was found."""
+    """The document is no response of the protocol; the message shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ READY_MADE: Final[Mapping[str, Criterion]] = {
 
 
 class ConversationTrajectory(Configuration):
-    """By what a conversation is judged, and how the scores become one."""
+    """Settings of `conversation_trajectory`: criteria, and how their scores are combined."""
 
     threshold: Share = Field(default=0.7, description="The score that passes.")
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = Field(

@@ -71,7 +71,7 @@ class CriteriaScore(WireModel):
 
 
 class JudgedExample(WireModel):
-    """Something that people judged, which a judge is shown; `traceId` says where it is from, and is not shown."""
+    """An example with people's verdict, which is shown to the judge; `traceId` is its origin, and is not shown."""
 
     input: Annotated[str, Field(max_length=MAX_EXAMPLE)] | None = None
     output: Annotated[str, Field(max_length=MAX_EXAMPLE)]
@@ -93,7 +93,7 @@ _RAW: Final = frozenset({"rawThreshold", "raw_threshold"})
 
 
 class LlmJudge(Configuration):
-    """By what a judge scores, and what it is shown."""
+    """Settings of `llm_judge`: criteria, scale, and the parts that the judge sees."""
 
     threshold: Share = Field(default=0.5, description="The score that passes, from 0 to 1 whatever the scoreRange.")
     criteria: NonBlank | None = Field(default=None, description="What the judge should look at, in plain words.")
@@ -232,7 +232,7 @@ class Vote:
 
 
 def llm_judge(settings: LlmJudge) -> Check:
-    """Ask once, or for several votes at the same time, and bring the score to 0..1."""
+    """Ask once, or for several votes at the same time, and scale the score to 0..1."""
     prompt_of = _prompting(settings)
     vote_of = _vote_on_one if not settings.scores else _vote_on_several
 
@@ -249,7 +249,7 @@ def llm_judge(settings: LlmJudge) -> Check:
 
 
 def prompts_of(settings: LlmJudge) -> tuple[str, ...]:
-    """Return the prompt that a configuration asks with."""
+    """Return the names of the prompts that a configuration uses."""
     return (_question(settings).prompt,)
 
 

@@ -34,7 +34,7 @@ class OneVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOfPeople:
-    """Two people on what both judged; kappa of labels alone."""
+    """Two people and their agreement on the targets of both; kappa for labels only."""
 
     one: str
     other: str
@@ -45,7 +45,7 @@ class PairOfPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelAgreement:
-    """Of two people of whom one chose this label, how often the other did as well; and what others chose instead."""
+    """Agreement of pairs in which one person chose this label, and the labels that others chose instead."""
 
     label: str
     votes: int
@@ -64,7 +64,7 @@ class MonthOfVotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreed:
-    """Something that people see differently, and what each said."""
+    """A target on which people disagree, with their votes."""
 
     target: str
     votes: Mapping[str, str | float]

@@ -45,7 +45,7 @@ _RESAMPLES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """One judge against people. `method` says how it was corrected, by the way in which the labels were drawn."""
+    """A judge compared with people. `method` is the correction, which depends on how the labels were drawn."""
 
     confusion: Confusion
     raw: IntervalMeasure
@@ -123,7 +123,7 @@ def confusion_of(pairs: Iterable[tuple[bool | None, bool]]) -> Confusion:
 
 
 def alpha_of_people(votes: Sequence[Sequence[bool]], *, seed: int = 0) -> IntervalMeasure:
-    """Krippendorff's alpha of what several people said of the same things, with a bootstrap over these things."""
+    """Compute Krippendorff's alpha of several people's votes on the same targets, with a bootstrap over targets."""
     units = [[float(vote) for vote in each] for each in votes if len(each) > 1]
     alpha_of_all = krippendorff(units) if units else None
     if alpha_of_all is None:

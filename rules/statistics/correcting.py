@@ -54,7 +54,7 @@ class Confusion:
 
     @property
     def table(self) -> list[list[int]]:
-        """Rows are people, columns the judge; passes come first."""
+        """Return the counts by people (rows) and judge (columns); passes come first."""
         return [[self.passed_passed, self.passed_failed], [self.failed_passed, self.failed_failed]]
 
 
@@ -85,7 +85,7 @@ class DrawnLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """A pass rate that people would find, how it was found, and what would make it surer."""
+    """A corrected pass rate, its method, and the labels that would narrow its interval."""
 
     method: Method
     rate: IntervalMeasure
@@ -109,7 +109,7 @@ def judge_of(confusion: Confusion) -> JudgeAccuracy:
 
 
 def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int) -> Corrected:
-    """From labels that were drawn blindly: by error rates, or prediction-powered where that is the tighter interval."""
+    """Correct by blindly drawn labels: by error rates, or prediction-powered if that is the tighter interval."""
     judged = judged_passed + judged_failed
     corrected = by_error_rates(confusion, MeasuredShare(share=judged_passed / judged, count=judged))
     rest = judged - confusion.labels

@@ -72,7 +72,7 @@ class Monitor:
         )
 
     def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
-        """Take one result. Returns what there is to say.
+        """Add a result; return the events that it causes.
 
         A result that was judged again as a baseline is compared with by its release. It is no news: it begins no
         release, and neither drift nor an episode counts it.

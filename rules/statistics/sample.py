@@ -51,7 +51,7 @@ class WeightTally:
 
 @dataclass(frozen=True)  # no slots: the count is worked out once
 class Sample:
-    """Scores from 0 to 1, of which order is forgotten. A pass is 1 and a failure 0."""
+    """Scores from 0 to 1, without their order. A pass is 1 and a failure 0."""
 
     weights: tuple[tuple[int, int], ...] = ()  # point and weight, of points that have any
 

@@ -50,12 +50,12 @@ class MonitorSettings:
 
     @property
     def stride(self) -> int:
-        """Results between two moments at which drift may be suspected to have begun."""
+        """Return the number of results between two moments at which drift may have begun."""
         return -(-self.baseline // (BASELINE_PARTS * STRIDES))
 
     @property
     def block(self) -> int:
-        """Results between two baselines of the drift monitor."""
+        """Return the number of results between two baselines of the drift monitor."""
         return self.stride * STRIDES
 
     @property

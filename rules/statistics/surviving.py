@@ -143,7 +143,7 @@ def _softened_variance(passes: int, count: int, extra: float) -> float:
 
 
 def _as_rate(rate: IntervalMeasure) -> MeasuredShare | None:
-    """So many labels of equal weight as would leave as much doubt."""
+    """Return as many labels of equal weight as give the same uncertainty."""
     if rate.value is None or rate.interval is None:
         return None
     middle = (rate.interval.low + rate.interval.high) / 2

@@ -96,7 +96,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalation:
-    """An alert that is not over is about something worse than was told; `finding` is what is found now."""
+    """An open alert whose finding became worse than announced; `finding` is the new one."""
 
     tenant: str
     alert_id: str
@@ -274,7 +274,7 @@ def alert_of(document: Mapping[str, Any]) -> Alert:
 def _change(
     cursor: duckdb.DuckDBPyConnection, event: EventType, key: tuple[str, str], values: dict[str, object], at_ns: int
 ) -> bool:
-    """Change the state of an alert and queue the event that tells so; False where nothing changed."""
+    """Change the state of an alert and queue its event; return False if nothing changed."""
     tenant, alert_id = key
     values |= {"tenant": tenant, "alert_id": alert_id, "at_us": at_ns // 1000}
     if not cursor.execute(_changes()[event], values).fetchall():

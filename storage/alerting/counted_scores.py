@@ -65,7 +65,7 @@ class CountedScores:
         return self._database.writes.count(self._tables if is_counting else ("annotation", "log_record"))
 
     def count(self, criteria: Sequence[WantedScore], now_us: int) -> int:
-        """Give scores that are wanted and were not counted yet the next numbers of results; how many these are.
+        """Number the new scores that the criteria select as results; return how many there are.
 
         Raises:
             Overloaded: it is not known whether they were stored; it may be tried again.

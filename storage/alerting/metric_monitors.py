@@ -108,7 +108,7 @@ class MetricMonitors:
         self._records.create(sql.query("insert_metric_monitor"), name, values)
 
     def replace(self, row: MetricMonitorRow, name: str, document: Mapping[str, JsonValue], at_ns: int) -> None:
-        """Have one watch something else, if it is still the one that was looked at.
+        """Replace the document of a monitor, if it was not changed since it was read.
 
         Raises:
             Conflict: it was changed meanwhile, or another one has that name.
@@ -157,7 +157,7 @@ class MetricMonitors:
         ]
 
     def store(self, looks: Sequence[MetricLook]) -> None:
-        """Store what looks found and what happened, in one transaction; nothing of those that were changed meanwhile.
+        """Store the results and events of looks in one transaction, except for monitors changed meanwhile.
 
         Raises:
             Overloaded: it is not known whether it was stored.

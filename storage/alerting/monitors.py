@@ -92,7 +92,7 @@ class StreamRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPart:
-    """Results of a stream after one and up to another, by their numbers, of some releases; None for whichever."""
+    """Results of a stream numbered `after` + 1 to `until`, of some releases; None means of any."""
 
     after: int
     until: int
@@ -122,7 +122,7 @@ Happening: TypeAlias = AlertFinding | Escalation | Recovery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Results up to `number` are in the states; what happened up to `told` was told before."""
+    """Results up to `number` are in the states; events up to `announced` were announced before."""
 
     number: int
     announced: int
@@ -243,7 +243,7 @@ class Monitors:
             return [_stream(row) for row in named(cursor)]
 
     def latest(self, *, rule_id: str | None = None, tenant: str | None = None) -> list[StreamRow]:
-        """Return, of each rule and service, the stream whose evaluator had a result last."""
+        """Return for each rule and service the stream whose evaluator had the latest result."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("latest_streams"), {"rule_id": rule_id, "tenant": tenant})
             return [_stream(row) for row in named(cursor)]
@@ -290,7 +290,7 @@ class Monitors:
             self._outbox.changed()
 
     def end_alerts_of_deleted_rules(self, at_ns: int) -> list[str]:
-        """Note that alerts are over whose rule is gone, since no result will ever show it; their ids.
+        """End the alerts of deleted rules, which get no results any more; return their ids.
 
         Raises:
             Overloaded: it is not known whether it was noted; it may be tried again.
@@ -309,7 +309,7 @@ class Monitors:
 
 
 def store_happening(cursor: duckdb.DuckDBPyConnection, happened: Happening, at_ns: int) -> None:
-    """Store what becomes of an alert and queue what is told of it, in the transaction of the cursor."""
+    """Store the new state of an alert and queue its event, in the transaction of the cursor."""
     match happened:
         case AlertFinding():
             open_alert(cursor, happened, at_ns)

@@ -44,7 +44,7 @@ _MOST_IN_DIGEST: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookEvent:
-    """Something that receivers are told. The id is the same however often that happens."""
+    """An event for receivers. Its id is the same if it is repeated."""
 
     tenant: str
     event_id: str
@@ -134,9 +134,9 @@ def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_
 
 
 def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
-    """Queue a digest for each receiver whose time has come, in the transaction of the cursor; how many.
+    """Queue a digest for each receiver whose time has come, in the cursor's transaction; return their number.
 
-    Each event is in one digest. What it tells of an alert is what the last of its events told.
+    Each event is in one digest, which shows an alert as in its latest event.
     """
     cursor.execute(sql.query("gathered_deliveries"), {"at_us": at_ns // 1000, "limit": _MOST_GATHERED})
     by_receiver: dict[str, list[dict[str, Any]]] = {}
@@ -197,7 +197,7 @@ class Outbox:
             listener()
 
     def send(self, event: WebhookEvent, *, only_for: str) -> str | None:
-        """Queue an event for one receiver; the id of the delivery, None where there is no such receiver.
+        """Queue an event for one receiver; return the id of the delivery, or None if there is no such receiver.
 
         Raises:
             Overloaded: nothing was stored.
@@ -208,7 +208,7 @@ class Outbox:
         return queued[0] if queued else None
 
     def gather(self, at_ns: int) -> bool:
-        """Queue the digests whose time has come; whether there were any.
+        """Queue the digests whose time has come; return True if there were any.
 
         Raises:
             Overloaded: nothing was stored.

@@ -17,7 +17,7 @@ Grouping: TypeAlias = Literal["day", "release", "project"]
 
 
 class ScoreBucket(NamedTuple):
-    """Results whose scores lie at a 1/32 or above it, less than the next one."""
+    """Results with scores from one 1/32 to less than the next."""
 
     point: int
     scored: int
@@ -70,7 +70,7 @@ class GroupOfResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfRule:
-    """Results of which rule (its id or name); None lets every project, and every tenant, pass."""
+    """Selection of a rule's results, by its id or name; None matches every project, or every tenant."""
 
     rule: str
     from_us: int
@@ -155,7 +155,7 @@ class OneResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoresOf:
-    """Of which releases of a service scores are wanted, by which evaluator; "" is no service."""
+    """Selection of scores: releases of a service, and an evaluator; "" is no service."""
 
     fingerprint: str
     service: str
@@ -163,13 +163,13 @@ class ScoresOf:
 
 
 class Quality:
-    """Read-only questions about results. Safe to ask from any thread."""
+    """Read-only queries about results. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def streams(self, *, from_us: int, tenant: str = "", judged: bool = False) -> list[StreamDay]:
-        """Results since the day of an instant, of every rule and project; by project, rule and day.
+        """Return results since the day of an instant, of every rule and project; by project, rule and day.
 
         A day is that of what was judged, or with `judged` that of the judgement.
         """
@@ -177,7 +177,7 @@ class Quality:
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), parameters)]
 
     def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
-        """Results of a rule since the day of an instant, added up by day, release or project; the latest first."""
+        """Return a rule's results since the day of an instant, added up by day, release or project; latest first."""
         parameters = asdict(of) | {"by": by, "limit": limit}
         return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), parameters)]
 
@@ -191,7 +191,7 @@ class Quality:
         return Latest(**rows[0]) if rows else None
 
     def steps(self, key: RuleKey, *, from_us: int, step: Step, basis: Basis = AS_STARTED) -> list[Cell]:
-        """Results of a rule about a project since an instant, in the order of their steps."""
+        """Return a rule's results in a project since an instant, in the order of their steps."""
         parameters = {"from_us": from_us, "step": step, **asdict(basis)}
         rows = self._rows(sql.query("quality_steps"), key._asdict() | parameters)
         return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
@@ -199,7 +199,7 @@ class Quality:
     def results(
         self, key: RuleKey, like: ResultsLike, *, worst: Worst | None = None, offset: int = 0, limit: int = 50
     ) -> list[OneResult]:
-        """Results of a rule about a project one by one, the latest first, or those with the worst scores.
+        """Return a rule's results in a project one by one, latest first, or those with the worst scores.
 
         With `lowest` those come first that did not pass.
         """

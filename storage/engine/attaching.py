@@ -45,7 +45,7 @@ class FileOpener:
     def __init__(
         self, path: Path, *, catalog: str, how: str, prepare: Callable[[duckdb.DuckDBPyConnection], None]
     ) -> None:
-        """`how` is what `ATTACH` is told of the file; `prepare` is called with each connection before it is used."""
+        """`how` has the options of `ATTACH`; `prepare` is called with each connection before it is used."""
         self._path = path
         self._catalog = catalog
         self._how = how

@@ -70,7 +70,7 @@ class Checkpoints:
 
     @property
     def longest_log_bytes(self) -> int:
-        """At so many bytes DuckDB makes a checkpoint by itself, with its next commit."""
+        """Return the size of the log at which DuckDB checkpoints by itself, with its next commit."""
         return min(_LONGEST * self.log_bytes, NO_END_BYTES)
 
     def shorten(self, nbytes: int) -> None:
@@ -132,14 +132,14 @@ class Checkpoints:
                 log.debug("the database is invalid: %s", error)
 
     def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Tell DuckDB how long its log may be, and whether it may move it into the file when it is closed."""
+        """Set how long DuckDB's log may be, and whether it is moved into the file on close."""
         self._is_starved = not self._has_room()
         self.log_bytes = NO_END_BYTES if self._holds or self._is_starved else checkpoint_log(connection)
         connection.execute(f"SET GLOBAL checkpoint_threshold = '{self.longest_log_bytes}B'")
         connection.execute(f"PRAGMA {'disable' if self._is_starved else 'enable'}_checkpoint_on_shutdown")
 
     def mind_room(self) -> None:
-        """Have DuckDB make no checkpoint by itself while the disk has no room for one. For the writer's thread."""
+        """Keep DuckDB from checkpoints of its own while the disk has no room for one. For the writer's thread."""
         if self._has_room() == self._is_starved:
             with self._holding, self._connection().cursor() as cursor:
                 self.prepare(cursor)
@@ -156,7 +156,7 @@ class Checkpoints:
 
     @contextmanager
     def merging(self) -> Iterator[None]:
-        """Let checkpoints merge row groups during the block. What is allowed otherwise may change meanwhile."""
+        """Let checkpoints merge row groups during the block, whatever is set otherwise."""
         self._count_merging(1)
         try:
             yield

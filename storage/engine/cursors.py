@@ -53,7 +53,7 @@ class RowStream(Generic[_Piece]):
             return next(self._pieces)
 
     def close(self) -> None:
-        """Take no more; waits for who is taking some."""
+        """Close the stream; waits for a fetch under way."""
         with self._lock:
             self._pieces.close()
 
@@ -124,7 +124,7 @@ class Cursors:
 
 @contextmanager
 def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Answer all that the block asks of a cursor as of one moment."""
+    """Run all queries of the block on one snapshot."""
     try:
         cursor.execute("BEGIN TRANSACTION READ ONLY")  # an interrupted one may have begun
         yield

@@ -29,12 +29,12 @@ LOST_RECORDS: Final = "look for other damage with `tracejury check`, and have th
 
 
 def is_damage(error: BaseException) -> bool:
-    """Tell whether DuckDB read something that is not what it wrote, whatever the statement was."""
+    """Return True if DuckDB read other data than it wrote, in any statement."""
     return str(error).startswith(_OWN_WORDS)
 
 
 def is_damage_text(text: str) -> bool:
-    """Tell whether an error of the server's own work names damage, wrapped in other words or not."""
+    """Return True if an error of the server's own work contains a message of damage."""
     return any(words in text for words in _DAMAGE)
 
 

@@ -256,7 +256,7 @@ class Database:
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """Answer all that this thread asks in the block as of one moment, over one cursor. It MUST NOT write in it."""
+        """Run all queries of this thread in the block on one snapshot, over one cursor. It MUST NOT write in it."""
         with self.snapshot() as cursor:
             self._own.cursor = cursor
             try:
@@ -323,7 +323,7 @@ class Database:
             log.warning("the log of the database cannot be moved into its file: %s", error)
 
     def _drop_cached(self) -> None:
-        """Let go of cached blocks beyond their share, unless a cursor is open."""
+        """Evict cached blocks beyond their share, unless a cursor is open."""
         if not self._opening.acquire(blocking=False):
             return
         try:
@@ -343,7 +343,7 @@ class Database:
         )
 
     def has_room(self) -> bool:
-        """Tell whether the disk has room for a checkpoint."""
+        """Return True if the disk has room for a checkpoint."""
         return self.room.allows_checkpoint(self.log_bytes())
 
     def _mind_room(self) -> None:
@@ -413,7 +413,7 @@ class Database:
             return True
 
     def trim(self) -> int | None:
-        """Give free blocks of the file back to the file system: how many bytes it takes less than before.
+        """Return free blocks of the file to the file system; return the bytes freed.
 
         The file is opened again for it. None, and nothing was done, while a cursor is open.
         """
@@ -471,7 +471,7 @@ class Database:
 
     @property
     def closed_s(self) -> float | None:
-        """For how long it could not be opened again after it had to be closed; None: it is open."""
+        """Return for how many seconds it could not be opened again; None if it is open."""
         return None if self._closed_since is None else time.monotonic() - self._closed_since[0]
 
     @property

@@ -34,7 +34,7 @@ class KeptCursor:
         self._is_read = True  # whether no rows are left of its last answer, which would hold its snapshot
 
     def execute(self, query: str | duckdb.Statement, parameters: object = None) -> Self:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         text = query if isinstance(query, str) else query.query
         written = tables_written(text)
         self.tables |= written
@@ -45,19 +45,19 @@ class KeptCursor:
         return self
 
     def fetchall(self) -> list[Any]:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         rows = self.cursor.fetchall()
         self._is_read = True
         return rows
 
     def to_arrow_table(self) -> pa.Table:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         table = self.cursor.to_arrow_table()
         self._is_read = True
         return table
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         reader = self.cursor.to_arrow_reader(rows)
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
@@ -67,11 +67,11 @@ class KeptCursor:
 
     @property
     def description(self) -> Any:  # noqa: ANN401 - as that of a cursor
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         return self.cursor.description
 
     def register(self, name: str, table: pa.Table) -> None:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         self.cursor.register(name, table)
         if isinstance(table, pa.Table) and table.nbytes <= _LARGE_BYTES:
             self._large.discard(name)
@@ -79,16 +79,16 @@ class KeptCursor:
             self._large.add(name)
 
     def begin(self) -> None:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         self.cursor.begin()
 
     def commit(self) -> None:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         self.cursor.commit()
         self._is_read = True
 
     def rollback(self) -> None:
-        """As that of a cursor."""
+        """Delegate to the cursor."""
         self.cursor.rollback()
         self._is_read = True
 
@@ -97,7 +97,7 @@ class KeptCursor:
         return getattr(self.cursor, name)
 
     def clear(self) -> bool:
-        """Let go of large tables; return whether the cursor may be used again."""
+        """Drop large tables; return True if the cursor may be used again."""
         if not (self._is_reusable and self._is_read):
             return False
         for name in self._large:

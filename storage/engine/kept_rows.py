@@ -12,7 +12,7 @@ SAFETY_S: Final = 60.0
 
 
 class KeptRows:
-    """Rows of one of our queries, read again only once a table that it reads was written.
+    """Cached rows of one query, read again once a table that it reads was written. Thread-safe.
 
     Safe to use from any thread.
     """
@@ -31,7 +31,7 @@ class KeptRows:
         now_us: int | None = None,
         is_over: Callable[[list[tuple[Any, ...]]], bool] = lambda _: False,
     ) -> list[tuple[Any, ...]]:
-        """Return the rows; `is_over` tells of kept ones whether they have changed with the time alone.
+        """Return the rows; `is_over` returns True for cached ones that have changed with the time alone.
 
         Of the parameters only the time MAY differ from call to call, by whose `now_us` the age of the rows is counted.
         """

@@ -51,7 +51,7 @@ class DirectoryLock:
             raise InUse(f"{msg}; stop it, or choose another directory")
 
     def _acquire(self) -> bool:
-        """Try for a moment: a process that only looks who holds the directory holds it for an instant itself."""
+        """Try for a moment: a process that only reads the holder's name locks for an instant itself."""
         if self._file is None:
             return True
         for _ in range(_TRIES):
@@ -64,11 +64,11 @@ class DirectoryLock:
         return False
 
     def describe(self, *, http: str) -> None:
-        """Write who holds the lock and its HTTP address, unless the directory is read-only."""
+        """Write the holder and its HTTP address, unless the directory is read-only."""
         self._write(json.dumps({"pid": os.getpid(), "http": http}))
 
     def close(self) -> None:
-        """Give the directory back."""
+        """Release the directory."""
         self._write("")
         self._release()
 

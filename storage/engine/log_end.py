@@ -72,7 +72,7 @@ def _after_header(head: bytes) -> int | None:
 
 
 def _after_number(head: bytes, offset: int | None) -> int | None:
-    """Return where a number of variable length ends, whose bytes but the last have their highest bit set."""
+    """Return the end of a number of variable length: all its bytes but the last have their highest bit set."""
     while offset is not None and offset < len(head):
         offset += 1
         if head[offset - 1] < 128:  # noqa: PLR2004 - the highest bit

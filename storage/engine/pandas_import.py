@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 
 class _NoPandas:
-    """The first whom Python asks for a module: that it has no pandas."""
+    """An import finder that reports pandas as missing."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
@@ -24,6 +24,6 @@ class _NoPandas:
 
 
 def hide_pandas() -> None:
-    """Let this process be told at once that there is no pandas, where there is none."""
+    """Make imports of pandas fail fast in this process, if it is not installed."""
     if _NoPandas not in sys.meta_path and "pandas" not in sys.modules and find_spec("pandas") is None:
         sys.meta_path.insert(0, _NoPandas)

@@ -15,24 +15,24 @@ _Piece = TypeVar("_Piece")
 
 
 class ReadDatabase:
-    """A database whose statements have all threads of DuckDB. Cursors are those of `Database`, with its errors."""
+    """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @property
     def query_bytes(self) -> int | None:
-        """As of the database."""
+        """Delegate to the database."""
         return self._database.query_bytes
 
     @property
     def query_memory(self) -> QueryMemory:
-        """As of the database."""
+        """Delegate to the database."""
         return self._database.query_memory
 
     @property
     def scratch(self) -> Path:
-        """As of the database."""
+        """Delegate to the database."""
         return self._database.scratch
 
     @property
@@ -44,7 +44,7 @@ class ReadDatabase:
     def cursor(
         self, *, mends: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """As `Database.cursor`."""
+        """Delegate to `Database.cursor`."""
         with (
             self._database.threads.all(),
             self._database.cursor(mends=mends, may_share=may_share, is_own=is_own) as cursor,
@@ -53,20 +53,20 @@ class ReadDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """As `Database.snapshot`."""
+        """Delegate to `Database.snapshot`."""
         with self._database.threads.all(), self._database.snapshot() as cursor:
             yield cursor
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """As `Database.at_one_moment`."""
+        """Delegate to `Database.at_one_moment`."""
         with self._database.threads.all(), self._database.at_one_moment():
             yield
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
-        """As `Database.stream`."""
+        """Delegate to `Database.stream`."""
         return self._database.stream(pieces)
 
     def reopen(self) -> None:
-        """As `Database.reopen`."""
+        """Delegate to `Database.reopen`."""
         self._database.reopen()

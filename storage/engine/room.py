@@ -56,7 +56,7 @@ class DiskRoom:
             return self._free_bytes
 
     def allows_checkpoint(self, log_bytes: int) -> bool:
-        """Tell whether a log of so many bytes can be moved into the file."""
+        """Return True if a log of so many bytes can be moved into the file."""
         return self.free_bytes >= checkpoint_bytes(log_bytes)
 
     def keep_reserve(self, nbytes: int | None = None) -> None:
@@ -91,7 +91,7 @@ def checkpoint_bytes(log_bytes: int) -> int:
 
 
 def release_reserve(directory: Path) -> None:
-    """Give the reserve to a start that finds less room than that. It MUST be called before anything is written."""
+    """Free the reserve if there is less room than that. It MUST be called before anything is written."""
     reserve = directory / RESERVE_NAME
     size = _size(reserve)
     if size and shutil.disk_usage(directory).free < size:
@@ -101,7 +101,7 @@ def release_reserve(directory: Path) -> None:
 
 @contextmanager
 def needing_room(directory: Path) -> Iterator[None]:
-    """Say of a write that fails in the block, for want of room, what to do.
+    """Turn a failed write for lack of room in the block into an error with advice.
 
     Raises:
         NoRoom: the disk of the directory is full.
@@ -117,7 +117,7 @@ def needing_room(directory: Path) -> Iterator[None]:
 
 
 def is_full(error: Exception) -> bool:
-    """Tell whether an error is about a disk, or a quota, that is full."""
+    """Return True if an error is about a full disk or quota."""
     if isinstance(error, OSError):
         return error.errno in _FULL
     return any(text in str(error) for text in _FULL_TEXTS)

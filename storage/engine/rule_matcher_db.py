@@ -108,13 +108,13 @@ class RuleMatcherDb:
         self._looked_at: pa.Table | None = None
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Free the memory."""
         if self._opened is not None:
             self._opened.close()
         self._opened = self._looked_at = None
 
     def rest(self) -> None:
-        """Let go of the spans that statements were about."""
+        """Drop the spans of the last statements."""
         if self._looked_at is None:
             return
         with self._closed_by_errors():
@@ -276,7 +276,7 @@ class RuleMatcherDb:
             raise
 
     def _look_at(self, spans: pa.Table) -> None:
-        """Let statements be about these spans. From a table of DuckDB's own each reads them at a third of the cost."""
+        """Load these spans for statements: from a table of DuckDB each reads them at a third of the cost."""
         if spans is not self._looked_at:
             with self._closed_by_errors():
                 self._drop_looked_at()
@@ -299,7 +299,7 @@ def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQues
 
 
 def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list[list[RuleQuestion]]:
-    """Questions that are asked together: those of one tenant, so many at most; what could not be asked stays alone."""
+    """Group the questions of one tenant, up to a limit; those that failed together stay alone."""
     by_tenant: dict[str | None, list[RuleQuestion]] = {}
     for question in questions:
         if question.revision not in alone:

@@ -36,17 +36,17 @@ class Threads:
         self._last_query_s = 0.0  # monotonic, of the last question that ended
 
     def start(self) -> None:
-        """Ask how many there are."""
+        """Read the number of threads."""
         with self._cursor() as cursor:
             ((self._all,),) = cursor.execute("SELECT current_setting('threads')").fetchall()
 
     def opened(self) -> None:
-        """Note that the database was opened again, with all threads. Without the lock: who has it may need a cursor."""
+        """Note that the database was opened again, with all threads. Without the lock: its holder may need a cursor."""
         self._has_all = True
 
     @contextmanager
     def all(self) -> Iterator[None]:
-        """Have all threads during the block."""
+        """Use all threads during the block."""
         with self._lock:
             self._asking += 1
             self._use(has_all=True)

@@ -105,7 +105,7 @@ class Backlog:
             self._changed.notify_all()
 
     def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
-        """Let something else, of so many rows, be done soon; the future is cancelled if the writer stops first."""
+        """Queue a write task of so many rows; the future is cancelled if the writer stops first."""
         write_task = WriteTask(run, rows, Future(), self._clock())
         with self._changed:
             if self._closed:
@@ -116,13 +116,13 @@ class Backlog:
         return write_task.written
 
     def refuse_write_tasks(self, error: Exception) -> None:
-        """Let all write tasks that wait fail."""
+        """Fail all waiting write tasks."""
         with self._changed:
             while self._write_tasks:
                 self._write_tasks.popleft().written.set_exception(error)
 
     def close(self) -> None:
-        """Let nothing wait for more: what is here is due at once, and write tasks are off."""
+        """Stop waiting for more: all rows are due at once, and write tasks are refused."""
         with self._changed:
             self._closed = True
             while self._write_tasks:
@@ -135,7 +135,7 @@ class Backlog:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
     def next_work(self, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | WriteTask | None:
-        """Whole row groups as soon as there are some; all there is once the oldest has waited as long as it shall.
+        """Return the next work: full row groups at once, all rows after the oldest has waited long enough.
 
         None once closed and empty.
 
@@ -183,7 +183,7 @@ class Backlog:
         return min(rows, int(group.batch.spans.num_rows))
 
     def _take(self, most_rows: int) -> Chunk:
-        """Whole row groups of spans, or all there are, with the log records that came among them."""
+        """Take full row groups of spans, or all there are, with the log records received among them."""
         most = min(self._spans, MAX_COMMIT_ROWS)
         spans_left = most - most % ROW_GROUP_ROWS or most
         logs_left, rows_left = MAX_COMMIT_ROWS, most_rows

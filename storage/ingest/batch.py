@@ -220,12 +220,12 @@ class SpanBatch:
 
     @property
     def num_rows(self) -> int:
-        """Rows that are stored: the spans, and after them the log records."""
+        """Return the number of rows to store: the spans, and after them the log records."""
         return int(self.spans.num_rows + self.logs.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the batch holds in memory."""
+        """Return the bytes of memory that the batch holds."""
         spans = int(self.spans.nbytes + self.resources.nbytes + self.scopes.nbytes)
         return spans + int(self.logs.nbytes) if self.logs.num_rows else spans
 

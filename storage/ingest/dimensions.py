@@ -26,7 +26,7 @@ _KNOWN: Final = 1_024  # a guess: some kilobytes each
 
 
 def spelled_out(rows: pa.Table, batch: SpanBatch) -> pa.Table:
-    """Rows of spans or log records with their resources and scopes as columns, in the place of their numbers."""
+    """Return rows with the columns of their resources and scopes, in place of their numbers."""
     resources = {row["resource_id"]: _of_resource(row) for row in _named(batch.resources, "resource_id", rows)}
     scopes = {row["scope_id"]: _of_scope(row) for row in _named(batch.scopes, "scope_id", rows)}
     columns = _columns(rows, "resource_id", (*RESOURCE_COLUMNS, "service_version"), resources)
@@ -99,7 +99,7 @@ def _meta(row: dict[str, Any], *names: str) -> str | None:
 def _columns(
     rows: pa.Table, number: str, names: tuple[str, ...], known: Mapping[int, tuple[str | None, ...]]
 ) -> dict[str, pa.Array]:
-    """Of each row what its number stands for, column by column."""
+    """Look up each row's number, and return the values column by column."""
     coded = rows.column(number).combine_chunks().dictionary_encode()
     distinct = [known.get(each, (None,) * len(names)) for each in coded.dictionary.to_pylist()]
     return {

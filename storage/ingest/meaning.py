@@ -17,7 +17,7 @@ class Reads(Protocol):
 
     @property
     def call_ids(self) -> Mapping[str, str]:
-        """Names of events that tell how calls of tools ended, and the attribute with the call's id.
+        """Return the names of events that report the end of tool calls, with the attribute of the call's id.
 
         Log records of such events belong to the spans of these calls, too.
         """
@@ -27,11 +27,11 @@ class Reads(Protocol):
 
 
 class NobodyReads:
-    """Stands in where nothing reads: rows mean nothing, and are of no edition."""
+    """Stand-in without a reader: rows have no meaning, and no edition."""
 
     edition = ""
     call_ids: Mapping[str, str] = {}
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:  # noqa: ARG002 - as the protocol has it
-        """Rows of NULL."""
+        """Return rows of NULL."""
         return pa.table([pa.nulls(spans.num_rows, field.type) for field in MEANINGS], schema=MEANINGS)

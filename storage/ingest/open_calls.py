@@ -20,7 +20,7 @@ def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
 
 
 def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> None:
-    """Give calls their results anew, after rows with their keys came or left. For a transaction of the writer."""
+    """Update the results of calls after rows with their keys came or left. For a transaction of the writer."""
     calls = pa.concat_tables([table.filter(table.column("call_key").is_valid()).select(_KEYS) for table in changed])
     if not calls.num_rows:
         return

@@ -123,7 +123,7 @@ class RecentKeys:
         return self._old_since
 
     def start(self, since: int) -> None:
-        """Of what was added so far, which is not more than the capacity, know which commits it is from."""
+        """Set from which commits the keys added so far are, which must be within the capacity."""
         self._young_since = self._old_since = since
 
     @property

@@ -12,7 +12,7 @@ _LEFT: Final = 8
 
 
 class Shares:
-    """Bytes that senders hold of a room. Its owner keeps threads apart.
+    """Bytes of a buffer by sender. The owner serializes access.
 
     A sender may hold three times what is free, so alone it gets three quarters of the room, two get three
     sevenths each, and there is always room for one that holds nothing: the dynamic thresholds of Choudhury and Hahne,
@@ -68,7 +68,7 @@ class Shares:
 
 
 def parts_of(nbytes: int, weights: Mapping[str, int]) -> Mapping[str, int]:
-    """Divide the bytes of a batch among those who sent it, by what each sent."""
+    """Divide the bytes of a batch among its senders, in proportion to their requests."""
     whole = sum(weights.values())
     parts = {sender: nbytes * weight // whole for sender, weight in weights.items()}
     first = next(iter(parts))

@@ -69,7 +69,7 @@ class SpanRows:
             self._remember(telling, commit)
 
     def _remember(self, logs: pa.Table, commit: int) -> None:
-        """Remember whose log records these are: the keys of spans, and those of traces in which they tell of calls."""
+        """Remember the keys of the log records' spans, and of traces in which they report calls."""
         self._logged.add(presence.key_hashes(logs), commit)
         ends = logs.filter(pc.is_in(logs.column("event_name"), value_set=self._events))
         if ends.num_rows:
@@ -79,7 +79,7 @@ class SpanRows:
     def complete_again(
         self, cursor: duckdb.DuckDBPyConnection, new_logs: pa.Table, *, before: int
     ) -> Mapping[TraceKey, int]:
-        """Read stored spans again to which log records came, up to a number; how many of which traces were."""
+        """Update stored spans that got log records, up to a number; return how many of each trace changed."""
         telling = _readable(new_logs)
         if not telling.num_rows:
             return {}
@@ -160,7 +160,7 @@ def _stored_logs(
 
 
 def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:
-    """Return the calls of tools whose end log records tell."""
+    """Return the tool calls whose end log records report."""
     tables = []
     for event, key in keys.items():
         ends = logs.filter(pc.equal(logs.column("event_name"), event))

@@ -85,7 +85,7 @@ class SpoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Bytes of a segment that are no whole record."""
+    """Bytes of a segment that are no complete record."""
 
     path: Path
     offset: int
@@ -122,13 +122,13 @@ class Spool:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         active = self._active
         return sum(segment.size for segment in list(self._old)) + (active.size if active else 0)
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the disk had left a moment ago: each request asks, and the system takes a while to tell."""
+        """Return the free bytes of the disk as of a moment ago, because each system call takes a while."""
         now_s = time.monotonic()
         if now_s >= self._look_again_s:
             self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _LOOK_S

@@ -30,7 +30,7 @@ class TraceChange(NamedTuple):
 
 
 class Changes:
-    """The traces that commits changed, for one who follows. Safe to use from any thread."""
+    """Traces that commits changed, for one follower. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

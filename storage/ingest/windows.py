@@ -59,7 +59,7 @@ class Limits:
 class SpanWindow:
     """Spans as rows of the table `span`, and the log records of their traces.
 
-    `is_cut` says that the limits left out spans that were wanted, or log records of those that are here.
+    `is_cut`: the limits left out requested spans, or log records of these.
     """
 
     spans: pa.Table
@@ -205,7 +205,7 @@ def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
 
 
 def groups_of(extents: Mapping[TraceKey, Extent], *, commits_each: int = COMMITS_EACH) -> list[list[TraceKey]]:
-    """Traces that are looked up together: all of them, or where they are far apart, those whose commits touch."""
+    """Group traces for one look-up: all of them, or if they are far apart, those whose commits are adjacent."""
     ordered = sorted(extents, key=lambda key: extents[key].first_batch)
     groups: list[list[TraceKey]] = []
     last_batch = first_batch = extents[ordered[0]].first_batch if ordered else 0
@@ -316,7 +316,7 @@ def counts_of(spans: pa.Table) -> dict[TraceKey, int]:
 
 
 def key_table(keys: Iterable[TraceKey]) -> pa.Table:
-    """Return the traces as a table, with the number that their parts are found by."""
+    """Return the traces as a table, with the number by which their parts are found."""
     listed = list(keys)
     return pa.table(
         {

@@ -155,7 +155,7 @@ class Writer:
     def ask(
         self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int, *, frees: bool = False
     ) -> "Future[None]":
-        """Let `write` store some `rows` in a transaction of its own, between the commits of spans.
+        """Queue `write`, which stores `rows` in a transaction of its own, between the commits of spans.
 
         The future fails with what `write` or the commit raises, and is cancelled when the writer stops first. While the
         disk is nearly full it fails at once, unless `write` `frees` room: what is left is for spans and their commits.
@@ -171,7 +171,7 @@ class Writer:
         return self._backlog.ask(partial(self._write, write, rows), rows)
 
     def store(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int, *, frees: bool = False) -> None:
-        """Let `write` store some `rows`, as `ask` does, and wait until it is stored. Not for the writer's own thread.
+        """Run `write` as `ask` does, and wait until it is stored. Not for the writer's own thread.
 
         Raises:
             BadQuery: nothing was stored, because a value has no place in its column.
@@ -193,7 +193,7 @@ class Writer:
         return self.once_between(act)
 
     def once_between(self, act: Callable[[], None]) -> None:
-        """Let `act` run between two transactions, and wait for it; it is tried once."""
+        """Run `act` between two transactions, once, and wait for it."""
         self._database.require_writable()
         wait_for(self._backlog.ask(act, 0))
 
@@ -379,7 +379,7 @@ class Writer:
         self._database.shorten_log()
 
     def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> Mapping[TraceKey, int]:
-        """Insert what is not stored yet, under the number of the commit; how many spans of which traces changed."""
+        """Insert new rows under the number of the commit; return how many spans of each trace changed."""
         traces: dict[TraceKey, int] = {}
         if new.logs.num_rows:
             cursor.register("incoming_logs", spelled_out(new.logs, new).drop_columns(["service_version"]))

@@ -112,7 +112,7 @@ class BackfillTable:
             return window(cursor, statements, _bounds(backfill, tenant), selection, {"revision": backfill.revision})
 
     def traces(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """Traces of the next spans that have settled and are not decided about, and up to where; None: no more."""
+        """Return settled, undecided traces of the next spans, and up to where they are complete, or None."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
@@ -125,7 +125,7 @@ class BackfillTable:
             return _undecided(cursor, backfill.revision, traces, spans, until), last
 
     def sessions(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """Sessions of the next spans that are at rest and not decided about, and up to where; None: no more."""
+        """Return undecided sessions at rest of the next spans, and up to where they are complete, or None."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
@@ -182,7 +182,7 @@ def _undecided(
 def _is_undecided(
     cursor: duckdb.DuckDBPyConnection, revision: int, targets: pa.Table, spans: pa.Table
 ) -> pa.ChunkedArray:
-    """Of which of these traces, or sessions, a revision has decided about none of their spans."""
+    """Return a mask of the traces, or sessions, of whose spans the revision has decided none."""
     decided = pa.array([], pa.int64())
     if spans.num_rows:
         cursor.register("wanted_spans", spans)

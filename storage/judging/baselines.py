@@ -32,7 +32,7 @@ _EVALUATORS: Final = pa.schema([("stream", pa.int32()), ("fingerprint", pa.strin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedStream:
-    """A stream whose evaluator is new: the releases that monitors compare, and what results of the evaluator are of."""
+    """A stream with a new evaluator: the releases that monitors compare, and the time of their results."""
 
     tenant: str
     project: str | None
@@ -44,7 +44,7 @@ class ComparedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRequest:
-    """A revision whose evaluator is to know some releases, with so many results of each side."""
+    """A revision whose evaluator needs results of some releases, so many for each side."""
 
     rule_id: str
     revision: int
@@ -54,7 +54,7 @@ class BaselineRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineTargets:
-    """Traces of which results are missing, and the time in which what was judged of them started."""
+    """Traces that lack results, and the time in which their targets started."""
 
     trace_ids: Sequence[str]
     from_ns: int
@@ -65,7 +65,7 @@ class BaselineTargets:
 
 
 def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequest) -> BaselineTargets | None:
-    """Return the targets of which a revision has too few results; None if nothing that is stored is left."""
+    """Return the targets that lack results of a revision; None if no stored one is left."""
     numbered = list(enumerate(request.streams))
     releases = [
         {
@@ -116,7 +116,7 @@ def judge_again(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_u
 
 
 def take_results(cursor: duckdb.DuckDBPyConnection, revision: int, trace_ids: Sequence[str], now_us: int) -> int:
-    """Let monitors count what a revision has of traces, and what it is about to have; how many results are stored.
+    """Let monitors count a revision's results on traces, present and pending; return how many are stored.
 
     Rows of results are never changed, so each is stored once more, as a further round that took nothing. The writer's
     thread calls this.

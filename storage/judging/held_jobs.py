@@ -35,7 +35,7 @@ def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: in
 
 
 def tell_held_by_results(cursor: duckdb.DuckDBPyConnection, stored: pa.Table, *, now_us: int) -> None:
-    """Tell jobs that wait for the results that were just stored; `stored` is what `finished` returned before."""
+    """Release or drop jobs held for the results just stored; `stored` is what `finished` returned before."""
     if stored.num_rows:
         numbers = pc.min_max(stored["seq"])
         tell_held(cursor, stored, first=numbers["min"].as_py(), last=numbers["max"].as_py(), now_us=now_us)
@@ -58,7 +58,7 @@ def targets_of_jobs(jobs: pa.Table) -> pa.Table:
 
 
 def targets_of(tenants: pa.ChunkedArray, targets: pa.ChunkedArray, spans: pa.ChunkedArray | None = None) -> pa.Table:
-    """Traces or sessions, or spans of them, about which was decided."""
+    """Return the traces or sessions, or spans of them, of decisions."""
     return pa.table(
         {
             "tenant": tenants,

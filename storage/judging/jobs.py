@@ -171,7 +171,7 @@ class Jobs(Repeating):
         self._writer.store(write, 0)
 
     def take_turn(self, turn: LedgerTurn) -> list[list[Job]]:
-        """Do what the turn says; the jobs that each of its claims got.
+        """Apply the turn; return the jobs of each of its claims.
 
         Doing it again does no harm: what is stored is not stored twice.
 
@@ -292,7 +292,7 @@ def _store_by_hand(cursor: duckdb.DuckDBPyConnection, judged: JudgedByHand, now_
 
 
 def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int) -> None:
-    """Let jobs be claimed again; those whose target has another job by now are not worth it."""
+    """Return jobs to the queue, except those whose target has another job by now."""
     if not returns.num_rows:
         return
     cursor.register("incoming_jobs", returns)

@@ -115,7 +115,7 @@ class Judged:
 
 
 class Judgements:
-    """Read-only questions about what the rules made of what is stored. Safe to ask from any thread."""
+    """Read-only queries about decisions and evaluations. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -38,7 +38,7 @@ class OpenSessions:
         self._writer = writer
 
     def turn_back(self, now_us: int) -> None:
-        """Let nothing have come later than now: the clock was set back since."""
+        """Cap arrival times at now, after the clock was set back."""
         statement = sql.query("turn_back_open_sessions")
         self._writer.store(lambda cursor: cursor.execute(statement, {"now_us": now_us}), 1)
 
@@ -48,7 +48,7 @@ class OpenSessions:
         self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
 
     def rested(self, waits_us: Collection[int], settle_us: int, *, now_us: int, most: int) -> RestedSessions | None:
-        """Sessions that have been quiet for one of these times and are not decided about by it; None: there are none.
+        """Return undecided sessions that have been quiet for one of these times, or None.
 
         Those with a trace that has not settled are left out: its end opens them again.
         """
@@ -96,7 +96,7 @@ def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table
 def settled_sessions(sessions: pa.Table, traces: pa.Table, spans: pa.Table, until: int) -> Settled:
     """Return the sessions of which spans are stored, with the latest trace of each.
 
-    Of the sessions `trace`, `tenant`, `session_id` and `was_settled` are told.
+    `sessions` has `trace`, `tenant`, `session_id` and `was_settled`.
 
     """
     last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})

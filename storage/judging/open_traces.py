@@ -33,7 +33,7 @@ class SettleWaits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueTraces:
-    """Traces that have settled, or may have, and when the first of the other open ones does."""
+    """Traces that have settled, or may have, and when the next open one may settle."""
 
     traces: pa.Table
     next_us: int | None  # None: no other is open
@@ -69,7 +69,7 @@ class OpenTraces:
         self._writer = writer
 
     def turn_back(self, now_us: int) -> None:
-        """Let nothing have come later than now: the clock was set back since."""
+        """Cap arrival times at now, after the clock was set back."""
         self._writer.store(lambda cursor: _turn_back(cursor, now_us), 1)
 
     def writes(self) -> int:
@@ -124,7 +124,7 @@ class OpenTraces:
         return replace(settled, traces=traces, spans=spans), not len(late)
 
     def parts(self, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-        """Yield the spans with what is asked of them, in parts that are not too large."""
+        """Yield the spans with the selected columns, in parts of limited size."""
         with self._database.snapshot() as cursor:
             for near in _near(spans, selection.limits.rows):
                 yield from _fitting(cursor, near, selection)
@@ -175,7 +175,7 @@ def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table
 
 
 def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
-    """Spans in their order, those together that lie near to each other."""
+    """Yield the spans in their order, in groups that are close together."""
     places = spans["place"].to_numpy()
     starts = [0, *(np.flatnonzero(np.abs(np.diff(places)) > _FAR_ROWS) + 1), spans.num_rows]
     for start, stop in itertools.pairwise(starts):
@@ -184,7 +184,7 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
 
 
 def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-    """Yield the spans with what is asked of them, at once or by halves."""
+    """Yield the spans with the selected columns, at once or by halves."""
     cursor.register("wanted_spans", spans)
     text, parameters = asked_for(sql.query("spans_of_traces_to_match"), selection.columns)
     bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}

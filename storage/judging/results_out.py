@@ -51,7 +51,7 @@ class ResultToTell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutState:
-    """Results up to `number` were told; `instance` is what this data directory is called by its results."""
+    """Results up to `number` were exported; `instance` identifies this data directory in them."""
 
     number: int
     instance: str
@@ -92,7 +92,7 @@ class ResultsOut:
         return with_roots, results[-1].number if len(results) == most else last
 
     def move(self, after: int, until: int) -> None:
-        """Note that results up to one were told.
+        """Note that results up to a number were exported.
 
         Raises:
             Overloaded: it is not known whether it was noted; look at the state before going on.

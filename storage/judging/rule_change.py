@@ -41,7 +41,7 @@ class RuleDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRule:
-    """A rule as it stands; a deleted one keeps its row, because its results name it."""
+    """A rule with its current revision; a deleted one keeps its row, because its results name it."""
 
     tenant: str
     rule_id: str
@@ -153,7 +153,7 @@ class RuleChange:
         return self.put(draft, holder).rule_id
 
     def put(self, draft: RuleDraft, current: StoredRule | None) -> StoredRule:
-        """Let a rule be as the draft has it."""
+        """Set a rule to a draft."""
         rule_id = uuid.uuid4().hex if current is None else current.rule_id
         made = StoredRule(
             tenant=draft.tenant,
@@ -175,7 +175,7 @@ class RuleChange:
         return self._changes(made if current is None else self._touched(made))
 
     def delete(self, rule: StoredRule) -> None:
-        """Let a rule be no more."""
+        """Delete a rule."""
         self._changes(self._touched(replace(rule, deleted_at_us=self._now_us)))
 
     def write(self, cursor: duckdb.DuckDBPyConnection) -> None:

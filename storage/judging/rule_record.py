@@ -79,7 +79,7 @@ class PastCost:
 
 
 class RuleRecord:
-    """Read-only questions about single rules. Safe to ask from any thread."""
+    """Read-only queries about single rules. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -105,7 +105,7 @@ class RuleRecord:
         return [UnscoredBy(**row) for row in self._rows(sql.query("unscored_of_revision"), bounds)]
 
     def waiting(self, tenant: str | None = None) -> dict[str, int]:
-        """By the id of each rule that has any, how many evaluations are to be made: of a tenant; None for all."""
+        """Return by rule id how many evaluations are pending: of a tenant; None for all."""
         counts: dict[str, int] = {}
         for row in self._rows(sql.query("waiting_by_rule"), {"tenant": tenant}):
             counts[row["rule_id"]] = counts.get(row["rule_id"], 0) + row["amount"]

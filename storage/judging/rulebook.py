@@ -144,7 +144,7 @@ class Rulebook:
         return self._changed(make)
 
     def replace(self, rule_id: str, draft: RuleDraft, *, seen: Collection[int] | None = None) -> StoredRule:
-        """Let a rule say something else, if it has one of the versions that were seen; None: whichever.
+        """Replace a rule's content, if it has one of the versions in `seen`, or any if None.
 
         Raises:
             Missing: there is none of that id.
@@ -161,7 +161,7 @@ class Rulebook:
         return self._changed(make)
 
     def delete(self, rule_id: str, *, seen: Collection[int] | None = None) -> None:
-        """Let a rule be no more, if it has one of the versions in `seen`.
+        """Delete a rule, if it has one of the versions in `seen`.
 
         Raises:
             Missing: there is no such rule.
@@ -171,7 +171,7 @@ class Rulebook:
         self._changed(lambda change: change.delete(change.living(rule_id, seen)))
 
     def follow_files(self, drafts: Sequence[RuleDraft], *, keep: Collection[str]) -> list[tuple[RuleDraft, str]]:
-        """Let the rules from files be these, all in one transaction; a rule whose file is in `keep` stays as it is.
+        """Set the rules from files, in one transaction; a rule whose file is in `keep` stays as it is.
 
         A rule that comes back after its file was gone is the same rule.
 

@@ -111,7 +111,7 @@ class JudgeCallStore:
         self._thread.start()
 
     def is_all_written(self) -> bool:
-        """Tell whether the database has all that processes that have ended had on record; before `open`."""
+        """Return True if the database has all calls of processes that have ended; before `open`."""
         return not any(self._journal.recover())
 
     def close(self, timeout_s: float) -> None:

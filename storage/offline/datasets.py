@@ -38,7 +38,7 @@ Mode: TypeAlias = Literal["replace", "append"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An item to be stored. The texts are JSON objects; `digest` is equal for items that say the same."""
+    """An item to store. The texts are JSON objects; `digest` is equal for items with equal content."""
 
     item_id: str
     digest: str
@@ -67,7 +67,7 @@ class DatasetText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A dataset, with its latest version; 0 where there is none."""
+    """A dataset, with its latest version; 0 without one."""
 
     tenant: str
     dataset_id: str
@@ -142,7 +142,7 @@ class Datasets:
         return made
 
     def change(self, dataset: Dataset, text: DatasetText, *, now_us: int) -> Dataset:
-        """Let it say something else about itself, if it still has this version.
+        """Change the description of a dataset, if it still has this version.
 
         Raises:
             Stale: it was changed meanwhile.
@@ -176,7 +176,7 @@ class Datasets:
             pass
 
     def add_items(self, dataset: Dataset, items: Iterable[NewItem], *, now_us: int) -> pa.Table:
-        """Store items that no version has yet; what `add_version` is to be told of them.
+        """Store items that no version has yet; return them for `add_version`.
 
         Raises:
             Overloaded: some of them may be stored.
@@ -231,7 +231,7 @@ class Datasets:
             return [Version(**row) for row in named(cursor)]
 
     def items(self, version: Version, *, first: int, most: int) -> list[Item]:
-        """Items of a version from a place on, in their order."""
+        """Return items of a version from a position on, in their order."""
         parameters = {"version_key": version.version_key, "first": first, "items": most}
         return self._items(sql.query("items_of_version"), parameters)
 

@@ -18,7 +18,7 @@ State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvaluation:
-    """An evaluator that is to be asked. `configuration` is its rule as JSON."""
+    """A new evaluation of a run. `configuration` is its rule as JSON."""
 
     evaluator: str
     name: str
@@ -29,7 +29,7 @@ class NewEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """An evaluator that is asked about a run."""
+    """An evaluation of a run by one evaluator."""
 
     tenant: str
     run_id: str
@@ -74,7 +74,7 @@ class RunEvaluations:
         self._writer = writer
 
     def add(self, run: Run, new: NewEvaluation, *, now_us: int) -> Evaluation:
-        """Ask an evaluator about a run; it waits until the run has ended.
+        """Store an evaluation of a run; it waits until the run has ended.
 
         Raises:
             Overloaded: nothing was stored.
@@ -103,7 +103,7 @@ class RunEvaluations:
         return [Evaluation(**row) for row in self._open.named({"run_id": None, "only_open": True})]
 
     def set_state(self, evaluation_id: str, state: State, *, error: str | None = None, now_us: int) -> bool:
-        """Say how far one is; False where it is over already.
+        """Set the state of an evaluation; return False if it is over already.
 
         Raises:
             Overloaded: nothing was stored.
@@ -121,7 +121,7 @@ class RunEvaluations:
         written(self._writer, sql.query("pause_run_evaluation"), values)
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
-        """Items of which it has said nothing, after a number."""
+        """Return items without its score, after a number."""
         parameters = {
             "run_id": evaluation.run_id,
             "evaluation_id": evaluation.evaluation_id,
@@ -133,7 +133,7 @@ class RunEvaluations:
             return [Unscored(**row) for row in named(cursor)]
 
     def count_unscored(self, evaluation: Evaluation) -> int:
-        """Count the items of which it has said nothing."""
+        """Count the items without its score."""
         params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
         with self._database.cursor() as cursor:
             ((count,),) = cursor.execute(sql.query("count_unscored_run_items"), params).fetchall()

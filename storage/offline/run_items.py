@@ -162,7 +162,7 @@ class RunItems:
         return adding.reported
 
     def add_scores(self, run: Run, evaluation_id: str, scores: Sequence[tuple[int, NewScore]], *, now_us: int) -> None:
-        """Store what an evaluation said of items, by their numbers; earlier scores under the same names count no more.
+        """Store scores of an evaluation, by item number; they replace earlier ones of the same names.
 
         Raises:
             Overloaded: nothing was stored.
@@ -180,7 +180,7 @@ class RunItems:
         self._writer.store(write, len(scores))
 
     def page(self, run_id: str, *, outcome: str | None = None, skip: int, most: int) -> list[dict[str, Any]]:
-        """Items of a run in the order in which they came, each as a row with its scores under `scores`."""
+        """Return items of a run in the order of arrival, each as a row with its scores under `scores`."""
         parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip}
         with self._database.snapshot() as cursor:
             if outcome is None:
@@ -316,7 +316,7 @@ class _Adding:
 def _with_scores(
     cursor: duckdb.DuckDBPyConnection, run_id: str, items: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Items with the scores that count, and with what came of them."""
+    """Return items with their current scores and their outcome."""
     cursor.execute(sql.query("scores_of_run_items"), _numbered(run_id, [item["item_number"] for item in items]))
     scores: dict[int, list[dict[str, Any]]] = {}
     for row in named(cursor):

@@ -39,7 +39,7 @@ class RunLooks:
         return bool(receivers)
 
     def note(self, run_id: str, at_ns: int, event: WebhookEvent | None = None) -> None:
-        """Note that a run was looked at, and queue what is to be told of it, in one transaction.
+        """Note that a run was compared, and queue its event, in one transaction.
 
         Raises:
             Overloaded: nothing was stored.

@@ -96,7 +96,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetRun:
-    """A run as the dataset that it was run on tells of it."""
+    """A run in the list of its dataset."""
 
     run_id: str
     experiment_id: str
@@ -118,7 +118,7 @@ class Runs:
         self._sums = KeptSums(database)
 
     def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
-        """Begin a run, with its project and experiment where there are none; not again where its key is known.
+        """Begin a run, creating its project and experiment if needed; return the existing run of a known key.
 
         Raises:
             Overloaded: nothing was stored.
@@ -176,7 +176,7 @@ class Runs:
         return self._sums.of(run_ids)
 
     def end(self, run: Run, state: Ending, *, reason: str | None = None, now_us: int) -> Run:
-        """Let a run have ended; one that has ended so is left as it is. Its sums are there for the next look.
+        """End a run; one that has ended with this state is left as it is. Its sums are computed for the next read.
 
         Raises:
             Conflict: it has ended otherwise.
@@ -199,7 +199,7 @@ class Runs:
         written(self._writer, sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
 
     def set_verdict(self, run: Run, verdict: str) -> Run:
-        """Note what a gate said of a run.
+        """Store the verdict of a gate on a run.
 
         Raises:
             Overloaded: nothing was stored.

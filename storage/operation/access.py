@@ -91,7 +91,7 @@ class Access:
         self._writer.store(lambda cursor: _run(cursor, sql.query("insert_api_key"), asdict(key)), 1)
 
     def disable_key(self, key_id: str) -> None:
-        """Let a key open nothing any longer."""
+        """Disable a key."""
         self._writer.store(lambda cursor: _run(cursor, sql.query("disable_api_key"), {"key_id": key_id}), 1)
 
     def delete_key(self, key_id: str) -> None:
@@ -99,7 +99,7 @@ class Access:
         self._writer.store(lambda cursor: _run(cursor, sql.query("delete_api_key"), {"key_id": key_id}), 1)
 
     def record(self, entries: Sequence[AuditEntry], used_us: Mapping[str, int], *, kept: int) -> None:
-        """Store entries of the audit, of which the latest so many stay, and when keys were used last.
+        """Store entries of the audit, of which the latest so many are kept, and the last uses of keys.
 
         Raises:
             Overloaded: nothing can be written now.
@@ -119,7 +119,7 @@ class Access:
         self._writer.store(write, rows.num_rows + len(used_us))
 
     def audit(self, criteria: AuditWanted, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Entries with their numbers, newest first, before a number or from the newest on."""
+        """Return entries with their numbers, newest first, before a number or from the newest on."""
         bounds = asdict(criteria) | {"before": _LAST_ID if before is None else before, "entries": limit}
         names = [each.name for each in fields(AuditEntry)]
         with self._database.cursor() as cursor:

@@ -29,7 +29,7 @@ _DELIVERIES: Final = ("pending", "delivered", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """Spans that wait, and the time since the first of them came."""
+    """Number of waiting spans, and the time since the first of them was received."""
 
     spans: int
     seconds: float

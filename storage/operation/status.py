@@ -19,7 +19,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Spans that are stored, and not matched yet, or the traces of which are not added up."""
+    """Spans that are stored, and not matched yet, or whose traces are not added up."""
 
     spans: int
     since_ns: int | None  # when the first of them came
@@ -66,7 +66,7 @@ class ProjectSize:
 
 
 class StatusReader:
-    """Reads how a store stands, and what its rules did. Safe to ask from any thread."""
+    """Read-only queries about the state of a store, and the activity of its rules. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -127,7 +127,7 @@ class StatusReader:
         return [ProjectSize(**dict(zip(names, row, strict=True))) for row in rows]
 
     def rule_activity(self, now_ns: int, tenant: str | None = None) -> dict[str, dict[str, float]]:
-        """By the id of each rule that did something in the last 24 hours, or whose judges took something today.
+        """Return by id the activity of each rule in the last 24 hours, and of its judges today.
 
         With a tenant, what was done about its spans.
 

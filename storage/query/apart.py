@@ -208,7 +208,7 @@ class ApartAnswer:
             yield columns, tables[0]
 
     def close(self) -> None:
-        """Let go of the process."""
+        """Release the process."""
         self._alarm.cancel()
         self._apart.release(self._process, is_fit=self._is_complete and not self._is_late)
 

@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer one statement after the other; the first message tells the limits."""
+    """Answer one statement after the other; the first message has the limits."""
     first = receive(requests)
     if first is None:
         return

@@ -48,7 +48,7 @@ _MAX_INT64: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selection:
-    """The spans of which tenants and traces; None: of all."""
+    """Tenants and traces of the selected spans; None means all."""
 
     tenant: str | None
     or_tenant: str | None
@@ -67,7 +67,7 @@ class _ExportWindow:
 
 
 class Unread(NamedTuple):
-    """Spans that are damaged and left out: when they start, from the first nanosecond to the last, and how many."""
+    """Damaged spans that are left out: their start times, from the first nanosecond to the last, and their number."""
 
     first_ns: int
     last_ns: int
@@ -89,7 +89,7 @@ def left_out_text(unread: Sequence[Unread]) -> str:
 
 
 def left_out_in(text: bytes) -> list[Unread]:
-    """Return the damaged spans that the JSON of the API tells."""
+    """Return the damaged spans that the API's JSON lists."""
     return [Unread(int(each["firstUnixNano"]), int(each["lastUnixNano"]), each["spans"]) for each in json.loads(text)]
 
 

@@ -100,7 +100,7 @@ class SpansNamed:
 
 
 class Listing:
-    """Looks among the traces of a tenant and the shared ones, or with None those of all. Safe to ask from any thread.
+    """Lists of a tenant's and shared traces, or with None of all. Thread-safe.
 
     It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts. Each stretch is some
     times longer than the one before, and as long as would hold what is missing, were it as rare there as before.
@@ -186,7 +186,7 @@ class Listing:
     def named_by_spans(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int]
     ) -> Mapping[tuple[str, str], SpansNamed]:
-        """Models and releases of traces, whose spans came with the commits from one to another; as `briefs`."""
+        """Return models and releases of traces, whose spans came with these commits; as `briefs`."""
         if not traces:
             return {}
         of = {

@@ -32,7 +32,7 @@ class Offences:
         self.count = 0
 
     def check(self, asker: str, statement: str) -> None:
-        """Let pass who has broken nothing lately, with a statement that has not.
+        """Refuse a caller who broke the database too often, and a statement that did.
 
         Raises:
             Barred: this asker's statements broke the database too often.

@@ -54,7 +54,7 @@ class WholeSpan:
 
 
 class Outlines:
-    """Read-only questions about one trace. Safe to ask from any thread."""
+    """Read-only queries about one trace. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database

@@ -25,7 +25,7 @@ class GlanceAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSums:
-    """Traces added up: all that began in a time, or in one step of it, counted from 0."""
+    """Sums over traces that began in a time window, or in one step of it, counted from 0."""
 
     step: int | None
     traces: int
@@ -107,7 +107,7 @@ class Glance:
 
 
 class Overview:
-    """Read-only questions about a time. Safe to ask from any thread."""
+    """Read-only queries about a time window. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database

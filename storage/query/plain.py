@@ -137,7 +137,7 @@ _MAX_COPIES: Final = 16  # of a part of a plan; a guess
 
 
 def is_plain(nodes: Sequence[_Node], parameters: _Values) -> bool:
-    """Tell whether a SELECT, given as the nodes of its tree, is bounded between any two interrupts."""
+    """Return True if the work of a SELECT, given as its nodes, is bounded between any two interrupts."""
     if len(nodes) > _MAX_NODES:
         return False
     sources = {id(node["function"]) for node in nodes if node.get("type") == "TABLE_FUNCTION"}
@@ -164,7 +164,7 @@ def _copies(nodes: Sequence[_Node]) -> int:
 
 
 def _is_form(node: _Node, made: Counter[str]) -> bool:
-    """Tell whether a node that is not an expression is on the list; nodes of types belong to nodes that are checked."""
+    """Return True if a node that is no expression is on the list; types are checked with their nodes."""
     kind = node.get("type")
     if isinstance(kind, str) and kind not in _FORMS:
         return kind.endswith("_TYPE_INFO")  # of a cast or a constant

@@ -62,7 +62,7 @@ _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
 
 class Queries:
-    """Read-only questions. Safe to ask from any thread."""
+    """Read-only queries. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
@@ -80,13 +80,13 @@ class Queries:
         self._apart.close()
 
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """Have all that this thread asks in the block, of whatever part of the store, answered as of one moment."""
+        """Run all queries of this thread in the block, in any part of the store, on one snapshot."""
         return self._database.at_one_moment()
 
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
-        """Traces by start time, newest first: those of a tenant and the shared ones, or with None those of all."""
+        """Return traces by start time, newest first: those of a tenant and the shared ones, or with None of all."""
         if limit <= 0:
             return []
         parts = 4 * (offset + limit)
@@ -100,7 +100,7 @@ class Queries:
     def judged_traces(
         self, judging: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
-        """Traces of which such an evaluation counts, by start time, newest first; of tenants as in `newest_traces`."""
+        """Return traces with a matching evaluation, by start time, newest first; of tenants as in `newest_traces`."""
         bounds = {"tenant": tenant, "project": project, "offset": offset, "limit": limit}
         with self._database.snapshot() as cursor:
             keys = cursor.execute(sql.query("judged_traces"), asdict(judging) | bounds).fetchall()
@@ -255,7 +255,7 @@ class Queries:
         return answer
 
     def _table(self, answer: ApartAnswer, max_rows: int) -> Table:
-        """Return the rows of an answer as DuckDB tells them to Python."""
+        """Return the rows of an answer as DuckDB converts them to Python."""
         tables = []
         columns: list[Column] = []
         for columns, rows in answer.batches():  # noqa: B007 - they are the same each time
@@ -275,7 +275,7 @@ class Queries:
         )
 
     def columns_of_views(self) -> dict[str, list[tuple[str, str]]]:
-        """Names and types of the columns of each documented view."""
+        """Return names and types of the columns of each documented view."""
         with self._database.cursor() as cursor:
             return {
                 view: [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {view}").fetchall()]
@@ -384,7 +384,7 @@ Bounds: TypeAlias = dict[str, int]
 def summaries_of(
     cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: list[str]
 ) -> list[tuple[TraceSummary, Bounds]]:
-    """Traces by their ids, in any order, each with what bounds the look-up of its spans."""
+    """Return traces by their ids, in any order, each with the bounds for finding its spans."""
     ids = [trace_id for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return []
@@ -452,7 +452,7 @@ def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_ro
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
-    """At most so many rows, some at a time: no other thread runs while DuckDB makes Python's values of them."""
+    """Fetch at most so many rows, some at a time: no other thread runs while DuckDB converts them to Python."""
     rows: list[tuple[object, ...]] = []
     nbytes = 0
     while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):
@@ -464,7 +464,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
 
 
 def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[QueryColumn]:
-    """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
+    """Return names and types of a SELECT's columns; none for DESCRIBE, SHOW and EXPLAIN."""
     try:
         described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()
     except (duckdb.InternalException, duckdb.FatalException):

@@ -47,7 +47,7 @@ class CancelToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOptions:
-    """On which terms a statement is asked: whether our views are all that it may read, who asks, and what ends it."""
+    """Options of a statement: whether it may read our views only, its caller, and its cancellation."""
 
     views_only: bool = False
     asker: str = ""  # the caller, by which repeated offences are counted

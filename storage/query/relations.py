@@ -30,7 +30,7 @@ class Relation:
     words: frozenset[str] | None  # in lower case, among which the columns are that it names; None: it may read all
 
     def columns(self, described: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Names and types of the columns that are needed, at least one."""
+        """Return names and types of the columns that are needed, at least one."""
         words = self.words
         if words is None:
             return list(described)
@@ -40,7 +40,7 @@ class Relation:
 def relations_of(tree: str, known: Collection[str], is_bounded: _Test) -> list[Relation]:
     """Return the relations with `known` names that a SELECT reads, as `json_serialize_sql` tells it.
 
-    A condition is told of a relation that is read once, if `is_bounded` holds of its nodes.
+    A relation that is read once has its conditions, if `is_bounded` holds for their nodes.
 
     """
     nodes = nodes_of(tree)
@@ -118,7 +118,7 @@ def _joined(table: _Node) -> list[_Node]:
 
 
 def _is_about(part: _Node, table: _Node, *, alone: bool) -> bool:
-    """Tell whether a condition names columns of this table only and consists of parts on the list."""
+    """Return True if a condition names columns of this table only, and consists of allowed parts."""
     name = (table["alias"] or table["table_name"]).lower()
     for node in _inside(part):
         if "class" in node and node["class"] not in _SIMPLE:

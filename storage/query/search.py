@@ -27,7 +27,7 @@ class SpanLike:
 
 
 class Search:
-    """Looks among the spans of a tenant and the shared ones, or with None those of all. Safe to ask from any thread."""
+    """Search among the spans of a tenant and the shared ones, or with None of all. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database

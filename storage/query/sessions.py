@@ -50,7 +50,7 @@ class SessionPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary:
-    """A session, added up. None: no trace of it tells that."""
+    """Sums over a session. None means that none of its traces has the value."""
 
     tenant: str
     session_id: str
@@ -102,7 +102,7 @@ class SessionTraces:
 
 
 class SessionQueries:
-    """Looks among the sessions of a tenant and the shared ones, or with None those of all. Safe to ask from any thread.
+    """Lists of a tenant's and shared sessions, or with None of all. Thread-safe.
 
     A trace belongs to its session once it is added up.
     """
@@ -194,7 +194,7 @@ def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
 
 
 def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | None) -> int | None:
-    """From when on texts are looked through, where that is not as far back as is asked."""
+    """Return the time from which texts are searched, if that is later than requested."""
     if like.text is None or like.newest is None:
         return None
     bounds = {"from_ns": like.from_ns, "to_ns": like.to_ns - 1, "tenant": tenant, "newest": like.newest}

@@ -18,7 +18,7 @@ _OURS: Final = ("tracejury_", "quack_", "write_log")
 
 
 def require_views(tree: str, views: Collection[str], others: Collection[str]) -> None:
-    """Refuse a SELECT, as `json_serialize_sql` tells it, that reads anything but `views` and what it defines itself.
+    """Refuse a SELECT, as `json_serialize_sql` returns it, that reads anything but `views` and its own definitions.
 
     `others` are the names of all else there is. Nothing that a SELECT defines may have such a name, because where the
     definition does not reach, the name is that of the table.

@@ -26,7 +26,7 @@ Parameter: TypeAlias = str | float | bool | None
 
 
 class Statement(NamedTuple):
-    """A statement that may be run, and what its parameters stand for."""
+    """A statement that may be run, with the values of its parameters."""
 
     statement: duckdb.Statement
     parameters: Mapping[str, Parameter]

@@ -71,7 +71,7 @@ class TraceShape:
 
 
 class TraceShapes:
-    """Looks at traces of a tenant and the shared ones, or with None at those of all. Safe to ask from any thread."""
+    """Shapes of the lists of a tenant's and shared traces, or with None of all. Thread-safe."""
 
     def __init__(
         self, database: ReadDatabase, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic
@@ -112,7 +112,7 @@ class TraceShapes:
 
 
 class _Look:
-    """One look at what is asked for."""
+    """One computation of a shape."""
 
     def __init__(
         self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, now_ns: int, values: int

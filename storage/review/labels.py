@@ -59,7 +59,7 @@ class QueuedFor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledResult:
-    """A result that was voted on. `decided` is what an adjudicator said."""
+    """A result with votes. `decided` is the adjudicator's verdict."""
 
     fingerprint: str
     trace_id: str
@@ -149,7 +149,7 @@ class LabelledRun:
 
 
 class Labels:
-    """Read-only questions about votes and results. Safe to ask from any thread."""
+    """Read-only queries about votes and results. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database

@@ -208,7 +208,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
     def entries(
         self, queue: ReviewQueue, *, author: str, done: bool | None, now_us: int, most: int, skip: int = 0
     ) -> list[ReviewEntry]:
-        """Entries in the order in which they were added: those that are done, that are not, or with None all."""
+        """Return entries in the order in which they were added: done ones, open ones, or with None all."""
         return self._entries(queue, author=author, done=done, now_us=now_us, rows=most, skip=skip)
 
     def entry(self, queue: ReviewQueue, entry_id: str, *, author: str, now_us: int) -> ReviewEntry | None:

@@ -38,7 +38,7 @@ class ReviewTurns:
         self._delays = delays
 
     def next(self, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
-        """Give a reviewer an entry: the one that he has, else one that has room; its id, or None where there is none.
+        """Lease an entry to a reviewer: the current one, else one with room; return its id, or None.
 
         Raises:
             Overloaded: nothing was stored.

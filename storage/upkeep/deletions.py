@@ -52,7 +52,7 @@ _FILTERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A deletion and how far it is. Once its rows are gone, it does not tell any more whom it named."""
+    """A deletion and its progress. Once its rows are gone, its criteria no longer name anyone."""
 
     deletion_id: str
     criteria: DeletionCriteria
@@ -86,7 +86,7 @@ class Deletion:
 
 
 class Deletions:
-    """The deletions that were asked for. Safe to use from any thread."""
+    """Requested deletions. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer, *, settle: Callable[[], None]) -> None:
         """`settle` returns when all that was answered before is committed."""
@@ -143,12 +143,12 @@ class Deletions:
         return self._found(only_open=True, most=None)
 
     def let_merge(self) -> None:
-        """Let DuckDB merge row groups if no deletion has to find rows in them."""
+        """Allow merges of row groups, unless a deletion has to find rows in them."""
         with self._asking:  # so that no deletion is asked for between the look and what follows from it
             self._database.checkpoints.merge_row_groups(allowed=not self.open())
 
     def changed(self) -> None:
-        """Let those who wait look again."""
+        """Notify waiters."""
         with self._changed:
             self._changed.notify_all()
 

@@ -32,7 +32,7 @@ _ERASED: Final = (*TABLES, "deletion")
 
 
 class Erasure:
-    """Does what the deletions ask for, one step after another. Safe to use from several threads."""
+    """Executes deletions, one step after another. Thread-safe."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Erasure:
         return self._rewriting.rewritten
 
     def work(self) -> bool:
-        """Do one step; False where there is nothing to do.
+        """Do one step; return False if there is nothing to do.
 
         Raises:
             Overloaded: not now, because of what others read or write.
@@ -141,7 +141,7 @@ class Erasure:
         self._count(spans=left[-1].spans)
 
     def _turn(self, deletion: Deletion) -> None:
-        """At its last commit: end, or go on with the commits before the one that it began with."""
+        """End a deletion at its last commit, or continue with the commits before its first one."""
         if deletion.wrapped or deletion.began_batch == BEFORE_ALL:
             self._end(deletion)
             return
@@ -196,7 +196,7 @@ class Erasure:
         return [*self._set_aside.glob("*.arrow"), *(self._database.path.parent / "spool").glob("*.unreadable")]
 
     def _check_copies(self) -> None:
-        """Let a deletion end only while no other database in the directory may hold what it deleted."""
+        """Let a deletion end only when no other database in the directory may hold its data."""
         copies = foreign_copies(self._database.path.parent, self._database.path)
         names = ", ".join(str(path) for path in copies[:3])
         self.blocked = f"{names}: a copy of the database may hold what was deleted; move it away" if copies else None

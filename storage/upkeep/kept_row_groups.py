@@ -14,11 +14,11 @@ class KeptRowGroups(Rewriting):
     """
 
     def has_room(self, tables: Sequence[str]) -> bool:  # noqa: ARG002 - as the one that rewrites has it
-        """Rows may always be deleted."""
+        """Return True: rows may always be deleted."""
         return True
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
-        """There is always room."""
+        """Do nothing: there is always room."""
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:  # noqa: ARG002 - as there
         """Let DuckDB drop empty row groups, which is all that there is to do.

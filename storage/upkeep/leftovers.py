@@ -16,7 +16,7 @@ _MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what processes that were killed left in a directory. For who holds its lock, before the database opens."""
+    """Remove files that killed processes left in a directory. For the holder of its lock, before the database opens."""
     for path in _temporary(directory):
         log.warning("removed %s, which a process left that was killed", path)
         path.unlink(missing_ok=True)

@@ -154,7 +154,7 @@ class Retention:
         return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes, held=held)
 
     def delete(self, criteria: DeletionCriteria, *, now_us: int) -> int:
-        """Delete traces, kept or not, and say how many, once their rows are gone; the next sweep erases them.
+        """Delete traces, pinned or not, and return how many, once their rows are gone; the next sweep erases them.
 
         Raises:
             Overloaded: the database cannot be written now; the deletion goes on later.
@@ -238,7 +238,7 @@ class Retention:
         return int(cutoff_us) if cutoff_us is not None else None
 
     def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:
-        """Delete what goes by age alone: requests to judges, ended backfills, scores of traces that are not here."""
+        """Delete what expires by age alone: requests to judges, ended backfills, scores of unknown traces."""
         deleted = [_STEP_SPANS]
         bounds = {"before_us": before_us}
 

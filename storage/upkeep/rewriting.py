@@ -139,7 +139,7 @@ class Rewriting:
         self._drop()
 
     def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
-        """Let DuckDB drop row groups without rows; how many places of a table are gone."""
+        """Let DuckDB drop empty row groups; return how many places of a table are gone."""
         gone: list[int] = []
 
         def drop() -> None:
@@ -222,7 +222,7 @@ class Rewriting:
         raise Busy("rows moved while they were being rewritten; begin again")
 
     def _merge(self, tables: Sequence[str]) -> Iterator[None]:
-        """Let DuckDB merge what is left of row groups on both sides of each hole."""
+        """Let DuckDB merge the row groups on both sides of each hole."""
         with self._database.checkpoints.merging():
             try:
                 large = [table for table in tables if self._length(table) > SMALL]
@@ -235,7 +235,7 @@ class Rewriting:
                 log.debug("holes are not closed: %s", error)
 
     def _merge_some(self, tables: Sequence[str]) -> bool:
-        """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
+        """Let one checkpoint merge as much as it does at a time; return True if that closed any hole."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
             self._writer.store(

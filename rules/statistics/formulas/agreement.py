@@ -13,7 +13,7 @@ Metric: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 def observed_agreement(table: ArrayLike) -> float:
-    """Return the share on which both say the same; rows are one, columns the other."""
+    """Return the share of equal labels; rows are one rater's, columns the other's."""
     counts = np.asarray(table, dtype=np.float64)
     return float(np.trace(counts) / counts.sum())
 
@@ -62,7 +62,7 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
 
 
 def krippendorff(units: Sequence[Sequence[float]], metric: Metric = "nominal") -> float | None:
-    """Krippendorff's alpha over units with any number of labels; those with fewer than two say nothing."""
+    """Compute Krippendorff's alpha over units with any number of labels; those with fewer than two are ignored."""
     used = [unit for unit in units if len(unit) > 1]
     values = sorted({value for unit in used for value in unit})
     place = {value: at for at, value in enumerate(values)}

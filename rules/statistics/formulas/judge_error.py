@@ -11,7 +11,7 @@ from rules.statistics.intervals import Interval
 
 
 class Useless(ValueError):
-    """The judge tells nothing: it passes what people fail as readily as what they pass."""
+    """The judge is no better than chance: it passes what people fail as readily as what they pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

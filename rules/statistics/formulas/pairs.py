@@ -28,7 +28,7 @@ def mcnemar_mid_p(worse: int, better: int) -> float:
 
 
 def fisher(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
-    """Two rates of different items, each as passes and count: Fisher's exact test, two-sided.
+    """Compare two rates of different items, each as passes and count, by Fisher's exact test, two-sided.
 
     It sums every table that is at most as likely as the one seen.
     """

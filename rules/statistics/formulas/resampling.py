@@ -70,7 +70,7 @@ def _all_signed_sums(values: Numbers) -> Numbers:
 
 
 def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator) -> Numbers:
-    """So many sums of the values with random signs, eight values at a time."""
+    """Draw sums of the values with random signs, eight values at a time."""
     sums, whole = np.zeros(count), values.size // _BITS * _BITS
     groups = values[:whole].reshape(-1, _BITS)
     for part in np.array_split(groups, 1 + len(groups) // _TABLES):

@@ -27,7 +27,7 @@ _HALF: Final = 0.5  # of the trials
 
 
 class Incomparable(ValueError):
-    """The two runs must not be compared; the message says why."""
+    """The two runs must not be compared; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +274,7 @@ def _refused(measures: Sequence[Measure], options: Options) -> list[str]:
 
 
 def _floors(passes: Measure, candidate: FinishedRun, options: Options) -> list[str]:
-    """Items that pass too few of their trials, whatever they did before; what has no score is no pass."""
+    """Return a message for each item that passes too few of its trials; one without a score is no pass."""
     if options.floor is None:
         return []
     passed = _counts(passes.candidate.scores)[:, 0]

@@ -93,7 +93,7 @@ class Measure:
 
 
 def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> list[Measure]:
-    """Return the evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
+    """Return the evaluators of both runs by name, and the pass rate unless an evaluator's scores equal it."""
     before, after = _evaluators(baseline), _evaluators(candidate)
     measures = [
         Measure(

@@ -17,7 +17,7 @@ MOST_TRIALS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassChance:
-    """Means over the items that have at least k trials of which it is known whether they passed, in both runs."""
+    """Means over the items that have at least k trials with a known verdict in both runs."""
 
     k: int
     compared: int

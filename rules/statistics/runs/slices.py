@@ -29,7 +29,7 @@ class SliceDifference:
 def slices_of(
     measures: Sequence[Measure], places: Places, candidate: FinishedRun, options: Options
 ) -> list[SliceDifference]:
-    """Return each measure in each value of the keys that are asked for."""
+    """Compare each measure for each value of the requested keys."""
     slices: list[SliceDifference] = []
     values: dict[tuple[str, str], list[int]] = {}
     for pair, at in enumerate(places[1].tolist()):

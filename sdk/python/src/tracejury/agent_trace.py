@@ -74,7 +74,7 @@ class AgentTrace:
     reasoning_steps: tuple[str, ...] = ()
 
     def to_outputs(self) -> dict[str, Any]:
-        """Return the outputs of a task: empty lists for what was not done, no output if nothing was said."""
+        """Return the outputs of a task: empty lists for nothing done, no output without an answer."""
         outputs = {
             "toolCalls": [each.document() for each in self.tool_calls],
             "reasoningSteps": [*self.reasoning_steps],
@@ -96,7 +96,7 @@ class AgentTrace:
 
     @classmethod
     def from_conversation(cls, trajectory: ConversationTrajectory) -> "AgentTrace":
-        """Return the calls of all turns, and what the application said last."""
+        """Return the calls of all turns, and the application's last message."""
         last = trajectory.last_assistant_message
         return cls(tuple(trajectory.tool_calls()), None if last is None else last.content)
 
@@ -178,7 +178,7 @@ _Step = _Text | _Reasoning | _Answer | ToolCall
 
 
 def _traced(steps: Iterable[_Step]) -> AgentTrace:
-    """Pair calls with their results; the final response is what was said after the last call."""
+    """Pair calls with their results; the final response is the text after the last call."""
     calls: list[ToolCall] = []
     reasoning: list[str] = []
     answered: set[int] = set()

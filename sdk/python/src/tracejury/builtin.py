@@ -31,7 +31,7 @@ class ProgramNotFound(Exception):
 
 
 class ProgramEnded(Exception):
-    """The program ended before it answered; the message is what it said last."""
+    """The program ended before it answered; the message has its last output."""
 
 
 class Builtin:
@@ -50,7 +50,7 @@ class Builtin:
         connection: str | None = None,
         command: Sequence[str] = _COMMAND,
     ) -> None:
-        """`connection` is the one of the server over which a judge is asked; the program's is in `config["judge"]`.
+        """`connection` is the server's connection to the judge; the program's judge is in `config["judge"]`.
 
         That is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. Its name,
         and the version that `@evaluator` declares, stand for the model. Several calls may run at a time. A list of an
@@ -132,7 +132,7 @@ class _Child:
 
 
 class Program:
-    """The program as a child that answers line by line. Started when it is first asked, and again if it ended."""
+    """The program as a child that answers line by line. Started on the first use, and again if it ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
@@ -157,7 +157,7 @@ class Program:
         return answer
 
     def close(self) -> None:
-        """Let it end."""
+        """End the program."""
         with self._lock:
             child, self._child = self._child, None
         if child is None:

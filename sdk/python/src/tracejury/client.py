@@ -30,11 +30,11 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Unreachable(Exception):
-    """The server did not answer, or says that it cannot now."""
+    """The server did not answer, or is unavailable."""
 
 
 class Refused(Exception):
-    """The server says that the request is wrong; `status` is the code."""
+    """The server rejects the request; `status` is the code."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -81,13 +81,13 @@ class Client:
         return self._away_since_s is not None
 
     def stop_waiting(self) -> None:
-        """Let requests that wait for the server fail, and later ones be tried once, until it answers again."""
+        """Fail requests that wait for the server, and try later ones once, until it answers again."""
         self._away_since_s = -math.inf
         self._waiting.set()
         self._waiting = threading.Event()
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections."""
         self._client.close()
 
     def get(self, path: str, **parameters: Any) -> Any:

@@ -33,7 +33,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class DatasetNotFound(Exception):
-    """None of the places that were named has the dataset; the message says why of each."""
+    """None of the named places has the dataset; the message has the reason for each."""
 
 
 class Example(BaseModel):

@@ -50,7 +50,7 @@ Documents = Iterator[tuple[str, object]]
 
 
 class BadFile(ValueError):
-    """A file of which no items can be read; the message says in which line or row."""
+    """A file without readable items; the message names the line or row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +248,7 @@ def table_rows(
 
 
 def places_text(places: Sequence[str], of: str, count: int | None = None) -> str:
-    """Say how many places there are, of what, and which the first ten are."""
+    """Format a number of places, and the first ten of them."""
     count = len(places) if count is None else count
     first = ", ".join(places[:_MOST_PLACES])
     return f"{count:,} {of}: {first}{', …' if count > _MOST_PLACES else ''}"
@@ -349,13 +349,13 @@ def _not_utf8(file: BinaryIO) -> str:
 
 
 def not_utf8(line: int, error: UnicodeDecodeError | None) -> str:
-    """Say in which line a text is no UTF-8, at which byte, and how to save it."""
+    """Format the error of a text that is not UTF-8: line, byte, and how to save it."""
     byte = "the end" if error is None else f"the byte 0x{error.object[error.start]:02x}"
     return f"line {line}: {byte} is not UTF-8: save the file as UTF-8 (in Excel: CSV UTF-8)"
 
 
 def _values(document: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return the map under one of these keys; an empty one where there is none."""
+    """Return the map under one of these keys, or an empty one."""
     for key in keys:
         value = document.get(key)
         if value is None:

@@ -36,7 +36,7 @@ class Decisions:
     rewrites: list[Rewrite] = field(default_factory=list)
 
     def case(self, case: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the case that says what the functions decide; they are called.
+        """Return the case with the results of the functions, which are called.
 
         Raises:
             TypeError: one returns neither True nor False.

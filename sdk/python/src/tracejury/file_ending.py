@@ -9,5 +9,5 @@ def ending_of(name: str | PurePath) -> str:
 
 
 def files_ending(folder: Path, *endings: str) -> list[Path]:
-    """Return the files in a folder whose names end so, by name; none if there is no such folder."""
+    """Return the files in a folder with such an ending, by name; none if there is no such folder."""
     return sorted(each for each in folder.iterdir() if ending_of(each) in endings) if folder.is_dir() else []

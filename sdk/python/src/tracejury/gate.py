@@ -29,7 +29,7 @@ def assert_no_regression(
     options: Sequence[str] = (),
     command: Sequence[str] = _COMMAND,
 ) -> str:
-    """Fail if results are worse than the baseline, and return what the gate says.
+    """Fail if results are worse than the baseline, and return the gate's report.
 
     A name, by default that of the experiment, is the file `baselines/NAME.json`; a path is the file itself. Both are
     relative to the working directory. Without a baseline, a run outside of CI writes it. `options` are those of
@@ -82,7 +82,7 @@ def _on_server(result: Result, baseline: str | Path | None, options: Sequence[st
 
 
 def _decide(command: Sequence[str], *arguments: str) -> tuple[bool, str]:
-    """Return whether a gate failed, and what it says."""
+    """Run a gate; return True if it failed, with its report."""
     __tracebackhide__ = True
     arguments_of_process = (installed(command[0]), *command[1:], *arguments)
     done = subprocess.run(arguments_of_process, capture_output=True, text=True, check=False)  # noqa: S603 - as the caller says

@@ -21,7 +21,7 @@ _REFUSED: Final = 400  # no other attempt: what failed is the function, not the 
 
 
 def with_judges(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose judges are endpoints where they are functions; a list of them is a jury."""
+    """Return a configuration with endpoints in place of functions as judges; a list of them is a jury."""
     judge = config.get("judge")
     if isinstance(judge, (list, tuple)):
         return {**config, "judge": [_endpoints().settings(each) if callable(each) else each for each in judge]}
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _prompt(body: Mapping[str, Any]) -> str:

@@ -51,14 +51,14 @@ def current_session() -> str | None:
 
 
 def mark_spans() -> None:
-    """Have the provider of this process mark such spans; where there is only the API, nothing."""
+    """Make this process's tracer provider mark spans; nothing happens with the API alone."""
     provider: Any = trace.get_tracer_provider()
     if not hasattr(provider, "add_span_processor"):
         return
     from opentelemetry.sdk.trace import SpanProcessor
 
     class Marking(SpanProcessor):
-        """Copies what baggage says of a simulation or a run, and the key of the item, to each span."""
+        """Copies the marks of a simulation or a run from baggage, and the key of the item, to each span."""
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:
             for name in _CARRIED:

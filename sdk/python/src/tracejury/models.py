@@ -128,7 +128,7 @@ def _measured(reply: Any, outputs: dict[str, Any], input_usd: float | None, outp
 
 
 def _tokens(reply: Any) -> tuple[int | None, int | None]:
-    """Tokens in and out; with Anthropic, those that came from or went to a cache stand beside the others."""
+    """Return tokens in and out; Anthropic counts tokens from and to its cache separately."""
     if isinstance(reply, ChatReply):
         return reply.tokens_in, reply.tokens_out
     usage = _get(reply, "usage_metadata") or _get(reply, "usage")
@@ -161,7 +161,7 @@ def _document(document: Any) -> Any:
 
 
 def _asker(model: Any) -> Callable[[str], Awaitable[Any]]:
-    """Return a function that asks a model; one that is no coroutine function is called in a thread."""
+    """Return a coroutine function that asks a model; a plain function runs in a thread."""
     if isinstance(model, ChatCompletions):
         return lambda prompt: model.ask(ChatQuestion([{"role": "user", "content": prompt}]), lambda: None)
     for name in ("ainvoke", "run"):

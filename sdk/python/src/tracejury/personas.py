@@ -91,7 +91,7 @@ def aggressive_customer(model: UserModel, **more: Any) -> LLMSimulatedUser:
 
 
 def confused_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Asks back, and misunderstands."""
+    """Return a user that asks back, and misunderstands."""
     return named("confusedUser", model, **more)
 
 

@@ -185,7 +185,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say what the mark is."""
+    """Register the mark."""
     config.addinivalue_line(
         "markers",
         "tracejury(dataset | json | jsonl | csv, repeats=1, experiment, project, metadata): run over a dataset",
@@ -283,7 +283,7 @@ def _has_scores(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object | None) -> None:  # noqa: ARG001 - as the hook is called
-    """Hear from a worker which runs it reported to."""
+    """Take over the runs that a worker reported to."""
     node.config.stash[_sessions].merge(getattr(node, "workeroutput", {}))
 
 
@@ -305,7 +305,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what could not be delivered, and which runs there are."""
+    """List the runs, and the items that could not be delivered."""
     sessions = config.stash.get(_sessions, None)
     if sessions is None:
         return

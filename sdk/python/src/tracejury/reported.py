@@ -113,7 +113,7 @@ class ServerRun:
                 self.evaluations += existing
 
     def stop(self, status: str | None) -> tuple[int, int]:
-        """Deliver what there is, and say how the run ended, or with None nothing.
+        """Deliver the remaining items, and end the run with a state, or with None leave it open.
 
         Returns how many items could not be delivered, and how many of these are in the spool. A run that lost some
         stays open where they may come later: by its key, or from the spool.

@@ -68,7 +68,7 @@ Run: TypeAlias = str | Start
 
 @dataclass(frozen=True)
 class _Batch:
-    """Items of a run. The key makes them one request, however often it is sent."""
+    """Items of a run. The key makes repeated requests take effect once."""
 
     run: Run
     items: Sequence[Item]
@@ -128,7 +128,7 @@ class Reporter:
         self._items.put((run, item, len(json.dumps(item, allow_nan=False))))
 
     def flush(self) -> None:
-        """Wait until all that was reported was sent, or found not to be deliverable for now."""
+        """Wait until all items were sent, or are known to be undeliverable for now."""
         self._items.join()
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class Reporter:
         return batch, False
 
     def _deliver_kept(self) -> None:
-        """Send what is kept; once the server is found to be away, the rest stays."""
+        """Send kept items; stop at the first sign that the server is unreachable."""
         left, self._kept = self._kept, []
         while left:
             if not self._deliver(left.pop(0)) and self._client.is_away:
@@ -271,7 +271,7 @@ def _sent(batch: _Batch, client: Client) -> Iterator[_Batch]:
 
 
 def _check_stored(answer: Any, batch: _Batch, client: Client) -> None:
-    """Check that a response says of each item what became of it, and log which were known otherwise."""
+    """Check that a response covers each item, and log those that were known with other content."""
     numbers = answer if isinstance(answer, Mapping) else {}
     conflicting = numbers.get("conflicting", ())
     if numbers.get("stored", 0) + numbers.get("alreadyPresent", 0) + len(conflicting) != len(batch.items):
@@ -313,7 +313,7 @@ def _write(file: Path, line: Mapping[str, Any]) -> None:
 
 
 def replay(spool: "str | Path | None" = None, client: Client | None = None) -> int:
-    """Send the items of a spool once more; those that the server takes leave it. How many were delivered.
+    """Send the items of a spool again, and remove accepted ones; return how many were delivered.
 
     Without arguments, it is the default spool of the server that the environment names. What the server has already it
     does not store twice, so that a replay that is cut off may be repeated. Items that are lost meanwhile are kept too.

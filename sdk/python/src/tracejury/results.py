@@ -59,7 +59,7 @@ def _count(value: Any, name: str) -> int | None:
 
 
 class TaskFailed(Exception):
-    """A task says that it failed, and why: the kind of the error, and the outputs that there are nevertheless."""
+    """Raised by a task that failed: the kind of the error, and the outputs so far."""
 
     def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

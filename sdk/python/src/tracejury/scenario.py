@@ -35,7 +35,7 @@ _OF_INPUTS: Final = frozenset(_KEYS) - {"id", "expectedOutputs", "metadata"}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A conversation to be had. The user says `user_turns`, or is a persona, or is told a whole system prompt.
+    """A conversation to simulate. The user has scripted `user_turns`, a persona, or a whole system prompt.
 
     `persona` is one of `personas.NAMES`, or a description in words. What is expected never ends a conversation; the
     model that plays a persona is told of it as what its user wants.
@@ -138,7 +138,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def scenarios_of(documents: Sequence[Any]) -> list[Scenario]:
-    """Scenarios, each with a key of its own.
+    """Read scenarios, each with a key of its own.
 
     Raises:
         ValueError: one is none; the message says which.
@@ -191,5 +191,5 @@ def read_scenarios(path: str | Path) -> list[Scenario]:
 
 
 def dataset_of(name: str, scenarios: Sequence[Scenario]) -> Dataset:
-    """Scenarios as a dataset, over which an experiment runs."""
+    """Return scenarios as a dataset, for an experiment."""
     return Dataset(name, [each.example() for each in keyed(scenarios)])

@@ -54,7 +54,7 @@ class Named:
 def evaluator(
     *, name: str | None = None, version: str | None = None, threshold: float | None = None
 ) -> Callable[[_Function], _Function]:
-    """Say more of a function that judges.
+    """Describe a function as an evaluator.
 
     Raises:
         TypeError: the threshold is no number.

@@ -63,7 +63,7 @@ class UserTurn:
 
 
 class SimulatedUser(Protocol):
-    """Says what the user says next; None where the user has nothing more to say."""
+    """Interface of simulated users: returns the next message, or None at the end."""
 
     def says(self, turn: UserTurn) -> Awaitable[Message | None]:
         """Return the next message."""
@@ -74,7 +74,7 @@ class SimulatedUser(Protocol):
 
 @dataclass(frozen=True)
 class ScriptedUser:
-    """Says these turns in their order, and then no more."""
+    """User with scripted turns, in their order."""
 
     turns: Sequence[str]
 
@@ -108,7 +108,7 @@ class CalledUser:
         return message
 
     def document(self) -> Mapping[str, Any]:
-        """Its name."""
+        """Return its name."""
         return {"kind": "function", "name": getattr(self.function, "__name__", type(self.function).__name__)}
 
 
@@ -161,11 +161,10 @@ class LLMSimulatedUser:
         return {"kind": "model", **model, **{key: value for key, value in (settings | lists).items() if value}}
 
     async def says(self, turn: UserTurn) -> Message | None:
-        """Return the fixed response whose turn it is, else what the model writes.
+        """Return the next fixed response, else the model's message.
 
         Raises:
             NoReply: the model does not answer, or calls tools again and again.
-
         """
         if turn.said < len(self.fixed_responses):
             return Message.user(self.fixed_responses[turn.said])

@@ -63,7 +63,7 @@ class SimulationResult:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Scenarios that are played against an application. `run` runs them, and `run_async` inside of an event loop.
+    """Scenarios played against an application: `run`, or `run_async` within an event loop.
 
     With a `journal`, what has ended is in that file, and is not had again when the simulation is run again. The seed of
     a conversation comes of the simulation's, the scenario and the trial.
@@ -192,12 +192,11 @@ def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
 
 
 def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
-    """Return the task of an experiment whose dataset is scenarios, as `dataset_of` makes one, within one budget.
+    """Return the task of an experiment over scenarios, as from `dataset_of`, within one budget.
 
     The outputs are `output` (the last answer), `trajectory`, `toolCalls`, `state` and `simulation` (stop reason,
     session, seed, who the user was). A conversation that broke off is an error of the kind `agent`, `simulator` or
     `budget`, with the turns so far.
-
     """
     account = BudgetAccount(simulation.budget)
 

@@ -25,7 +25,7 @@ _SHOWN_CHARACTERS: Final = 2_000
 
 @dataclass(frozen=True)
 class TargetReply:
-    """An answer of the application, with what it took and the state that it left, where that is told."""
+    """Reply of the application, with its usage and its new state, if known."""
 
     message: Message
     state: Any = None
@@ -115,7 +115,7 @@ class ConversationSimulator:
         return asyncio.run(self.simulate_async())
 
     async def simulate_async(self) -> SimulatedConversation:
-        """Run it. What user or application raise is told in the result, with the turns so far."""
+        """Run the conversation. Exceptions of the user or the application are in the result, with the turns so far."""
         mark_spans()
         return await _RunningConversation(self).run()
 

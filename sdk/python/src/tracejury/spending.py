@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 
 class BudgetSpent(Exception):
-    """Nothing more may be asked; the message says which limit was reached."""
+    """The budget is spent; the message names the limit."""
 
 
 @dataclass(frozen=True)
