@@ -1,4 +1,4 @@
-"""What Tracejury is compared with: a receiver as one writes it first, with the same libraries and the same promise.
+"""Baseline of the comparison: a naive receiver with the same libraries and the same promise.
 
 A synchronous gRPC server parses each request with the protobuf classes, makes a row of each span, inserts rows into
 DuckDB through Arrow in batches of 8,192, and answers after the commit. It looks for no duplicates and keeps the

@@ -1,4 +1,4 @@
-"""What deletions cost a large server, and that none breaks it: users are deleted one after another, under load.
+"""Cost and correctness of deletions in a large server: users are deleted one after another, under load.
 
 A store is filled with spans whose traces belong to users by turns, so that each has rows in nearly every row group.
 While spans come and pages are looked at, some users are deleted; the server is killed in between, and started again at

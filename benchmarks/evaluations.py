@@ -1,4 +1,4 @@
-"""What each evaluator that asks no judge costs: CPU time of one core for a trace of 8 calls, and of 100."""
+"""CPU time of each evaluator without a judge, for a trace of 8 calls, and of 100."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to export spans in each form, and to export one trace at a time.
+"""Cost of exports: spans in each form, and one trace at a time.
 
 python -m benchmarks.exports --spans 100000 --directory /var/tmp
 """

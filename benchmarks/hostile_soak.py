@@ -1,4 +1,4 @@
-"""Load a server with one hostile client of each kind, and measure what its well-behaved clients notice.
+"""Load a server with one hostile client of each kind, and measure the effect on its well-behaved clients.
 
 `python -m benchmarks.hostile_soak --minutes 120`. The server has its default settings, keys, four connections to models
 that misbehave, a rule that checks the arguments of tool calls, and the usual 1,024 open files.

@@ -1,4 +1,4 @@
-"""A file with many spans: how fast it is read, and whether storing into it is slower than into an empty one."""
+"""A file with many spans: query times, and the rate of ingest beside that into an empty file."""
 
 from __future__ import annotations
 

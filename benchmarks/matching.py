@@ -1,4 +1,4 @@
-"""What rules cost: twenty of them over what was read, in one go and beside ingest at the rate of the spine."""
+"""Cost of rules: twenty of them over stored spans, at once and beside ingest at a constant rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long pages take over many spans: a store is filled, a server started over it, and each page asked for.
+"""Response times of pages over many spans: a store is filled, a server started over it, and each page loaded.
 
 python -m benchmarks.pages --spans 10000000 --directory /var/tmp
 """

@@ -1,4 +1,4 @@
-"""Requests of what real instrumentations sent, all dialects in equal parts: unseen trace ids, times that end about now.
+"""Requests of recorded instrumentations, dialects in equal parts: unseen trace ids, times that end about now.
 
 Some words of each trace are made unlike those of all others, so that nothing is read once for many.
 """

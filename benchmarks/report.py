@@ -1,4 +1,4 @@
-"""What was measured, as JSON for programs and as Markdown for the docs."""
+"""Report of the measurements, as JSON for programs and as Markdown for the docs."""
 
 from __future__ import annotations
 

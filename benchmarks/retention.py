@@ -1,4 +1,4 @@
-"""What a sweep costs: a store is filled with expired spans, which leave while new ones come.
+"""Cost of a sweep: a store is filled with expired spans, which are deleted while new ones arrive.
 
 python -m benchmarks.retention --spans 10000000 --directory /var/tmp
 """

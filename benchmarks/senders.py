@@ -1,4 +1,4 @@
-"""Connections that deliver one serialised request at a time and report what the answer means to a sender."""
+"""Connections that deliver one serialised request at a time and classify the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server under test: start it, watch what it uses, ask what it stored, stop it."""
+"""A server under test: start, resource usage, queries, stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a small server costs: idle, with some hundred spans a second, and with some judged each second."""
+"""Cost of a small server: idle, with some hundred spans a second, and with some judged each second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make soak`: an hour of mixed load on a server at default settings, restarts and kills included, and what came of it.
+"""`make soak`: an hour of mixed load on a server at default settings, with restarts and kills, and its report.
 
 The load is half of what the machine takes: of the rate at which spans are stored, read and matched, which is measured
 first with each kind of request that the load has. In the first quarter the server is stopped and killed in turn; the

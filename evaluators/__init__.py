@@ -1,1 +1,1 @@
-"""Judgement only: a test case goes in, a verdict or a failure comes out."""
+"""Evaluators: a test case goes in, a verdict or a failure comes out."""

@@ -1,4 +1,4 @@
-"""Comparing the arguments of two tool calls."""
+"""Comparison of the arguments of two tool calls."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence

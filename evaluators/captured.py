@@ -1,4 +1,4 @@
-"""Content that a trace did not record. Not captured is neither absent nor blank: nothing can be said about it.
+"""Content that a trace did not record. Not captured is neither absent nor blank: its value is unknown.
 
 Most instrumentations record no content by default. The case of a trace therefore lists, under `notCaptured` of its
 metadata, the keys whose content no span recorded; a tool call lists there which of its `arguments` and `result` were

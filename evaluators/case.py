@@ -1,4 +1,4 @@
-"""What evaluators read in a test case. Whatever is missing or malformed is named by its key."""
+"""Access of evaluators to test cases. Missing or malformed parts are named by their keys."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""`code_judge`: a program of the user's own judges; JSON on its standard input, JSON on its standard output."""
+"""`code_judge`: a program of the user judges; JSON on its standard input, JSON on its standard output."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Why an evaluation broke. None of these says anything about the quality of what was to be judged.
+"""Failures of evaluations. None of these is a statement about the quality of the judged output.
 
 Broken
 ├── BadConfiguration   the evaluator cannot be built like this

@@ -1,4 +1,4 @@
-"""The evaluator: one call from a test case to an outcome, and the border where breaking becomes a value."""
+"""The evaluator: one call from a test case to an outcome, and the border where exceptions become values."""
 
 import functools
 import hashlib

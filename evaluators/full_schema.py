@@ -1,4 +1,4 @@
-"""The whole of JSON Schema, by `jsonschema`: what is wrong with a schema, and with a value.
+"""All of JSON Schema, by `jsonschema`: errors of a schema, and of a value.
 
 IRIs are checked by our own mapping to URIs: the library's own check compiles a grammar when it is imported, which takes
 1.3 s of CPU, a third of what a server needs to start, once more in each of its processes.

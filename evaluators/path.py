@@ -1,4 +1,4 @@
-"""The way to one value inside a structured one.
+"""Path to one value inside a structured one.
 
     path  = [ "$" ] *step          "$" alone, and nothing at all, is the value itself
     step  = "." name               a member of an object; the first dot may be left out where "$" is

@@ -1,4 +1,4 @@
-"""Running a program on one JSON document: bounded in time and output, with nothing of it left behind.
+"""Execution of a program on one JSON document: bounded in time and output, and without leftovers.
 
 On Linux the program has a parent of its own (`supervisor`), which kills all that descends from it, daemons too, when
 the program has ended, is late, prints too much, or is not waited for any more. Elsewhere its process group is killed,

@@ -1,4 +1,4 @@
-"""Every kind of evaluator by its name."""
+"""Registry of all evaluators by name."""
 
 import difflib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Regular expressions that clients send, by RE2: searched in time in proportion to the text, whatever they are."""
+"""Regular expressions of clients, run by RE2 in time linear in the text."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Bounds of comparing values with JSON Schemas: references and alternatives can double the work at each level."""
+"""Bounds of JSON Schema validation: references and alternatives can double the work at each level."""
 
 import threading
 import time

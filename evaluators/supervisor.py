@@ -1,4 +1,4 @@
-"""The parent of a judge's program on Linux: ends with the program, and all that descends from it ends before.
+"""The parent of a judge's program on Linux: it ends with the program, after all of its descendants.
 
 A process of its own, run as a script with the standard library alone: as the subreaper of what it starts, it becomes
 the parent of each orphan among it, also of one that left the process group and the session. It ends with the exit code

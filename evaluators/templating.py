@@ -1,4 +1,4 @@
-"""Prompt templates of operators: what may stand in one, and how it is filled without its data posing as its text."""
+"""Prompt templates of operators: their placeholders, filled so that data cannot pose as instructions."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

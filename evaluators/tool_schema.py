@@ -1,4 +1,4 @@
-"""Checking a value against a JSON Schema: the whole standard, compiled once for each schema."""
+"""Validation against a JSON Schema: the whole standard, compiled once for each schema."""
 
 import functools
 import json

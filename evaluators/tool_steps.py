@@ -1,4 +1,4 @@
-"""Tool steps: which tools a run has to call, how often or in which order, with which arguments, how fast."""
+"""Tool steps: tools that a run has to call, with their number or order, arguments and duration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

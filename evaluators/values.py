@@ -1,4 +1,4 @@
-"""When two JSON values are the same: their keys are equal.
+"""Equality of JSON values: two are the same if their keys are equal.
 
 Numbers count by their decimal value, however they are written: 5 is 5.0, and 0.1 is 1e-1. A number is never text and
 never a boolean. Arrays have an order, objects have none.

@@ -1,4 +1,4 @@
-"""What is wrong with the text of a rule."""
+"""Errors in the text of a rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a condition can be about: the columns of the view `spans`, any attribute, events, and the sums of a trace."""
+"""Fields of conditions: the columns of the view `spans`, any attribute, events, and the sums of a trace."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A rule as it is written: one YAML or JSON text."""
+"""Parsing of rules: one YAML or JSON text each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A rule's document as YAML that says the same when it is read again."""
+"""A rule's document as YAML that parses to the same document."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""When a trace counts as complete, so that no half of a trace is judged."""
+"""Settling: when a trace counts as complete, so that no half of a trace is judged."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How long to wait before something that failed is tried again."""
+"""Exponential backoff."""
 
 import random
 from typing import Final

@@ -1,4 +1,4 @@
-"""The clock of the machine, compared with time that only goes on."""
+"""The clock of the machine, compared with monotonic time."""
 
 import time
 from collections.abc import Callable

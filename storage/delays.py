@@ -1,4 +1,4 @@
-"""Stored instants that end a delay: they move along when the clock of the machine is set."""
+"""Stored ends of delays, which move along if the clock of the machine is set."""
 
 import logging
 import threading

@@ -307,7 +307,7 @@ class Store:
 
     @property
     def writing_s(self) -> float | None:
-        """Return the duration of the writer's current attempt in seconds; None while idle, infinite once it has ended."""
+        """Return the seconds of the writer's current attempt; None while idle, infinite once it has ended."""
         return self._writer.attempt.seconds
 
     def check_room(self, sender: str, nbytes: int = 0) -> None:

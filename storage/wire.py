@@ -1,4 +1,4 @@
-"""Messages between the server and a process of its own: a JSON header and Arrow tables, behind their lengths."""
+"""Messages between the server and a child process: a JSON header and Arrow tables, behind their lengths."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Work that takes a while: such as a backup or a start, which operators follow, and what the writer is at."""
+"""Progress of long work, such as a backup or a start, for operators, and the current work of the writer."""
 
 import logging
 import math

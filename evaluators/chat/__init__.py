@@ -1,1 +1,1 @@
-"""Asking a model: the two protocols, the client, and the reading of replies."""
+"""Chat models: the protocols, the client, and the parsing of replies."""

@@ -1,4 +1,4 @@
-"""The chat client: one question to a model, answered or failed within bounded time, bytes and attempts.
+"""The chat client: one request to a model, with bounds on time, bytes and attempts.
 
 The only place that retries: a pipeline above it sees one answer or one failure, with what the endpoint said about when
 to come again. The key is an argument; it is not logged, not shown, and cut out of every message.

@@ -1,4 +1,4 @@
-"""Requests over connections of our own: HTTP/1.1 and nothing between it and the socket.
+"""HTTP/1.1 over connections of our own, directly on the socket.
 
 A request through the openai package takes 2 ms of processor time, most of it for objects that are made and read again
 on the way from one layer to the next.

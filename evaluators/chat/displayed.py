@@ -1,4 +1,4 @@
-"""A text as it is displayed: without escapes, full-width forms and characters that nothing shows."""
+"""A text as it is displayed: without escapes, full-width forms and invisible characters."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Errors of endpoints, read by what their members and words mean, whatever their shape."""
+"""Errors of endpoints, classified by their members and words, in any format."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One request and its answer: as JSON, with the headers of the protocol and the connection and none besides."""
+"""One request and its JSON response, with only the headers of the protocol and the connection."""
 
 import json
 import urllib.request

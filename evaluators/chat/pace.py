@@ -1,4 +1,4 @@
-"""When requests to a model may leave, and how much of the processor one connection may take to prepare them."""
+"""Rate limit of requests to a model, and a share of the processor for each connection."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Pictures that messages carry as data: what they are, by their bytes, and those that may be shown, or sent to a model.
+"""Pictures in messages: their type by their bytes, and those that may be displayed, or sent to a model.
 
 What a picture is, its bytes say, never its sender. Only raster images are taken, and none that needs much memory once
 it is unpacked; nothing is fetched.

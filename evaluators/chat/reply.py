@@ -1,4 +1,4 @@
-"""Reading a verdict out of what a model wrote: the grammar of replies, for all judges.
+"""Extraction of a verdict from a model's reply: the grammar of replies, for all judges.
 
     reply      = { reasoning | prose | value }     one value is the verdict; none is left unfinished
     reasoning  = mark … mark                       a pair of `evaluators.chat.reasoning`, in which others may be nested

@@ -1,4 +1,4 @@
-"""How a judge is configured: `{baseUrl, model, protocol, keyEnv, …}`, and the judges that come of it."""
+"""Settings of judges, `{baseUrl, model, protocol, keyEnv, …}`, and the judges made from them."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager

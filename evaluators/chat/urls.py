@@ -1,4 +1,4 @@
-"""URLs as the HTTP client will read them: what it cannot read is refused when it is configured, not when it is used."""
+"""Validation of URLs with the HTTP client's parser, when they are configured, not when they are used."""
 
 import httpx
 

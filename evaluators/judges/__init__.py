@@ -1,1 +1,1 @@
-"""Evaluators that ask a judge: one module for each family."""
+"""Evaluators that use a judge: one module for each family."""

@@ -1,4 +1,4 @@
-"""Judges of what an agent did: its tasks, the arguments of its calls, its plan."""
+"""Judges of agents: their tasks, the arguments of their calls, their plans."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

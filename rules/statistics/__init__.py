@@ -1,1 +1,1 @@
-"""Whether one set of results is worse than another: tests of finished sets, and tests that may be looked at always."""
+"""Comparison of sets of results: tests of finished sets, and tests that may be read at any time."""

@@ -1,4 +1,4 @@
-"""The pass rate that people would find, from a judge's rate and labels: a method for each way to draw labels."""
+"""Pass rates corrected for a judge's errors by labels: a method for each way to draw labels."""
 
 import math
 from collections.abc import Sequence

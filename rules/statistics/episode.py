@@ -1,4 +1,4 @@
-"""From an alarm to its end: one alarm for an episode, however long it lasts."""
+"""Episodes: one alarm from its beginning to its end, however long it lasts."""
 
 from dataclasses import dataclass, replace
 from typing import Final

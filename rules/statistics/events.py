@@ -1,4 +1,4 @@
-"""What a monitor says, with what it takes to check it."""
+"""Events of a monitor, with the figures to check them."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""Tests of two finished sets of results, which may be looked at once."""
+"""Tests of two finished sets of results, which may be read once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Intervals for a mean that hold at all times at once."""
+"""Intervals for a mean that hold at all times at once (confidence sequences)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

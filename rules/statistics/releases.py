@@ -1,4 +1,4 @@
-"""The current release against the one before."""
+"""Release monitor: the current release against the one before."""
 
 from dataclasses import dataclass
 from typing import Final

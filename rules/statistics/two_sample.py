@@ -1,4 +1,4 @@
-"""Whether a candidate is worse than a baseline by more than a margin, when neither mean is known.
+"""Test if a candidate is worse than a baseline by more than a margin, with neither mean known.
 
 The null hypothesis is that the candidate's mean is at least p - margin, where p is the baseline's mean, whatever p is.
 For one p, the product of the baseline's wealth from betting that its mean is higher than p and the candidate's from

@@ -1,4 +1,4 @@
-"""Evidence that is looked at after every result, at the cost of a comparison of two numbers.
+"""Evidence that is checked after every result, at the cost of a comparison of two numbers.
 
 A watch sums the evidence that the mean has been below the baseline's by more than the margin since one of several
 moments.

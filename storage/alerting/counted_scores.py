@@ -1,4 +1,4 @@
-"""Scores by people and applications that rules let monitors count: which they are, and their places among results."""
+"""Scores by people and applications that rules let monitors count, and their numbers among results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The monitors' side of a store: results in the order in which they were stored, and what monitors remember of them."""
+"""Storage of monitors: results in the order in which they were stored, and the state of streams."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence

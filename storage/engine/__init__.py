@@ -1,1 +1,1 @@
-"""DuckDB and its file: opening, the schema, transactions, checkpoints, room that is given back."""
+"""DuckDB and its file: opening, the schema, transactions, checkpoints, free space."""

@@ -1,4 +1,4 @@
-"""DuckDB's buffers without the words that they held: else it writes some into unused parts of blocks (ADR 043)."""
+"""DuckDB's buffers without their old contents, which it else writes into unused parts of blocks (ADR 043)."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""Damage of stored data: recognized by what DuckDB says of it, and remembered until the process ends."""
+"""Damage of stored data: recognized by DuckDB's messages, and remembered until the process ends."""
 
 import threading
 from collections.abc import Mapping

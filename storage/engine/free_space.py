@@ -1,4 +1,4 @@
-"""Giving blocks of the DuckDB file that are free back to the file system, which DuckDB itself does only at its end.
+"""Punching of free blocks in the DuckDB file, which DuckDB itself frees only at the end of the file.
 
 DuckDB uses freed blocks again, so a file never shrinks while anything lies behind them. Which blocks are free stands
 in the file: its header names the list that the last checkpoint wrote. Punching a hole there (`fallocate`) frees the

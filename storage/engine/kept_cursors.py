@@ -1,4 +1,4 @@
-"""Cursors that are used again, because one that is opened needs a statement first: `USE`."""
+"""Cursor pool: a new cursor needs a statement first, `USE`."""
 
 import functools
 import re

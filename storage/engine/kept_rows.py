@@ -1,4 +1,4 @@
-"""Rows that are kept until a table that they come from is written."""
+"""Rows that are cached until one of their tables is written."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""One server for one data directory."""
+"""Lock of a data directory: one server each."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""The file brought to the schema of this version, step by step."""
+"""Migration of the file to the schema of this version, step by step."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""DuckDB opened in this process, with threads that stand back."""
+"""DuckDB in this process, with low-priority threads."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Room on the disk of the database: what may be written while there is little, and a reserve for a start."""
+"""Free space on the disk of the database: what may be written when it is low, and a reserve for a start."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Statements about spans that were taken out of the store, in a DuckDB of their own that holds nothing else.
+"""Statements about spans copied from the store, in a DuckDB of their own that holds nothing else.
 
 A statement made of a rule that breaks DuckDB, or needs too much memory, breaks this one and not the store's.
 """

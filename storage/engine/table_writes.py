@@ -1,4 +1,4 @@
-"""Writes of tables, counted in memory: this process alone writes, so it need not read again what it has not changed."""
+"""Counters of writes by table: only this process writes, so it re-reads only tables that it changed."""
 
 import functools
 import re

@@ -1,1 +1,1 @@
-"""From a decoded batch to committed rows: the spool, the backlog, the one writer, what traces mean."""
+"""From a decoded batch to committed rows: the spool, the backlog, the one writer, the meaning of traces."""

@@ -1,4 +1,4 @@
-"""Attribute texts and their type letters (`storage.ingest.batch.TYPE_LETTERS`) back to values."""
+"""Decoding of attribute texts with their type letters (`storage.ingest.batch.TYPE_LETTERS`)."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Times that can be true: what else a sender claims is kept beside them, as it was sent."""
+"""Plausible times: other values of senders are kept beside them, as received."""
 
 from typing import Any, Final
 

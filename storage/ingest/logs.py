@@ -1,4 +1,4 @@
-"""Log records in the database: which are new."""
+"""Detection of log records that are not stored yet."""
 
 import duckdb
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Calls of tools whose results another trace was sent, as by a client that makes each of its requests a trace."""
+"""Tool calls with results in another trace, as of a client that makes each of its requests a trace."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Room that senders share. Each leaves a part of it to the others."""
+"""Fair sharing of a buffer among senders: each leaves a part of it to the others."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Rows of spans, complete: with their resources, scopes, and what they mean by the log records that belong to them."""
+"""Complete rows of spans: with their resources, scopes, and their meaning, which includes log records."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What traces mean: which are to be added up again, their spans, and where the sums are kept."""
+"""Sums of traces: traces to add up again, their spans, and the storage of sums."""
 
 import threading
 from collections.abc import Collection, Mapping

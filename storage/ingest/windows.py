@@ -1,4 +1,4 @@
-"""Spans taken out of the store with the log records that belong to them, as many as fit."""
+"""Windows of spans with their log records, as many as fit."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""What rules leave behind: the cursor, open traces, jobs, results, decisions, spending."""
+"""State of rules: the cursor, open traces, jobs, results, decisions, spending."""

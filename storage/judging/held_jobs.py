@@ -1,4 +1,4 @@
-"""Jobs that are held until another rule's result says whether they are evaluated."""
+"""Jobs that are held until another rule's result decides whether they run."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The matcher's side of a store: spans that are committed and not matched, and where decisions and jobs are kept."""
+"""Storage of the matcher: spans that are committed and not matched, decisions and jobs."""
 
 import re
 import threading

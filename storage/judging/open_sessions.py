@@ -1,4 +1,4 @@
-"""Sessions that have not come to rest, and what is decided of them once they have.
+"""Sessions that have not come to rest, and their decisions once they have.
 
 A session is decided about as a trace is, over the spans of all its traces: in the tables of a settlement `trace`
 numbers sessions, `trace_id` is a session's id, and `session_trace` the id of its latest trace.

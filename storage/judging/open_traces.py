@@ -1,4 +1,4 @@
-"""Traces that have not settled, and what is decided of them once they have."""
+"""Traces that have not settled, and their decisions once they have."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Evaluating again what was evaluated, or left out: new jobs about the same targets, in place of those that count."""
+"""Repeated evaluations: new jobs for the same targets, in place of earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

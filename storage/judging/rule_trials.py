@@ -1,4 +1,4 @@
-"""The statements by which a rule is tried on what is stored. They read documented views, by bound parameters."""
+"""Statements for trying a rule on stored data. They read documented views, with bound parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rules and their revisions as rows, and the projects that they are about."""
+"""Rules and their revisions as rows, and projects."""
 
 import heapq
 import threading

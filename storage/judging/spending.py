@@ -1,4 +1,4 @@
-"""The requests to judges: on record before they are made, settled after; and what they add up to in a day."""
+"""Requests to judges: recorded before they leave, settled after, and summed by day."""
 
 import logging
 import threading

@@ -1,1 +1,1 @@
-"""Datasets, runs and what was scored in them."""
+"""Datasets, runs and their scores."""

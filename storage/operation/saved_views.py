@@ -1,4 +1,4 @@
-"""Saved views: lists of traces that somebody named, so that others open them."""
+"""Saved views: named lists of traces, for sharing."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,1 +1,1 @@
-"""Questions: SQL of clients within limits, lists, exports, search, sessions."""
+"""Queries: SQL of clients within limits, lists, exports, search, sessions."""

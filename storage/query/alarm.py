@@ -1,4 +1,4 @@
-"""What ends a question to the store that takes too long, or more memory than questions may."""
+"""Alarm that ends a query at its limit of time or memory."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Functions that a SELECT may read FROM, and settings that it may ask for."""
+"""Table functions that a SELECT may use, and settings that it may read."""
 
 from typing import Any, Final
 

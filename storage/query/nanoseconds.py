@@ -1,4 +1,4 @@
-"""TIMESTAMP_NS as text in the answers to SQL, at any depth: fetched as values they would lose the last three digits."""
+"""TIMESTAMP_NS as text in the answers to SQL, at any depth: values would lose the last three digits."""
 
 import itertools
 from collections.abc import Iterator

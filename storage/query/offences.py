@@ -1,4 +1,4 @@
-"""Statements that made DuckDB fail in itself, and who asked them: neither may do so again for a while."""
+"""Statements that made DuckDB fail in itself, and their callers: both are refused for a while."""
 
 import hashlib
 import math

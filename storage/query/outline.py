@@ -1,4 +1,4 @@
-"""A trace in short, however many spans it has, and one of its spans with all that it said."""
+"""Outline of a trace of any size, and one of its spans in full."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Places for what takes long, of which one caller leaves some to others."""
+"""Concurrency limit with places that one caller leaves to others."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which SELECTs run in the server's own process: those whose every part is known to be bounded between two interrupts.
+"""SELECTs that run in the server's own process: every part is known to be bounded between two interrupts.
 
 DuckDB looks at interrupts and at its memory limit between vectors of 2,048 rows. What makes much of little within one
 vector (texts, lists, lambdas, searches with two variable sides) escapes both. All that is not listed here runs in a

@@ -1,4 +1,4 @@
-"""Questions to the store; each runs on a cursor of its own and never waits for the writer."""
+"""Queries of the store; each runs on a cursor of its own and never waits for the writer."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Rows of the tables, as Arrow, to records.
+"""Conversion of Arrow rows to records.
 
 Column by column, because a row of DuckDB's own, with its maps, costs three times as much.
 """

@@ -1,4 +1,4 @@
-"""One statement of somebody else, looked at before it is run: whether it only reads, and what it may."""
+"""Checks of a client's statement before it runs: it only reads, and only what it may."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,1 +1,1 @@
-"""What leaves: retention, deletion, erasure from the file; and backups."""
+"""Retention, deletion, erasure from the file, and backups."""

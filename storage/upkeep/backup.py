@@ -1,4 +1,4 @@
-"""A copy of the database as it was at one moment, made while spans go on coming.
+"""Backup: a copy of the database at one moment, made while ingest goes on.
 
 Between two checkpoints DuckDB overwrites no block that the last one wrote: what is committed meanwhile goes to its log,
 or into blocks that are free. So a file that is copied while no checkpoint happens is, without the log, the database of

@@ -1,4 +1,4 @@
-"""A stored database read completely, so that damage anywhere in it is reported.
+"""Check of a stored database: all of it is read, so that any damage is reported.
 
 DuckDB keeps a checksum of each block and compares it when the block is read. So every column of every table is read: a
 query that returns no rows, or reads some columns only, would pass over the damage of the others.

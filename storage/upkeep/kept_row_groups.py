@@ -1,4 +1,4 @@
-"""Row groups with deleted rows, kept as they are: what stands in for `Rewriting` where that is turned off."""
+"""Stand-in for `Rewriting` if that is turned off: row groups with deleted rows are kept as they are."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What leaves with a trace: its rows in every table, found and deleted.
+"""Rows of a trace in every table, found and deleted with it.
 
 A table with rows about spans or traces has its line in `_of_spans` or `_of_traces`: how these rows are found. They are
 deleted by their places, which also tell how many row groups have holes then (`storage.upkeep.rewriting`).

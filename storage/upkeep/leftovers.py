@@ -1,4 +1,4 @@
-"""Files of a data directory beside those that are kept: copies and scratch files that a killed process left."""
+"""Leftover files in a data directory: copies and scratch files of killed processes."""
 
 import logging
 import shutil

@@ -1,4 +1,4 @@
-"""Row groups written anew, so that no deleted rows are left in them: not in memory, and not on the disk.
+"""Rewriting of row groups, so that no deleted rows are left in them: not in memory, and not on the disk.
 
 Of each row group in which rows were deleted DuckDB 1.5.5 holds 512 kB from then on, and of one that has been loaded
 again 256 kB from the first look at it. Nothing evicts that, it counts towards the memory limit, and it lasts as long as

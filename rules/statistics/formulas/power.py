@@ -1,4 +1,4 @@
-"""How small a difference can be found, and how many items it takes."""
+"""Power: the smallest detectable difference, and the number of items that a difference needs."""
 
 import math
 from typing import Final

@@ -1,4 +1,4 @@
-"""Tests and intervals by chance: random signs, random assignment, and resampled items."""
+"""Resampling tests and intervals: random signs, random assignment, and bootstrapped items."""
 
 import hashlib
 import itertools

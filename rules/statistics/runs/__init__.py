@@ -1,1 +1,1 @@
-"""Two finished runs compared: the one engine behind the gate, differences of runs, and whoever else asks."""
+"""Comparison of two finished runs: the one engine behind the gate and the differences of runs."""

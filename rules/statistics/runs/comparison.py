@@ -1,4 +1,4 @@
-"""Two finished runs compared: by each evaluator, on each item, in each slice, in cost and time."""
+"""Comparison of two finished runs: by evaluator, item and slice, in cost and time."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""One measure of two runs: the test that fits it, its interval, and the verdict in three."""
+"""Difference of two runs by one measure: the test that fits it, its interval, and one of three verdicts."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The items of two runs side by side: how each of them moved, by which evaluator, and which come first."""
+"""Two runs item by item: movements, by evaluator, in order of importance."""
 
 import math
 from collections.abc import Mapping, Sequence

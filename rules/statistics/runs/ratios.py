@@ -1,4 +1,4 @@
-"""Two runs compared in what they cost and how long they took."""
+"""Ratios of cost and time of two runs."""
 
 import math
 from collections.abc import Mapping

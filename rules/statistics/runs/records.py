@@ -1,4 +1,4 @@
-"""A finished run as arrays: items, their trials, and what each evaluator made of each trial."""
+"""A finished run as arrays: items, their trials, and each evaluator's result of each trial."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

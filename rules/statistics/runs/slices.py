@@ -1,4 +1,4 @@
-"""Two runs compared in the items that have a value of metadata in common."""
+"""Comparison of two runs by slice: items that share a value of metadata."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The run of an agent as evaluators read it, from results of OpenAI, Anthropic, LangChain and pydantic-ai.
+"""Runs of agents for evaluators, from results of OpenAI, Anthropic, LangChain and pydantic-ai.
 
 None of these libraries is imported: their objects, and the same as JSON, are read by their documented field names.
 """

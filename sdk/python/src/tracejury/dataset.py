@@ -1,4 +1,4 @@
-"""Datasets: cases from files, or versions of a server that are kept for when it does not answer."""
+"""Datasets: cases from files, or versions of a server, which are cached."""
 
 import codecs
 import io

@@ -1,4 +1,4 @@
-"""Experiments: a task run over a dataset, scored, and reported item by item while it goes on."""
+"""Experiments: a task run over a dataset, scored, and reported item by item during the run."""
 
 import asyncio
 import contextvars

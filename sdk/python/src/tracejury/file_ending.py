@@ -1,4 +1,4 @@
-"""The one reader of how the name of a file ends, so that `RULES.YAML` is what `rules.yaml` is."""
+"""Endings of file names, in any case: `RULES.YAML` is read as `rules.yaml`."""
 
 from pathlib import Path, PurePath
 

@@ -1,4 +1,4 @@
-"""The file of a simulation: a line of JSON for each conversation that has ended, so that it can go on."""
+"""Journal of a simulation: a line of JSON for each finished conversation, for resuming."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Values of applications as JSON has them."""
+"""Conversion of an application's values to JSON."""
 
 import base64
 import math

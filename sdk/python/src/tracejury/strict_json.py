@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it, for whatever comes from outside."""
+"""JSON as in RFC 8259, for all outside input."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""An application's OpenTelemetry, pointed at the server: `tracejury.init()`."""
+"""OpenTelemetry of an application, sent to the server: `tracejury.init()`."""
 
 import os
 import threading
