@@ -10,9 +10,9 @@ Broken
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
 ├── OverBudget         what judging may cost is spent; nothing was asked
-├── HeldBack           what judging may cost is set aside for requests nobody will hear of; later it is not
+├── HeldBack           the budget is reserved for requests of a process that ended; later it is released
 ├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked
-└── TooMuchToCompare   comparing would take longer than anybody waits
+└── TooMuchToCompare   comparing would take too long
 """
 
 from collections.abc import Sequence

@@ -203,4 +203,4 @@ def _how_it_ended(code: int | None, last_words: str) -> str:
             how = f"was killed by {signal.Signals(-code).name}"
         except ValueError:
             how = f"was killed by signal {-code}"
-    return f"{how}: {last_words}" if last_words else f"{how} and said nothing on standard error"
+    return f"{how}: {last_words}" if last_words else f"{how} and wrote nothing to standard error"

@@ -1,6 +1,6 @@
 """Marks that distinguish our own spans, simulated traffic and trials from spans of applications in use.
 
-Trials are experiments, and what somebody asks in the playground.
+Trials are experiments, and requests of the playground.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ ITEM: Final = "tracejury.item.key"
 """A span that has this attribute is of an item of an experiment, with a run on a server or without one."""
 
 PLAYGROUND_MARK: Final = "tracejury.playground"
-"""A span whose resource has this attribute is an answer that somebody asked a model for in the playground."""
+"""A span whose resource has this attribute is a request of the playground."""
 
 _PLACES: Final = ("attributes", "resource")
 _OF_RUNS: Final = ("run_id", "item_key", f"resource.{RUN}")
@@ -48,7 +48,7 @@ NOT_OF_RUN: Final = _lacks_all(_OF_RUNS)
 
 
 NOT_OF_PLAYGROUND: Final = _lacks_all((f"resource.{PLAYGROUND_MARK}",))
-"""The clause that a rule ends with unless it names the mark, so that what somebody tried is not judged."""
+"""The clause that a rule ends with unless it names the mark, so that trials are not judged."""
 
 
 def names_simulated(clauses: Iterable[Clause]) -> bool:

@@ -19,7 +19,7 @@ NUMBERS: Final[Mapping[str, str]] = {
 WHOLE: Final = frozenset({"minResults", "baseline", "every"})
 
 MOST_SCORES: Final = 20
-"""Questions whose answers one rule may have counted: a guess at what nobody needs more of."""
+"""Questions whose answers one rule may have counted: a guess at what is enough."""
 
 
 AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]

@@ -296,7 +296,7 @@ class _Parser:
         return taken
 
     def _wrong(self, what: str) -> BadPattern:
-        return BadPattern(f"is no regular expression that is taken here, at character {self._at}: {what}")
+        return BadPattern(f"is not a supported regular expression, at character {self._at}: {what}")
 
 
 def _is_count(text: str) -> bool:

@@ -25,7 +25,7 @@ MAX_NAME: Final = 200
 _MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follows
 _MAX_TOOLS: Final = 200
 JURIES: Final = (2, 4, 6, 8)
-"""Further judges that a rule may have; more than eight nobody pays for. A guess."""
+"""Further judges that a rule may have; more than eight are not worth their cost. A guess."""
 _MAX_SCORE: Final = 1e6
 _MAX_A_DAY: Final = 10**12
 MOST_SETTLE_S: Final = 7 * 86_400  # a week
@@ -328,7 +328,7 @@ def _judge(members: Members, target: Target) -> Judge:
 def _settle(members: Members, target: Target) -> float | None:
     settle_s = members.number("settle", least=1, most=MOST_SETTLE_S)
     if settle_s is not None and target != "SESSION":
-        members.wrong("settle", "goes with target: SESSION; for traces settings of the server say how long is waited")
+        members.wrong("settle", "needs target: SESSION; for traces the wait is a setting of the server")
     return settle_s
 
 
@@ -347,7 +347,7 @@ def _after(members: Members) -> AfterRule | None:
         return None
     of_scores = [each is not None for each in (passed, below, at_least)]
     if outcome is None and not any(of_scores):
-        members.wrong("after", "must say what the result of the rule must be: passed, below, atLeast or outcome", node)
+        members.wrong("after", "must have a condition on the rule's result: passed, below, atLeast or outcome", node)
     if outcome not in {None, "scored"} and any(of_scores):
         inner.wrong("outcome", f"{outcome} has no score, so passed, below and atLeast do not go with it")
     return AfterRule(rule=rule, passed=passed, below=below, at_least=at_least, outcome=outcome or "scored")

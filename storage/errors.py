@@ -2,10 +2,10 @@
 
 StorageError
 |-- Overloaded        the same spans will be welcome later
-|   |-- Busy          somebody reads what was there before the last change
-|   |-- Barred        whoever asks broke the database too often lately
+|   |-- Busy          a reader holds an older snapshot
+|   |-- Barred        the caller broke the database too often lately
 |   `-- Reopened      the database was opened again in the middle of it: ask again
-|-- Moved             somebody else was faster: look again before anything is stored
+|-- Moved             a concurrent change came first: read again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
 |   |-- ReadOnly      it cannot be written, and has to be

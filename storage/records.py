@@ -1,6 +1,6 @@
 """The nouns that every package shares: frozen values, standard library only.
 
-Nothing has a default: whoever builds a record says what every field is, so a field cannot get lost on the way.
+Nothing has a default: a record is built with every field, so that none gets lost on the way.
 """
 
 import math

@@ -81,7 +81,7 @@ _KEPT_FREE_BYTES = 16 << 20
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
 
 _CLOSED_S = 5.0
-"""A database that cannot be opened again for so long takes no more spans: nobody knows when it can. A guess."""
+"""A database that cannot be opened again for so long refuses spans. A guess."""
 
 _COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
 """Guesses: under full load what waits at one moment is committed seconds later."""

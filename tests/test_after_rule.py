@@ -223,7 +223,7 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
 @pytest.mark.parametrize(
     "after, message",
     [
-        ({"rule": "a"}, "after: must say what the result of the rule must be: passed, below, atLeast or outcome"),
+        ({"rule": "a"}, "after: must have a condition on the rule's result: passed, below, atLeast or outcome"),
         ({"passed": False}, "after.rule: is required"),
         ({"rule": "a", "passed": "no"}, "after.passed: must be true or false (got 'no')"),
         ({"rule": "a", "below": "low"}, "after.below: must be a number from -1000000 to 1000000 (got 'low')"),

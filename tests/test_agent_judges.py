@@ -114,7 +114,7 @@ def test_no_calls_make_nothing_up() -> None:
 def test_a_call_that_was_left_out_is_named() -> None:
     """The judge is asked again for it, and then it is a failure."""
     failure = failure_of("tool_argument_hallucination", {}, TRIP, [calls([True]), {"calls": []}])
-    assert failure.message == "the judge left out 1 of 2 calls, when asked again too: 2"
+    assert failure.message == "the judge left out 1 of 2 calls, also on the second request: 2"
 
 
 # plans

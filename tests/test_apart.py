@@ -14,7 +14,7 @@ from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
 from storage.query import apart_child, plain, statements
 from storage.query.plain import is_plain
-from storage.query.query_options import NOBODY, QueryOptions
+from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.relations import relations_of
 from storage.query.sql_allowlist import nodes_of
 from storage.query.statements import Parameter
@@ -246,7 +246,7 @@ def test_a_client_that_leaves_ends_its_process(store: Store) -> None:
     until(lambda: len(store.queries._apart._all) - len(store.queries._apart._idle), lambda busy: busy == 1)
     terms.stop.ask()
     thread.join()
-    assert refusals == [NOBODY]
+    assert refusals == [CANCELLED]
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_verdicts_that_stay_missing_are_a_failure_that_names_them() -> None:
     claims = {"claims": [f"claim {number}" for number in range(1, 6)]}
     failure = failure_of("hallucination", {}, GROUNDED, [claims, verdicts("yes", "yes"), verdicts("yes")])
     assert failure.kind == "bad_reply"
-    assert failure.message == "the judge left out 3 of 5 claims, when asked again too: 3, 4, 5"
+    assert failure.message == "the judge left out 3 of 5 claims, also on the second request: 3, 4, 5"
     assert failure.usage is not None
     assert failure.usage.calls == 3
 

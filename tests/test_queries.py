@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from storage.errors import BadQuery
 from storage.query import queries
 from storage.query.listing import ListPosition
-from storage.query.query_options import NOBODY, QueryOptions
+from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.traces_like import TracesLike
 from storage.records import QueryColumn, Table, TraceSummary
 from storage.store import Store
@@ -426,7 +426,7 @@ def test_a_long_query_does_not_hold_up_commits(store: Store) -> None:
     assert reader.is_alive()
     terms.stop.ask()
     reader.join()
-    assert answers == [NOBODY]
+    assert answers == [CANCELLED]
 
 
 WISHES = (

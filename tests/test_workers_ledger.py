@@ -140,7 +140,7 @@ def test_three_failures_in_a_row_open_the_breaker() -> None:
 
 
 def test_an_answer_does_not_end_a_pause_that_was_asked_for() -> None:
-    """What was under way when the endpoint asked for a pause is answered in it, and nothing is begun before its end."""
+    """What was under way when the endpoint requested a pause is answered in it, and nothing is begun before its end."""
     endpoint = Endpoint()
     endpoint.fail(requested_s=60, asks_for_pause=True)
     endpoint.now_s += 59

@@ -325,7 +325,7 @@ class _Asking:
         """Wait for the pause that the endpoint requested; fail if it is longer than the client waits."""
         while pause_s := self.pace.pause_s:
             if pause_s > _LONGEST_WAIT_S:
-                message = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
+                message = f"the endpoint requested a pause, {math.ceil(pause_s)} s of which are left"
                 raise Unanswered("rate_limited", message, pause_s)
             await asyncio.sleep(pause_s)
 

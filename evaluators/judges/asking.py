@@ -114,7 +114,7 @@ async def answer_each(
         if not missing:
             return dict(sorted(answers.items())), unmatched
     numbers = ", ".join(map(str, missing))
-    raise BadReply(f"the judge left out {len(missing)} of {count} {things}, when asked again too: {numbers}")
+    raise BadReply(f"the judge left out {len(missing)} of {count} {things}, also on the second request: {numbers}")
 
 
 async def together(awaitables: Sequence[Awaitable[Result]]) -> list[Result]:

@@ -59,7 +59,7 @@ MAX_VOTES: Final = 9
 _MAX_SCORES: Final = 20
 _MAX_EXAMPLES: Final = 20
 MAX_EXAMPLE: Final = 4_000
-"""Guesses: a jury whose cost somebody may still want to pay, and what one answer can hold with reasons."""
+"""Guesses: the most votes that are worth their cost, and the most scores that fit into one answer with reasons."""
 
 
 class CriteriaScore(WireModel):

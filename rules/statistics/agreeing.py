@@ -95,7 +95,7 @@ class Agreement:
     def in_words(self) -> str:
         """Interpret alpha by Krippendorff's own norms."""
         if self.alpha.value is None:
-            return "Nothing can be said yet: two people must judge the same things, and not all alike."
+            return "Unknown: two people must judge the same targets, and not all alike."
         if self.alpha.value < 0.667:  # noqa: PLR2004 - his norm
             return "People do not agree enough: look at what they see differently, and ask more clearly."
         if self.alpha.value < 0.8:  # noqa: PLR2004 - his norm

@@ -147,7 +147,7 @@ def in_words(calibration: Calibration) -> str:
     if calibration.standing == "useless":
         return "This judge is useless: it passes what people fail as readily as what they pass. Do not use its rate."
     if calibration.standing == "unproven":
-        return "With these labels the judge cannot be told from one that guesses: label more before you use its rate."
+        return "These labels cannot distinguish the judge from one that guesses: label more before you use its rate."
     return "The judge tells what people pass from what they fail; the corrected rate is the one to use."
 
 

@@ -1,6 +1,6 @@
 """Alerts: episodes of lower quality, from the time they are opened until they are over.
 
-Whoever watches results calls `open_alert` and `recover_alert` in the transaction that stores what it has seen, then
+A monitor calls `open_alert` and `recover_alert` in the transaction that stores what it has seen, then
 `Outbox.changed`; or `Alerts.open` and `Alerts.recover`, which have a transaction of their own.
 """
 

@@ -29,7 +29,7 @@ _LONGEST: Final = 2
 to be sure of clear buffers then, they had to be cleared before every commit, a fifth of the CPU of ingest."""
 
 _TRIES: Final = 8
-"""While somebody is in the way, the log is tried again each time it has grown by an eighth of that. A guess."""
+"""While a reader blocks it, a checkpoint is tried again each time the log has grown by an eighth of that. A guess."""
 
 
 class Checkpoints:
@@ -99,7 +99,7 @@ class Checkpoints:
                     cursor.execute(f"CHECKPOINT {self._catalog}")
                 except duckdb.TransactionException as error:
                     if time.monotonic() > until_s:
-                        raise Busy("somebody reads what was there before the last change; try again") from error
+                        raise Busy("a query still reads an older snapshot; try again") from error
                     time.sleep(PAUSE_S)
                 else:
                     self.layout += 1

@@ -17,7 +17,7 @@ _OWN_WORDS: Final = ("IO Error: Corrupt database file", "IO Error: Failure while
 """An error that begins like this cannot be made by the text of a statement, such as `SELECT error('…')`."""
 _INTERNAL: Final = "INTERNAL Error"
 _MOST: Final = 20
-"""Different places that are remembered. A guess: more than anybody reads, and one is enough to act."""
+"""Different places that are remembered. A guess: one is enough to act."""
 
 NEXT_STEP: Final = "stop the server and run `tracejury check` on its data directory"
 LOST_COMMITS: Final = (

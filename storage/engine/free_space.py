@@ -3,7 +3,7 @@
 DuckDB uses freed blocks again, so a file never shrinks while anything lies behind them. Which blocks are free stands
 in the file: its header names the list that the last checkpoint wrote. Punching a hole there (`fallocate`) frees the
 room and makes the bytes read as zeros, without touching anything that is in use. The caller makes sure that the list is
-true: nothing was written since the checkpoint, and nobody reads.
+true: nothing was written since the checkpoint, and there are no readers.
 """
 
 import ctypes

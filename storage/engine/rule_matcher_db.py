@@ -201,7 +201,7 @@ class RuleMatcherDb:
         try:
             answer = self._answer(text, parameters)
         except (duckdb.Error, RuntimeError) as error:
-            log.debug("%d rules cannot be asked together: %s", len(questions), error)
+            log.debug("%d rules cannot be matched in one statement: %s", len(questions), error)
             self._look_at(spans)
             half = len(questions) // 2
             return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
@@ -252,7 +252,7 @@ class RuleMatcherDb:
     def _blame(self, revision: int, error: Exception) -> None:
         if revision not in self.problems:
             log.error(
-                "rule revision %d cannot be asked; what it would decide is recorded as undecided: %s", revision, error
+                "rule revision %d cannot be matched; its decisions are recorded as undecided: %s", revision, error
             )
         self.problems[revision] = str(error)
 

@@ -20,7 +20,7 @@ KEY = ["tenant", "trace_id", "span_id"]
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
 _WORD = 8
 _MIXERS = np.random.default_rng().integers(1, 2**63, size=8, dtype=np.uint64) | np.uint64(1)
-"""Odd multipliers, new in each process, so that nobody can prepare ids that collide."""
+"""Odd multipliers, new in each process, so that colliding ids cannot be prepared."""
 
 _GAP_NS = 10 * 10**9
 _MAX_WINDOWS = 16

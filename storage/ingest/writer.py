@@ -56,7 +56,7 @@ _LEAST_FREE_BYTES = 512 << 10
 kilobytes, and one that does not fit fails without harm."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
-"""Ten seconds for a moment in which nobody reads an older state, as queries may take longer than that. A guess."""
+"""Ten seconds for a moment without readers of an older snapshot, as queries may take longer than that. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

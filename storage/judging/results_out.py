@@ -102,7 +102,7 @@ class ResultsOut:
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             bounds = {"after": after, "until": until}
             if cursor.execute(sql.query("move_results_out"), bounds).fetchall() != [(1,)]:
-                raise Moved(f"results are not told up to {after}")
+                raise Moved(f"results are not exported up to {after}")
 
         self._writer.store(write, 1)
 

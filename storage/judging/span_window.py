@@ -100,7 +100,7 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
     """
     seq, last_job = cursor_of(cursor)
     if seq != expected_seq:
-        raise Moved(f"matching stands at {seq} instead of {expected_seq}")
+        raise Moved(f"matching is at {seq} instead of {expected_seq}")
     return last_job
 
 

@@ -26,7 +26,7 @@ NANO: Final = 1_000_000_000
 
 _GATHER_S: Final = 0.5
 """So long calls that are on record gather before they are written to the database together. A guess: as soon as
-anybody looks again."""
+the next look."""
 
 _PAUSE_S: Final = 1.0
 """Before calls that the database could not take are written again. A guess."""

@@ -1,7 +1,7 @@
 """Datasets: cases that an application is run on, in numbered versions that never change.
 
 What an item says is stored once, however many versions have it; a version is the list of its items. Items are stored
-first and are seen by nobody until the version that has them is, in a transaction of its own: an import that is killed
+first and are not visible until the version that has them is, in a transaction of its own: an import that is killed
 leaves items behind that no version has, which the same import finds again.
 """
 

@@ -136,7 +136,7 @@ class UndecidedLike:
 
 
 _LATEST_RUNS: Final = 100
-"""In which items are looked for about which nobody has decided. A guess: what is older has been replaced."""
+"""The runs that are searched for items without a decision. A guess: older ones have been replaced."""
 
 
 class RunItems:

@@ -17,7 +17,7 @@ from storage.errors import BadQuery
 from storage.memory import QueryMemory
 from storage.query.apart_child import TOO_LARGE
 from storage.query.query_limits import late
-from storage.query.query_options import NOBODY, CancelToken
+from storage.query.query_options import CANCELLED, CancelToken
 from storage.query.relations import Relation
 from storage.query.statements import Parameter
 from storage.wire import Header, receive, send
@@ -81,7 +81,7 @@ class Apart:
         began_s = time.monotonic()
         with self._lock:
             if self._is_closed:
-                raise BadQuery(NOBODY)
+                raise BadQuery(CANCELLED)
             process = self._idle.pop() if self._idle else None
         if process is None:
             process = self._started()
@@ -231,7 +231,7 @@ class ApartAnswer:
 
     def _failed(self) -> BadQuery:
         if self._stop.is_cancelled:
-            return BadQuery(NOBODY)
+            return BadQuery(CANCELLED)
         if self._is_late or time.monotonic() >= self._until_s:
             return self._late()
         if self._process.exit_code() == TOO_LARGE:

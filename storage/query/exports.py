@@ -1,6 +1,6 @@
 """Any number of spans, by start time, in windows that fit into memory.
 
-A window is read whole before its first span is handed out, so nothing of DuckDB is open while whoever asked is slow.
+A window is read whole before its first span is handed out, so no cursor is open while the client is slow.
 Spans that are stored or leave meanwhile may or may not be among those that are handed out; no span is twice.
 """
 

@@ -12,7 +12,7 @@ from storage.errors import BadQuery, Barred
 
 ALLOWED: Final = 3
 """Statements of one asker that may break the database before he asks nothing for a while. A guess: each costs everybody
-0.1 s on a large database, and whoever meets a bug of DuckDB's by accident tries another spelling."""
+0.1 s on a large database, and a client that meets a bug of DuckDB's by accident tries another spelling."""
 
 _FORGOTTEN_S: Final = 600.0
 _REMEMBERED: Final = 1_000

@@ -1,6 +1,6 @@
 """Server side of DuckDB's remote protocol (Quack): an empty DuckDB that fetches answers from the server.
 
-Clients see the views as tables. What they ask of these is written to a file of its own by whoever has the data, and
+Clients see the views as tables. The server writes the answer to each query into a file of its own, and
 what is run in its place reads that file and nothing else. What they ask of the catalog is answered by a second DuckDB,
 which has the views as empty tables, and which a hostile statement may break.
 """

@@ -25,7 +25,7 @@ from storage.query.apart import Apart, ApartAnswer, ApartOptions, ApartQuestion,
 from storage.query.nanoseconds import with_texts
 from storage.query.offences import Offences
 from storage.query.query_limits import too_large
-from storage.query.query_options import NOBODY, QueryOptions
+from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
 from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
@@ -45,7 +45,7 @@ _LIST_SECONDS: Final = 10.0
 """Log records of one trace that are read at once. A guess, as many as spans: each tells one message or one call."""
 
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
-"""A guess: more than anybody reads, little enough for several at the same time."""
+"""A guess: more than a person reads, little enough for several at the same time."""
 
 _ROWS_OF_ARROW = 2048  # DuckDB's own measure
 
@@ -300,7 +300,7 @@ class Queries:
                     with one_moment(cursor), alarm, stopping:
                         yield cursor, question
                 finally:
-                    why = NOBODY if terms.stop.is_cancelled else alarm.why
+                    why = CANCELLED if terms.stop.is_cancelled else alarm.why
         except _FAILURES as error:
             if is_bug(error):
                 raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error

@@ -8,7 +8,7 @@ from typing import Final
 
 from storage.errors import BadQuery
 
-NOBODY: Final = "nobody waits for the answer any more"
+CANCELLED: Final = "the request was cancelled"
 
 
 class CancelToken:
@@ -36,7 +36,7 @@ class CancelToken:
         """
         with self._lock:
             if self.is_cancelled:
-                raise BadQuery(NOBODY)
+                raise BadQuery(CANCELLED)
             self._interrupt = interrupt
         try:
             yield

@@ -75,7 +75,7 @@ def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _require(is_allowed: bool, name: str) -> None:  # noqa: FBT001 - a condition, as in an assertion
     if not is_allowed:
-        raise BadQuery(f"the documented views may be read here, by their plain names, and nothing else; {name} is none")
+        raise BadQuery(f"only the documented views may be read here, by their plain names; {name} is not one of them")
 
 
 def nodes_of(tree: str) -> list[dict[str, Any]]:

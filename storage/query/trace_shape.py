@@ -34,7 +34,7 @@ guesses."""
 _AT_ONCE: Final = 2
 _COUNTING: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="ask again in a moment")
 _PATIENCE_S: Final = 5.0
-"""So many look at once, and whoever waits longer for a place is told to come again. Guesses: 400,000 traces take some
+"""So many run at once, and a request that waits longer for a place is refused. Guesses: 400,000 traces take some
 60 MB."""
 
 _MS: Final = 1_000_000

@@ -1,6 +1,6 @@
 """Turns in review queues: leases, votes and skipped entries, each decided in one transaction.
 
-The writer does one transaction at a time, so nobody can take an entry between the look at who has it and the lease.
+The writer does one transaction at a time, so no entry can be leased twice between the check and the lease.
 """
 
 from collections.abc import Callable, Sequence

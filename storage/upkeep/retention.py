@@ -31,7 +31,7 @@ _ROUNDS = 5
 """So often a sweep by size looks again whether what is left is small enough: bytes a span are an estimate."""
 
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
-"""Ten seconds for a moment in which nobody reads; after that the next sweep tries. A guess."""
+"""Ten seconds for a moment without readers; after that the next sweep tries. A guess."""
 
 _FINISH_S = 60.0
 """So long a sweep helps with deletions on request; a large one goes on without it, and must not hold up the next sweep.

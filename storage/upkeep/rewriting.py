@@ -6,12 +6,12 @@ the row group has other rows. So only so many row groups may be like that at a t
 bytes of the deleted rows stay in these as well.
 
 A row group cannot be changed, but its rows can be written once more, behind all others, and deleted where they were:
-then the next checkpoint that nobody disturbs drops it. Where a row group begins DuckDB does not say at a price that a
+then the next checkpoint without readers drops it. Where a row group begins DuckDB does not say at a price that a
 large file could pay, so a stretch of rows that surely holds the ones in question is rewritten, and what is left of the
 row groups at both of its ends is merged by DuckDB where there is too much of it, as soon as both fit into one.
 
 Places hold only until row groups are dropped, for then all rows behind these move up. So DuckDB makes no checkpoint by
-itself during a pass, and where somebody else made one, places are looked for again.
+itself during a pass, and after one of another thread, places are looked up again.
 """
 
 import logging

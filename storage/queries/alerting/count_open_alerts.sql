@@ -1,4 +1,4 @@
--- How many alerts nobody looks after yet, of a tenant and of none (NULL: of all); at most so many are counted.
+-- The number of unacknowledged alerts, of a tenant and of none (NULL: of all); at most so many are counted.
 SELECT count(*)
 FROM (
     SELECT alert_id

@@ -1,4 +1,4 @@
--- Forget events from before an instant that nobody is to be told of any more.
+-- Delete events from before an instant without pending deliveries.
 DELETE FROM alert_event
 WHERE
     created_at < make_timestamp($before_us::BIGINT)

@@ -1,4 +1,4 @@
--- The numbers of an alert, written out with it: for whoever checks them, over what dashboards see.
+-- The numbers of an alert, for checking them: over the views of dashboards.
 SELECT
     'baseline' AS side,
     count(*) AS results,

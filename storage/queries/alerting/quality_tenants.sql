@@ -1,4 +1,4 @@
--- Those about whose spans there are results, or sums of results whose traces are gone; "" stands for nobody.
+-- Tenants with results about their spans, or sums of results whose traces are gone; "" is no tenant.
 SELECT tenant FROM evaluation
 UNION
 SELECT tenant FROM evaluation_day

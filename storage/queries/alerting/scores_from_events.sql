@@ -1,5 +1,5 @@
 -- Scores that came as events with the commits after one and answer a wanted question, as the view of evaluations reads them:
--- of each question, target and source the latest. Each is numbered below 0, since nobody numbers what is no annotation.
+-- of each question, target and source the latest. Each is numbered below 0, since only annotations have numbers.
 WITH log_record AS MATERIALIZED (
     SELECT *
     FROM main.log_record
@@ -15,7 +15,7 @@ came AS (
 )
 SELECT
     tenant,
-    NULL::VARCHAR AS project, -- an event names that of whoever evaluated
+    NULL::VARCHAR AS project, -- an event names the evaluator's
     trace_id,
     span_id,
     "name",

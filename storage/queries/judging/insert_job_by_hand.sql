@@ -1,4 +1,4 @@
--- Make the job of an evaluation that somebody asked for, and that is done: a round later than what was evaluated before.
+-- Insert the job of a manual evaluation, which is done: one round after the earlier ones.
 INSERT INTO job BY NAME
 SELECT
     $job_id::BIGINT AS job_id,

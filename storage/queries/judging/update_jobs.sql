@@ -1,4 +1,4 @@
--- Let jobs that nobody has begun be about all of their traces and sessions.
+-- Extend jobs that have not begun to all of their traces and sessions.
 UPDATE job
 SET seq = i.seq, project = i.project, release = i.release, trace_id = coalesce(i.session_trace, i.trace_id)
 FROM incoming_jobs AS i, earlier_jobs AS e

@@ -1,4 +1,4 @@
--- Runs that ended before a moment and that nobody keeps, the oldest first.
+-- Runs that ended before a moment and are not pinned, the oldest first.
 SELECT run_id
 FROM run
 WHERE completed_at < make_timestamp($before_us::BIGINT) AND pinned_at IS NULL

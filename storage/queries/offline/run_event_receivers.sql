@@ -1,4 +1,4 @@
--- Whether somebody asks for an event of a tenant's project.
+-- Whether a receiver subscribes to an event of a tenant's project.
 SELECT count(*) > 0
 FROM alert_webhook AS w
 WHERE

@@ -92,7 +92,7 @@ class Builtin:
 
         """
         if self._program is None:
-            raise ValueError(f"{self.evaluator} is asked on the server, once the run has ended")
+            raise ValueError(f"{self.evaluator} runs on the server, after the end of the run")
         case: Document = {
             "inputs": example.inputs,
             "actualOutputs": outputs if isinstance(outputs, Mapping) else {"output": outputs},

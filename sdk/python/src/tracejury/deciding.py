@@ -73,7 +73,7 @@ def decisions(evaluator: str, config: Mapping[str, Any]) -> Decisions:
     if left is not None:
         raise ValueError(f"{left}: {evaluator} calls no function here")
     if taken.names and taken.config.get("path") is not None:
-        raise ValueError("path: a function is given whole values; let it read what is at the path")
+        raise ValueError("path: not allowed with a function, which gets whole values; let it read the path itself")
     return taken
 
 

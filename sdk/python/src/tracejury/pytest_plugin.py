@@ -5,7 +5,7 @@
         record.outputs(answer(example.input))
         record.score("exact", record.output == example.expected_output)
 
-Nothing is imported and nobody is asked before a test has the mark.
+Nothing is imported and no request is sent before a test has the mark.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class ServerRun:
         if not evaluators:
             return
         if self.client is None or self.run_id is None:
-            raise Unreachable("evaluators are to be asked on the server, and there is none")
+            raise Unreachable("evaluators with on='server' need a server: set TRACEJURY_URL")
         for evaluator in evaluators:
             body = {"evaluator": evaluator.evaluator, "config": evaluator.config, "connectionId": evaluator.connection}
             request = {name: value for name, value in body.items() if value}

@@ -170,7 +170,7 @@ class Reporter:
             try:
                 replay(self._spool, self._client)
             except Exception:  # noqa: BLE001 - the top of a thread: what earlier runs left must not stop this one
-                _log.exception("what is in %s could not be sent", self._spool)
+                _log.exception("the items in %s could not be sent", self._spool)
         while (first := self._items.get()) is not None:
             batch, is_last = self._gathered(first)
             for run in dict.fromkeys(run for run, *_ in batch):
@@ -398,7 +398,7 @@ class _Replay:
                 self.delivered += len(part.items)
 
     def _keep(self, line: Mapping[str, Any], status: int, error: str) -> None:
-        _log.warning("the server refuses what is in %s: %s", self._spool, error)
+        _log.warning("the server rejects the items in %s: %s", self._spool, error)
         _write(self._spool / (_REFUSED if status in _FOR_GOOD else _SPOOL), {**line, "error": error})
 
     def _of(self, line: Mapping[str, Any]) -> Run:

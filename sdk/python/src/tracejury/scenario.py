@@ -59,7 +59,7 @@ class Scenario:
         if who.count(True) != 1:
             raise ValueError("a scenario has userTurns, a persona or a systemPrompt, and one of these only")
         if self.user_turns and self.fixed_responses:
-            raise ValueError("fixedResponses begin what a model says; userTurns are all that is said")
+            raise ValueError("fixedResponses and userTurns exclude each other; a script is complete by itself")
 
     @property
     def is_scripted(self) -> bool:
@@ -123,7 +123,7 @@ def scenario_of(document: Any) -> Scenario:
         if not _fits(name, value):
             raise ValueError(f"{name}: this cannot be one")
     if not fields.get("scenario"):
-        raise ValueError("scenario: every scenario says what it is about")
+        raise ValueError("scenario: required; it describes the conversation")
     return Scenario(**{_KEYS[name]: value for name, value in fields.items()})
 
 
