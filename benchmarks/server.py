@@ -32,7 +32,7 @@ COMMITTED: Final = "tracejury_stored_total{"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
 
 start_process: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
-"""How a server is started; tests fork it."""
+"""The function that starts a server; tests fork it."""
 
 
 def tracejury(data: Path) -> list[str]:

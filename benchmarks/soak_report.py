@@ -17,7 +17,7 @@ JUDGED_FROM: Final = 0.5
 for some five minutes until they have what they keep: DuckDB its memory, and each what Python and Arrow free late."""
 
 LARGEST_LAG_S: Final = 60.0
-"""Of matching, by the server's own measure of being behind."""
+"""The largest lag of matching, by the server's own measure."""
 
 NOISE_BYTES: Final = 48 << 20
 """What memory may grow over the judged time, if it scatters less than that. What DuckDB keeps of each row group that it

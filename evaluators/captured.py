@@ -18,16 +18,16 @@ NOT_READ: Final = "notRead"
 """The key of the metadata of a case that lists what was not read, because the trace or session is too long."""
 
 SPAN_COUNT: Final = "spanCount"
-"""The key of the metadata of such a case that says how many spans there are."""
+"""The key of such a case's metadata with the number of spans."""
 
 IN_TRACE: Final = "inTrace"
 """The key of the metadata of a case that lists what it lacks and a trace, which was not read yet, may supply."""
 
 CAPTURE_HINT: Final = "captureHint"
-"""The key of the metadata of a case that says how to have the application's library record `input` and `output`."""
+"""The key of a case's metadata with advice on how to make the application's library record `input` and `output`."""
 
 MARKS: Final = frozenset({NOT_CAPTURED, NOT_READ, SPAN_COUNT, IN_TRACE, CAPTURE_HINT})
-"""The keys of the metadata of a case that say what is known of it, and are not shown to judges."""
+"""The keys of a case's metadata about its completeness, which are not shown to judges."""
 
 CallContent = Literal["arguments", "result"]
 """Content of a tool call that may not be captured; its name always is."""
@@ -39,7 +39,7 @@ ARGUMENTS: Final[tuple[CallContent, ...]] = ("arguments",)
 RESULT: Final[tuple[CallContent, ...]] = ("result",)
 EVERYTHING: Final[tuple[CallContent, ...]] = ("arguments", "result")
 NAMES_ONLY: Final[tuple[CallContent, ...]] = ()
-"""The content that an evaluator reads which goes by the names of calls alone."""
+"""The content that an evaluator needs if it reads only the names of calls."""
 
 
 def is_captured(call: ToolCall, content: CallContent) -> bool:

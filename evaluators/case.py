@@ -39,7 +39,7 @@ _PARAMETERS: dict[Parameter, tuple[tuple[str, str], ...]] = {
     "CONVERSATION": (("actual_outputs", "trajectory"),),
     "METADATA": (),
 }
-"""Where each part may be; the first that is there counts. What else is known is all of the metadata but other parts."""
+"""The keys of each part; the first existing one counts. Context is else all of the metadata but other parts."""
 _WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
 _OTHER_SPELLINGS = {
     "toolCalls": "tool_calls",

@@ -51,7 +51,7 @@ Parts: TypeAlias = tuple[Annotated[Parameter, Upper], ...]
 """Parts of a test case."""
 
 WhenVacuous: TypeAlias = Annotated[Literal["PASS", "FAIL", "SKIP"], Upper]
-"""What becomes of a check that found nothing to check."""
+"""Outcome of a check that had nothing to check."""
 
 
 class Configuration(WireModel):

@@ -7,14 +7,15 @@ from typing import Any, Final
 from evaluators.model import Case
 
 MOST_CHARACTERS: Final = 400_000
-"""Of all texts of a case together, some 100,000 tokens. A guess: what models with 128,000 take, with a prompt."""
+"""The most characters of all texts of a case together, some 100,000 tokens. A guess: models with 128,000 take that with
+a prompt."""
 
 _MARKS: Final = 60  # characters of the notice in the place of the cut
 _LIMITS: Final = (100_000, 30_000, 10_000, 3_000, 1_000)
-"""Of one text: the first of these with which all of them together fit, or the last. Guesses."""
+"""Limits of one text: the first of these with which all of them together fit, or the last. Guesses."""
 
 _ITEMS: Final = (1_000, 300, 100, 30)
-"""Of one list, where cutting its texts is not enough: the first of these that is, or the last. Guesses."""
+"""Limits of one list, if cutting texts is not enough: the first of these with which it fits, or the last. Guesses."""
 
 
 def cut_to_fit(case: Case) -> tuple[Case, int]:

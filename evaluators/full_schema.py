@@ -106,7 +106,7 @@ def _encoded(characters: re.Match[str]) -> str:
 
 
 _MESSAGE_CHARACTERS = 200
-"""Of a message, which quotes what it is about, this much. A guess."""
+"""The most characters of a message, which quotes its subject. A guess."""
 
 _MOST_ERRORS: Final = 1000
 """Errors of a value that are reported. A guess."""

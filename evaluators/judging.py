@@ -26,7 +26,7 @@ class Reply:
 
 
 REPLY_GRAMMAR: Final = 4
-"""The version of how replies are read, which is part of the fingerprint of each evaluator that asks a judge."""
+"""The version of the parsing of replies, which is part of the fingerprint of each evaluator with a judge."""
 
 
 class UnusableAnswer(BadReply):

@@ -14,7 +14,7 @@ from evaluators.values import same
 from evaluators.wire import WireModel
 
 PROMPT: Final = "item_match"
-"""What the judge of `llmBased` is asked."""
+"""The prompt of `llmBased`."""
 
 Type: TypeAlias = Literal[
     "byEquality", "caseInsensitive", "byField", "byFields", "byContainment", "anyOf", "allOf", "llmBased"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Direction: TypeAlias = Literal["higher", "lower"]
-"""Which scores are better."""
+"""The direction of better scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

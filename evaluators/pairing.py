@@ -13,7 +13,7 @@ _LIMIT: Final = Limit(value=MOST_COMPARISONS, unit="comparisons", remedy="expect
 """Comparisons of two elements that one pairing may take: two seconds, at half a microsecond each."""
 
 Matches: TypeAlias = Callable[[int, int], bool]
-"""Whether an element of the one list, by its index, goes with an element of the other."""
+"""Predicate: an element of the one list, by its index, matches an element of the other."""
 
 
 def longest_common(rows: int, columns: int, matches: Matches) -> list[tuple[int, int]]:

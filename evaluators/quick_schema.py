@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 Test: TypeAlias = Callable[[Any], bool]
-"""Whether a value surely is valid."""
+"""Predicate: a value surely is valid."""
 
 
 def quick_test(schema: object) -> Test:
@@ -99,4 +99,4 @@ _KEYWORDS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Test]]] = {
     "maxLength": lambda bound, _: lambda value: not isinstance(value, str) or len(value) <= bound,
 }
 _KNOWN: Final = frozenset({*_KEYWORDS, "title", "description", "default", "examples", "deprecated"})
-"""Keywords that a quick test understands, and those that say nothing about a value."""
+"""Keywords that a quick test supports, and those without effect on validity."""

@@ -11,7 +11,7 @@ from storage.limit import Limit
 _KEPT: Final = 512  # a guess
 _LIMIT: Final = Limit(value=10_000, unit="characters", remedy="make several expressions of it")
 _MOST_BYTES: Final = 8 << 20
-"""Of memory for one expression, as RE2 has it unless it is told otherwise."""
+"""The most bytes of memory for one expression, RE2's default."""
 
 _SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
 _NOT_IN_RE2: Final = (

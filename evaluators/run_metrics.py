@@ -14,7 +14,7 @@ from evaluators.model import Case
 from evaluators.summary import RunSummary, summary_of
 
 _ROUNDING: Final = 1e-9
-"""What binary fractions may be off, so that 0.8 is within 0.2 of 0.6."""
+"""Tolerance for the rounding of binary fractions, so that 0.8 is within 0.2 of 0.6."""
 
 
 class ExecutionMetrics(Configuration):
@@ -95,7 +95,7 @@ _MEASURES: Final[Mapping[str, Callable[[RunSummary], float | None]]] = {
     "max_cost_usd": lambda summary: summary.cost_usd,
     "max_duration_ms": lambda summary: summary.duration_ms,
 }
-"""What each limit limits."""
+"""The measure of each limit."""
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(

@@ -8,7 +8,7 @@ MAX_STEPS: Final = 300_000
 """Keywords looked at and values compared, for one value. A guess: two seconds, and no sensible schema has as many."""
 
 MAX_SECONDS: Final = 5.0
-"""Of the processor's time, because one step may look at a large value. A guess."""
+"""CPU seconds, because one step may read a large value. A guess."""
 
 
 class TooManySteps(Exception):

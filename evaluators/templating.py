@@ -22,7 +22,7 @@ LABELS: Final[Mapping[Parameter, str]] = {
     "CONVERSATION": "conversation",
     "METADATA": "metadata",
 }
-"""What the fence around each part of a test case is called, and its place in a template."""
+"""The name of the fence around each part of a test case, and of its placeholder."""
 
 ALL_DATA: Final = "data"
 """The place of all parts, one after the other."""

@@ -12,7 +12,7 @@ from evaluators.model import Case, text_of
 from evaluators.regular import UnusableRegex, safe_regex
 
 _SHOWN_CHARACTERS = 60
-"""Of a text that a reason quotes, this much. A guess."""
+"""The most characters of a text that a reason quotes. A guess."""
 
 
 class ExactMatch(Configuration):

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 Key: TypeAlias = Hashable
-"""What stands for a value: equal, and of equal hash, for values that are the same."""
+"""Stand-in for a value: equal, and of equal hash, for values that are the same."""
 
 _EXACT_BELOW = 2**53
 """Below this, an integral double is the integer that its shortest decimal form writes."""

@@ -14,7 +14,7 @@ parse_json = strict_json.parse_json
 unknown = strict_json.unknown
 
 _VALUE_CHARACTERS = 80
-"""Of a refused value, this much is quoted. A guess."""
+"""The most characters quoted of a refused value. A guess."""
 
 
 class WireModel(BaseModel):

@@ -134,7 +134,7 @@ MAPS: Final[Mapping[str, str]] = {
     "event.": EVENTS,
     "events.": EVENTS,
 }
-"""What the names of attributes, of those of events, and of counts of events start with, and the column of each."""
+"""The prefixes of attribute names, event names and event counts, with the column of each."""
 
 _COUNTING: Final = "events."
 

@@ -10,7 +10,7 @@ from rules.fields import DOUBLE, EVENTS, NO_NUMBERS, Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
 Columns: TypeAlias = Mapping[Field, str]
-"""Where fields stand that were taken out of the view before: the values of keys too have a column each."""
+"""Columns of fields that were taken out of the view before, one for each key of a map too."""
 
 IN_THE_VIEW: Final[Columns] = MappingProxyType({})
 

@@ -29,7 +29,8 @@ GOES_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "TRACE": ("TRACE", "SPAN"),
     "SESSION": ("SESSION",),
 }
-"""What a rule about spans, traces or sessions can go by: results about these, and of a trace also about its spans."""
+"""Targets whose results a rule about spans, traces or sessions can depend on: its own, and of a trace also its
+spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +66,12 @@ class AfterRule:
 
 
 Target: TypeAlias = Literal["SPAN", "TRACE", "SESSION"]
-"""What is judged: a span that meets the conditions, or a trace or a session one of whose spans does."""
+"""Target of judging: a span that meets the conditions, or a trace or a session with such a span."""
 
 COMPARE_BY: Final = "service.version"
 
 Judge: TypeAlias = Literal["again", "once"]
-"""What late spans mean for a trace or session that was judged: that it is judged again, or that its result stays."""
+"""Effect of late spans on a judged trace or session: it is judged again, or its result stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

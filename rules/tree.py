@@ -18,7 +18,7 @@ from rules.errors import BadRule, Problem
 from storage.records import JsonValue
 
 MAX_CHARACTERS: Final = 65_536
-"""Of the text of a rule. A guess: a rule with twenty tools has some 10,000."""
+"""The most characters of a rule's text. A guess: a rule with twenty tools has some 10,000."""
 _MAX_DEPTH: Final = 32
 _TOO_DEEP: Final = f"values may be nested {_MAX_DEPTH} deep"
 

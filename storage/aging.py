@@ -30,7 +30,7 @@ _ABSORBED_NS: Final = 60 * 10**9
 """Corrections up to this, such as those of NTP, do not add up. A guess."""
 
 _FEW: Final = {"spans": 1_000, "runs": 10}
-"""So many may expire whatever their share is: all that a small server holds is often of one day. A guess."""
+"""Rows that may expire whatever their share: all that a small server holds is often of one day. A guess."""
 
 _LOOK_NS: Final = 60 * 10**9
 _COMMITS: Final = 256

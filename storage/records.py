@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
-"""What OTLP's `AnyValue` can carry; None where nothing was set."""
+"""Values of OTLP's `AnyValue`; None if nothing was set."""
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
-"""What JSON can carry."""
+"""JSON values."""
 
 Message: TypeAlias = dict[str, JsonValue]
 """A message in the normal form, which is the one of OTel GenAI: `{"role", "parts": [{"type", …}, …]}`, where a part is
@@ -36,7 +36,7 @@ def number_in(text: str) -> float | None:
 
 
 SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"]
-"""What a span does."""
+"""Kind of a span."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

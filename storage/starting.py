@@ -12,7 +12,7 @@ _NICENESS = 15
 """Where the processors are busy this gets a thirtieth of one: the child waits, ingest does not."""
 
 _MEMORY_BYTES = 1 << 30
-"""Guess: 64 MiB of spans, twenty times over as values. What needs more fails, and is told as a failure."""
+"""A guess: 64 MiB of spans, twenty times over as values. A statement that needs more fails."""
 
 
 def run(serve: Callable[[BinaryIO, BinaryIO], None], *, memory_bytes: int = _MEMORY_BYTES) -> None:
@@ -38,7 +38,7 @@ ALLOCATOR: Final = 'import os; os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system
 """Arrow's own reserves 1 GiB with the first byte, at import, all of which counts against the limit of the process."""
 
 RARE_COLLECTING: Final = "import gc; gc.set_threshold(50_000)\n"
-"""What is imported is no garbage, and to look at it again and again takes a tenth of the start."""
+"""Imported modules are no garbage, and scanning them again and again takes a tenth of the start."""
 
 
 _VARIABLES: Final = frozenset(
@@ -47,7 +47,7 @@ _VARIABLES: Final = frozenset(
     """.split()  # noqa: SIM905 - easier to read
 )
 _FAMILIES: Final = ("ARROW_", "FAKETIME", "LC_", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "PYTHON")
-"""What the interpreter, the loader and libraries read."""
+"""Prefixes of variables that the interpreter, the loader and libraries read."""
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:

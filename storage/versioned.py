@@ -17,7 +17,7 @@ Text = TypeVar("Text", bound=Any)
 Row = TypeVar("Row", bound=Any)
 
 Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
-"""What else belongs to a change, in its transaction."""
+"""Further statements of a change, in its transaction."""
 
 
 def written(

@@ -81,7 +81,7 @@ _MAYBE_THROTTLED: Final = (400, 403)
 _NEVER_FILTERED: Final = (401, 402, 404, 408, 413, _TOO_MANY)
 
 PARAMETER_REFUSED: Final = frozenset({400, 404, 415, 422, 501})
-"""What endpoints answer to a parameter that they do not know."""
+"""Status codes of endpoints for an unknown parameter."""
 
 
 def _document_of(body: bytes) -> object:

@@ -29,7 +29,7 @@ MEDIA: Final = ("uri", "blob", "file")
 """The types of parts that are pictures, sounds and files."""
 
 ROLES: Final = ("system", "user", "assistant", "tool")
-"""Who may say something in a conversation that is sent; `developer` is another word for the first."""
+"""Roles in a conversation that is sent; `developer` is a synonym of the first."""
 
 
 class NotSendable(ValueError):

@@ -29,10 +29,10 @@ from evaluators.chat.wire import NotAnAnswer
 from storage.limit import Limit
 
 _HEAD_BYTES: Final = 64 << 10
-"""Of the head of an answer. A guess: servers send less than 8 KiB."""
+"""The most bytes of a response's head. A guess: servers send less than 8 KiB."""
 
 _RAW_BYTES: Final = 8 * ANSWER_BYTES
-"""Of an answer with what its chunks are wrapped in, which may be more than they hold. A guess."""
+"""The most bytes of a response with its chunk headers, which may be more than their contents. A guess."""
 
 _HEAD: Final = Limit(value=_HEAD_BYTES, unit="bytes", remedy="let the server send fewer headers")
 _RAW: Final = Limit(value=_RAW_BYTES, unit="bytes", remedy="let the server send larger chunks")

@@ -28,10 +28,10 @@ _NAMED_BY_MEMBERS: Final = frozenset(("temperature", "maxtokens", "maxcompletion
 """Parameters that frameworks name by a member, which has what is wrong with them."""
 
 _FILTER_MARKS: Final = frozenset(("blockreason", "flaggedinput", "contentfilter", "inputsensitive", "outputsensitive"))
-"""Members by whose presence a filter tells that it acted."""
+"""Members whose presence means that a filter acted."""
 
 _ECHOES: Final = frozenset(("input", "messages", "prompt", "body", "request", "ctx", "flaggedinput"))
-"""Members that repeat what was sent, whose words say nothing about the error."""
+"""Members that echo the request, whose words are not about the error."""
 
 _FILTER_CODES = re.compile(
     r"content ?filter|content ?policy|policy ?violation|data ?inspection|guardrail|moderation|prohibited ?content"
@@ -241,7 +241,7 @@ def _error_of(document: Mapping[str, Any], member: str) -> FoundError | None:
 
 
 _NO_ERRORS: Final = ("content_filter", "tools", "text", "metadata", "usage", "reasoning")
-"""Members of responses whose words say nothing about an error."""
+"""Members of responses whose words are not about an error."""
 
 _TOP_CODES: Final = ("code", "status_code", "statusCode")
 

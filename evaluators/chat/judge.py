@@ -16,7 +16,7 @@ from storage.records import JsonValue
 _SHOWN_CHARACTERS = 200
 
 _CHARACTERS_PER_TOKEN: Final = 16
-"""Characters of an answer for each token that was asked for, beyond which it is not read: English has four."""
+"""Characters for each requested token, beyond which an answer is not read: English has four."""
 
 _READ_AT_ONCE: Final = 2_000
 """Characters that are read in the event loop, which takes 4 ms at worst; longer texts are read beside it."""

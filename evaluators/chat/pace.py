@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from storage.records import number_in
 
 _LONGEST_PAUSE_S: Final = 3600.0
-"""What an endpoint may ask for. A guess."""
+"""The longest pause that an endpoint may request. A guess."""
 
 
 class RateLimit:
@@ -71,7 +71,7 @@ NOT_SERVED = "not_served"
 """The endpoint refuses the key, the permission, the quota or the model, whatever the request is."""
 
 ANOTHER_MAY_ANSWER = RETRYABLE | {NOT_SERVED}
-"""The kinds of failure for which a connection is to blame, and not the request: a fallback is asked instead."""
+"""The kinds of failure that are caused by a connection, not by the request: a fallback is used."""
 
 
 def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:

@@ -24,8 +24,8 @@ from evaluators.chat.wire import NotAnAnswer
 _STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
 _HEADERS = {"connection", "content-length", "host", "transfer-encoding", _STREAMED}
 _TOGETHER: Final = 8
-"""Requests at once that share connections: for each one the HTTP library looks at all of them, and asks the system
-about those that are idle. A guess."""
+"""Concurrent requests that share connections: for each one the HTTP library checks all of them, with a system call for
+those that are idle. A guess."""
 
 _TRIP: ContextVar[Trip] = ContextVar("trip")  # of the request that this task is sending
 

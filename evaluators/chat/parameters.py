@@ -22,7 +22,7 @@ _NAMES: Final = {
     **{name: re.compile(rf"\b{name}\b") for name in _LIMITS},
 }
 _EXACTLY: Final = {EFFORT: ("reasoning", "thinking"), SCHEMA: ("text",)}
-"""Words that name a parameter if they are all that an error's `param` says."""
+"""Words that name a parameter if they are the whole `param` of an error."""
 
 _OF_VALUES: Final = re.compile(
     r"too (?:large|big|high|long|small|low|many)|exceed|context.?(?:length|window)|maximum|minimum|at (?:most|least)"

@@ -16,13 +16,14 @@ from storage.records import JsonValue
 
 MOST_BYTES: Final = 8 << 20
 MOST_PIXELS: Final = 50_000_000
-"""Of a picture that is shown. Guesses: a photograph of a telephone fits, and takes 200 MB once a browser unpacks it."""
+"""The most pixels of a picture that is shown. A guess: a photograph of a phone fits, and takes 200 MB once a browser
+unpacks it."""
 
 MOST_SENT: Final = 10
 MOST_SENT_BYTES: Final = 3_750_000
 MOST_SENT_BYTES_IN_ALL: Final = 8 << 20
-"""Of pictures in one conversation that is sent, and of each of them: as base64 it has the 5 MB that Anthropic takes of
-one; the others are guesses."""
+"""The most bytes of pictures in one conversation that is sent, and of each: as base64 it has the 5 MB that Anthropic
+takes of one; the others are guesses."""
 
 PICTURES: Final = Limit(value=MOST_SENT, unit="pictures", remedy="take some out")
 PICTURE: Final = Limit(value=MOST_SENT_BYTES, unit="bytes", remedy="take it out")

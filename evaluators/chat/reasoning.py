@@ -93,7 +93,7 @@ class Role(Enum):
     EMPTY = auto()
     """An element without content: alone it closes, within reasoning it is nothing."""
     MENTIONS = auto()
-    """Prose speaks of the mark, or reasoning begins: what follows counts only if it ends the text."""
+    """Prose mentions the mark, or reasoning begins: the following value counts only if it ends the text."""
     ENCLOSES = auto()
     """Reasoning begins that ends at `until`."""
     UNCLOSED = auto()

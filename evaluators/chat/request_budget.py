@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 ASSUMED_OUTPUT_TOKENS: Final = 4096
-"""What an answer is taken to need where nothing limits it. A guess: verdicts about dozens of claims; a model that
-reasons at length may take more."""
+"""Assumed tokens of an answer without a limit. A guess: verdicts about dozens of claims; a model that reasons at length
+may take more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

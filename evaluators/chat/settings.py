@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Temperature: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=2, allow_inf_nan=False)]
 Effort: TypeAlias = Annotated[str, Field(pattern="^[a-z]{1,20}$")]
-"""How much a model is to think first, in the words of its endpoint: minimal, low, medium, high, and others to come."""
+"""Reasoning effort, as the endpoint names it: minimal, low, medium, high, and others to come."""
 
 
 class JudgeSettings(WireModel):

@@ -97,12 +97,12 @@ _DECLINED: Final = {
     *("content_filter", "content_filtered", "content_policy_violation", "refusal", "safety", "image_safety"),
     *("recitation", "blocklist", "prohibited_content", "spii", "guardrail_intervened", "error_toxic", "sensitive"),
 }
-"""Why replies end, in the words of the protocols and of the gateways that speak them, in lower case."""
+"""Finish reasons that mean a refusal, of the protocols and of gateways, in lower case."""
 
 
 _CUT_OFF: Final = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _OTHER_REASONS: Final = ("stop_reason", "done_reason", "finishReason")
-"""Of other protocols, which gateways leave in. Some servers name the text there that stopped a reply."""
+"""Finish reasons of other protocols, which gateways leave in. Some servers name the stop sequence there."""
 
 
 def _is_known(reason: object) -> bool:
@@ -301,7 +301,7 @@ _ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache
 
 
 _MOST_TOKENS: Final = 10**12
-"""More than any request can take; who counts more does not count, and sums of such numbers would not fit a column."""
+"""More tokens than any request can use; larger counts are ignored, as their sums would not fit a column."""
 
 
 def _mapping(value: object, what: str) -> dict[str, Any]:

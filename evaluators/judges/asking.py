@@ -21,7 +21,7 @@ FLAG: JsonValue = {"type": "boolean"}
 NUMBER: JsonValue = {"type": "number"}
 TEXT: JsonValue = {"type": "string"}
 REASON: JsonValue = {"type": "string", "default": ""}
-"""A reason is asked for and may be missing: the judgement stands without it."""
+"""A requested reason may be missing: the judgement is valid without it."""
 
 
 def _text(value: object) -> object:

@@ -405,7 +405,7 @@ _VALUES: Final[Mapping[Parameter, _ValueOf]] = {
     "CONVERSATION": _conversation,
     "METADATA": lambda case, _: find_part(case, "METADATA"),
 }
-"""How each part of a test case is shown: lists as JSON with numbers, so that no text in one can pose as two."""
+"""Formats of the parts of a test case: lists as JSON with numbers, so that no text in one can pose as two."""
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(

@@ -17,7 +17,7 @@ from evaluators.prompting import fenced
 Rules: TypeAlias = Mapping[str, Callable[[ToolDefinition], bool]]
 
 IMPLEMENTATIONS: Final = ("_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4")
-"""What a name says of how a tool works, where it should say what it does."""
+"""Words in a name about how a tool works, instead of what it does."""
 
 NAME_CHECKS: Final = ("clarity", "name_order", "intent_over_implementation")
 DESCRIPTION_CHECKS: Final = (
@@ -34,7 +34,7 @@ DESCRIPTION_CHECKS: Final = (
 _SEGMENTS = 7
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _TYPES = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"}
-"""Where a schema says of what type a value is."""
+"""Keywords that give the type of a value."""
 
 
 def _question(prompt: str, checks: Sequence[str]) -> JudgeQuestion[Any]:

@@ -8,12 +8,9 @@ from rules.statistics.sample import Sample, Stretch
 from rules.statistics.settings import Kind
 
 Change: TypeAlias = Literal["opened", "escalated", "recovered", "withdrawn", "lasting"]
-"""What became of an episode.
-
-`opened`: the alarm. `escalated`: it is much worse than reported, and goes on. `recovered`: more than half of the drop
-is made good, significantly. `withdrawn`: the release that was worse has no results any more. `lasting`: it has been
-like this for so long that it is what is compared with from here on.
-"""
+"""Change of an episode. `opened`: the alarm. `escalated`: it is much worse than reported, and goes on. `recovered`:
+more than half of the drop is made good, significantly. `withdrawn`: the release that was worse has no results any more.
+`lasting`: it has lasted so long that it becomes the new baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ _USED: Final = CANDIDATE.shares > 0
 _SHARES: Final = CANDIDATE.shares[_USED]
 _PARTS: Final = np.exp(CANDIDATE.log_parts[_USED])
 _LEADER: Final = 0.12
-"""The share of the bet that says since when it is worse: since that bet was last worth no more than it began with."""
+"""The share of the bet that dates the beginning: since that bet was last worth no more than it began with."""
 
 _HIGHEST: Final = 1.0 - 1e-9
 

@@ -13,7 +13,7 @@ from storage.sql import named
 from storage.versioned import written
 
 MOST_MUTES: Final = 200
-"""Of one tenant. A guess: each is looked at with each event."""
+"""The most mutes of one tenant. A guess: each is checked with each event."""
 
 _MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete one first")
 

@@ -23,7 +23,7 @@ from storage.sql import named
 AlertKind: TypeAlias = Literal["release", "drift", "limit"]
 AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
 Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
-"""What rates are: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
+"""Unit of rates: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
 
 _ID_DIGITS = 32
 

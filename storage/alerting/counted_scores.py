@@ -14,13 +14,13 @@ from storage.engine.table_writes import tables_read
 from storage.ingest.writer import Writer
 
 SCORES: Final = "scores:"
-"""What fingerprints of streams of such scores begin with; those of evaluators are hexadecimal digits."""
+"""The prefix of fingerprints of streams of such scores; those of evaluators are hexadecimal digits."""
 
 _WAITED_US: Final = 3_600_000_000
-"""So long a score waits for its trace to be decided about; a guess that is longer than most traces take to settle."""
+"""A score waits so long for its trace's decision; a guess that is longer than most traces take to settle."""
 
 _COMMITS: Final = 1_000
-"""So many commits without a score as an event are looked at again rather than noted each time: a guess."""
+"""So many commits without a score as an event are read again rather than noted each time: a guess."""
 
 _CRITERIA_SCHEMA: Final = pa.schema(
     [

@@ -24,7 +24,8 @@ NumbersStatement: TypeAlias = Literal[
 OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_judgements"]
 
 MOST_MONITORS: Final = 200
-"""Of one tenant; a guess. Each is looked at every few seconds, and what a look costs has not been measured."""
+"""The most monitors of one tenant; a guess. Each is checked every few seconds, and the cost of a check has not been
+measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,7 @@ _OF_VIEWS: Final[Mapping[str, str]] = {
         "s.resource_attributes['tracejury.playground'] IS NULL"
     ),
 }
-"""What statements over tables ask, as it is asked of the views: maps and names cost too much for each look."""
+"""Names of tables in statements, and those of views: maps and names cost too much for each check."""
 
 
 def _literal(value: object) -> str:

@@ -117,7 +117,7 @@ class Recovery:
 
 
 Happening: TypeAlias = AlertFinding | Escalation | Recovery
-"""What becomes of alerts: one is opened, is told to be worse, or is over."""
+"""Event of an alert: it is opened, it escalates, or it is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,8 @@ class WatchStep:
 
 _EXAMPLES: Final = 10
 _PAST_RESULTS: Final = 100_000
-"""Of these a state is built again when settings change: 50 default baselines, two seconds at 20 µs each. A guess."""
+"""The most results from which a state is rebuilt when settings change: 50 default baselines, two seconds at 20 µs each.
+A guess."""
 
 _KEYS: Final = pa.schema([(name, pa.string()) for name in StreamKey._fields])
 _ROWS: Final = pa.schema(

@@ -29,7 +29,7 @@ EventType: TypeAlias = Literal[
 ]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered", "failed", "cancelled"]
-"""`gathered`: it waits for the digest that will tell of it; `digested`: that was queued."""
+"""`gathered`: it waits for its digest; `digested`: that was queued."""
 
 TEST: EventType = "webhook.test"
 DIGEST: EventType = "alert.digest"
@@ -39,7 +39,7 @@ _MOST_GATHERED: Final = 5_000
 """Events that are looked at for digests at once; what is over it comes in another one. A guess."""
 
 _MOST_IN_DIGEST: Final = 100
-"""Alerts that one digest tells of, some 3 kB each; the others are counted. A guess at what a person reads."""
+"""The most alerts listed in one digest, some 3 kB each; the others are counted. A guess at what a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

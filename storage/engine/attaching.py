@@ -151,7 +151,7 @@ def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")
-"""As when the checkpoint after the replay fails, which is an error of another class."""
+"""Also if the checkpoint after the replay fails, which is an error of another class."""
 
 
 def _says_no_memory(text: str) -> bool:

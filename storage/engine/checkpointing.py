@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 PAUSE_S: Final = 0.01
 _WAIT_S: Final = 0.2
-"""DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
-writer waits for that about as long as it takes to commit a row group."""
+"""DuckDB refuses to checkpoint until all readers have finished that began before the last update or deletion. The
+writer waits for them about as long as it takes to commit a row group."""
 _MERGES: Final = 4
 """Merges of row groups in one checkpoint of a table (`max_vacuum_tasks`), during which all readers wait. With 5 million
 spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
@@ -60,8 +60,8 @@ class Checkpoints:
         self.log_bytes = NO_END_BYTES  # so long DuckDB's log grows until it is moved into the file
         self._tried_bytes = 0  # how long the log was when that was tried last
         self.layout = 0
-        """How often the file was checkpointed or opened again. While checkpoints are held back and this is as it was,
-        rows are where they were: a checkpoint drops row groups, and all rows behind them move up."""
+        """Counter of checkpoints and openings. While checkpoints are held back and this is unchanged, rows are where
+        they were: a checkpoint drops row groups, and all rows behind them move up."""
 
     @property
     def most_merges(self) -> int:

@@ -17,12 +17,12 @@ _Piece = TypeVar("_Piece")
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.05
-"""Between two interruptions, each of which ends one statement of a reader that may ask several. A guess."""
+"""Seconds between two interruptions, each of which ends one statement of a reader that may run several. A guess."""
 
 
 _BUG: Final = ("INTERNAL Error", "FATAL Error")
 _AFTERMATH: Final = "has been invalidated because"
-"""In the words for a whole DuckDB and, since 1.5, in those for one file whose checkpoint failed."""
+"""Both in DuckDB's message for a whole instance and, since 1.5, in that for one file whose checkpoint failed."""
 
 
 def is_bug(error: Exception) -> bool:

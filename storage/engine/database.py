@@ -44,13 +44,13 @@ _STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
 read of an attribute 35 % more, because newer compression is not used."""
 _ALONE_WAIT_S = 1.0
-"""So long new readers wait at most for those before them to end, where something needs a moment without any: what takes
-longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
+"""New readers wait at most so long for earlier ones to end, if something needs a moment without any: what takes longer
+is tried again later. A guess: a page takes some tenths of it on a busy machine."""
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _END_S = 5.0
-"""For all who read to come to an end before the file is opened again, which it cannot be while one of them has it open:
-an interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
+"""Seconds for all readers to end before the file is opened again, which it cannot be while one of them has it open: an
+interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
 
 _Piece = TypeVar("_Piece")
 

@@ -14,8 +14,8 @@ _AT_MOST: Final = 4
 """Idle ones that are kept. A guess: the writer's, the matcher's, and two of other followers."""
 
 _LARGE_BYTES: Final = 256 << 10
-"""Larger tables are let go of at once, smaller ones once another table takes the name. A guess: to let go of one costs
-a statement, and an idle server may hold some of them."""
+"""Larger tables are dropped at once, smaller ones once another table takes the name. A guess: dropping one costs a
+statement, and an idle server may hold some of them."""
 
 _LEAVES_NOTHING: Final = re.compile(r"(?:--[^\n]*\n|\s)*(?:SELECT|WITH|FROM|VALUES|INSERT|UPDATE|DELETE|BEGIN)\b")
 

@@ -18,7 +18,7 @@ from storage.work import Report, StartStep, logged, no_report
 log = logging.getLogger(__name__)
 
 MARK: Final = "tracejury_schema"
-"""The table that says which steps the file has seen."""
+"""The table of the schema steps that the file has."""
 
 FIRST_STEP: Final = 49
 """Makes all tables of v0.1.0. Files that v0.1.0 wrote have the marks of the 34 steps before it as well."""

@@ -18,7 +18,8 @@ from storage.errors import NoRoom, StorageError
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.05
-"""So long what the disk has left counts as known. A guess: in that time little comes beside what is kept free."""
+"""The free space counts as known for so long. A guess: in that time little is written beside the space that is kept
+free."""
 _CHECKPOINT_BYTES: Final = 12 << 20
 """What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
 guess, which trials on full disks did not refute with spans of some hundred bytes; with texts of 5 kB and more it is too

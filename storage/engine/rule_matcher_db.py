@@ -20,7 +20,7 @@ from storage.engine.opening import open_duckdb
 log = logging.getLogger(__name__)
 
 UNDECIDED: Final = 3
-"""The outcome where a rule could not be asked: a fault of ours, of which the log tells."""
+"""The outcome if a rule could not be matched: a fault of ours, which is logged."""
 
 DECISIONS: Final = pa.schema(
     [("revision", pa.int32()), ("seq", pa.int64()), ("outcome", pa.uint8()), ("clause", pa.uint16())]
@@ -51,9 +51,9 @@ _FEW_ROWS: Final = 512
 and making one and dropping it are two more."""
 
 _TOGETHER: Final = 32
-"""Rules that are asked in one statement: one that fails has halves of them asked again, until it is found. 18 rules
-over a window of 8,192 spans took 4.6 to 4.8 µs of CPU a span with a statement each, and 3.1 to 3.4 with one for all.
-The bound is a guess."""
+"""Rules that are matched in one statement: if it fails, both halves are tried again, until the rule is isolated. 18
+rules over a window of 8,192 spans took 4.6 to 4.8 µs of CPU a span with a statement each, and 3.1 to 3.4 with one for
+all. The bound is a guess."""
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SAMPLED_BELOW: Final = re.compile(r"\bsampled_below\b")

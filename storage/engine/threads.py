@@ -15,7 +15,7 @@ from storage.errors import Reopened
 log = logging.getLogger(__name__)
 
 _REST_S: Final = 1.0
-"""So long after the last question all threads stay, so that the next one of a page finds them. A guess."""
+"""All threads stay for so long after a query, so that the next one of a page has them. A guess."""
 
 
 class Threads:

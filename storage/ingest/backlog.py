@@ -20,10 +20,10 @@ MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 SEQ_BITS = 20
-"""Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
+"""Bits of a span's number for its place in its commit, which has fewer rows than that counts."""
 
 VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.ConstraintException)
-"""What DuckDB raises for a value that its column cannot hold: no retry helps."""
+"""DuckDB's errors for a value that its column cannot hold: no retry helps."""
 
 _MOST_CHARACTERS: Final = 300  # of DuckDB's words, which repeat the value; a guess
 

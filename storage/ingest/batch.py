@@ -141,7 +141,7 @@ TRACES = pa.schema(
         pa.field("tool_call_count", pa.int32()),
     ]
 )
-"""What traces mean."""
+"""Columns of the meaning of traces."""
 
 TOOL_CALLS = pa.schema(
     [

@@ -25,7 +25,7 @@ spans 35 and 210."""
 _READ: Final = [
     "tenant", "trace_id", "span_id", "event_name", "logged_at", "body", "body_type", "attributes", "attribute_types"
 ]  # fmt: skip
-"""What of a log record is read."""
+"""The columns of a log record that are read."""
 
 _CALL_EVENTS: Final = pa.schema([("event_name", pa.string()), ("call_key", pa.string())])
 _NO_CALLS: Final = pa.schema([(name, pa.string()) for name in ("tenant", "trace_id", "tool_call_id")]).empty_table()

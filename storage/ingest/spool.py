@@ -28,7 +28,8 @@ _SUFFIX, _DIGITS = ".spool", 20  # of the number that the name of a segment begi
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
 _LOOK_S = 0.05
-"""So long what the disk has left counts as known. A guess: in that time little comes beside what is kept free."""
+"""The free space counts as known for so long. A guess: in that time little is written beside the space that is kept
+free."""
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 

@@ -19,7 +19,7 @@ from storage.ingest.windows import Limits, TraceKey, extents_of, fetch, key_tabl
 from storage.ingest.writer import Writer
 
 _MOST_CHANGES: Final = 200_000
-"""Traces that are remembered between two looks; what is forgotten is found again by its parts. A guess: 40 MB."""
+"""Traces that are remembered between two looks; forgotten ones are found again by their parts. A guess: 40 MB."""
 
 
 class TraceChange(NamedTuple):

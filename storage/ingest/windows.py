@@ -17,15 +17,15 @@ _LOGS_EACH = 10
 _ENDS_AT_ONCE = 256  # a guess: few look-ups, and few more bytes than fit
 
 COMMITS_EACH = 16
-"""Traces between which lie more commits than so many for each are looked up one by one. A guess: to ask once more takes
-as long as to look through so many."""
+"""Traces with more commits than so many for each between them are looked up one by one. A guess: another look-up takes
+as long as searching so many."""
 
 _ENDS = 500
 """Of a trace that does not fit, its roots and so many of its first and last spans are taken out: those of which the
 view keeps the texts, as `meanings_of_long_trace` has it."""
 
 SUMMED_SPANS = 50_000
-"""Of a trace with more spans the first are added up for the view."""
+"""Only the first spans of a trace are added up for the view."""
 
 TRACE_ID = re.compile("[0-9a-f]{32}")
 

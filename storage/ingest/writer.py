@@ -46,13 +46,13 @@ _REFUSALS = (
     pa.ArrowException,
     ValueError,
 )
-"""What goes wrong with rows that can never be stored, before or in DuckDB."""
+"""Errors of rows that can never be stored, before or in DuckDB."""
 
 _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
 """After which the database may have to be opened again."""
 
 _LEAST_FREE_BYTES = 512 << 10
-"""With less no commit is tried, because one that fails may leave the database invalid. A guess: the smallest takes some
+"""No commit is tried with less, because one that fails may leave the database invalid. A guess: the smallest takes some
 kilobytes, and one that does not fit fails without harm."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
@@ -65,7 +65,7 @@ class WriterOptions:
 
     commit_interval_s: float = 0.3
     gathered_bytes: int = 16 << 20
-    """With more of spans that are durable and not committed, none waits longer than the interval."""
+    """If more bytes are durable and not committed, spans wait no longer than the interval."""
     retention_days: int = 30
     project_retention_days: Mapping[str, int] = field(default_factory=dict)
     reads: Reads = field(default_factory=NobodyReads)

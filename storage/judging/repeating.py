@@ -13,10 +13,10 @@ MOST_RETRIED = 200_000
 """Evaluations that are made again at once."""
 
 _LEFT_OUT = frozenset({"over_budget", "rule_disabled"})
-"""What was not evaluated although it could have been. That is final for us; a person may know better."""
+"""Reasons for which an evaluation was left out. That is final for the server; a person may know better."""
 
 _REPEATABLE = _LEFT_OUT | {"failed"}
-"""What can be evaluated again by hand: what has no score."""
+"""Outcomes that can be evaluated again manually: those without a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ _MOST_KINDS: Final = 20
 
 _NAMED_SPANS: Final = 500
 _MOST_KEYS: Final = 200
-"""Spans whose attributes are named, and names that are told. Guesses: all kinds of spans, and a list to choose from."""
+"""Spans whose attributes are listed, and the most names. Guesses: all kinds of spans, and a list to choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ _SAME: Final[Mapping[TrialTarget, str]] = {
     "TRACE": "e.trace_id = t.trace_id AND e.session_id IS NULL",
     "SESSION": "e.session_id = t.session_id",
 }
-"""Which results `e` are about a target `t`."""
+"""Conditions that results `e` are about a target `t`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

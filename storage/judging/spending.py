@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 NANO: Final = 1_000_000_000
 
 _GATHER_S: Final = 0.5
-"""So long calls that are on record gather before they are written to the database together. A guess: as soon as
-the next look."""
+"""Recorded calls gather for so long before they are written to the database together. A guess: as soon as the next
+look."""
 
 _PAUSE_S: Final = 1.0
 """Before calls that the database could not take are written again. A guess."""

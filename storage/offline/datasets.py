@@ -23,7 +23,8 @@ from storage.sql import named
 from storage.versioned import written
 
 MOST_ITEMS: Final = 1_000_000
-"""Of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they are read."""
+"""The most items of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they
+are read."""
 
 VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 

@@ -11,7 +11,7 @@ from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 
 _LONGEST_WAIT_US: Final = 3_600_000_000
-"""From the end of a run, or of an evaluation of it. The longest pause that a judge can ask for."""
+"""From the end of a run, or of an evaluation of it: the longest pause that a judge can request."""
 
 
 class RunLooks:

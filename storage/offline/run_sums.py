@@ -14,7 +14,7 @@ from storage.rates import pass_rate
 from storage.sql import named
 
 _KEPT_RUNS: Final = 1_000
-"""Of a kilobyte each; a page of experiments shows up to a hundred. A guess."""
+"""Runs with cached sums, a kilobyte each; a page of experiments shows up to a hundred. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

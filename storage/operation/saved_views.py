@@ -8,7 +8,7 @@ from storage.sql import named
 from storage.versioned import Records
 
 MOST_VIEWS: Final = 200
-"""Of one tenant. A guess: more than people choose from."""
+"""The most views of one tenant. A guess: more than people choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

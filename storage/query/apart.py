@@ -24,11 +24,11 @@ from storage.wire import Header, receive, send
 
 _PROGRAM: Final = "from storage.query.apart_child import main; main()"
 _GRACE_S: Final = 1.0
-"""A process that was told to stop its statement is killed after so long: some answer with what they were doing."""
+"""A process is killed so long after its statement was cancelled: some still answer. A guess."""
 
 _START_S: Final = 30.0  # a guess: half a second on an idle machine
 _SPARED_S: Final = 3.0
-"""So much of a start does not count as time of the statement, which ends within 5 s of its time. A guess."""
+"""So much of a start does not count as time of the statement, which ends within 5 s of its limit. A guess."""
 
 _ROWS_AT_ONCE: Final = 2048  # the fewest that DuckDB hands over, as long texts need memory here for a moment
 _MESSAGE_BYTES: Final = 4 << 20  # of rows on their way, a part of what the process may have; a guess

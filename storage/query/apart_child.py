@@ -27,8 +27,8 @@ TOO_LARGE: Final = 77
 """The exit code of a process that has more in memory than its share."""
 
 _SLACK_BYTES: Final = 96 << 20
-"""What is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value takes
-100 MB of that, and 2 MB of memory."""
+"""Memory that is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value
+takes 100 MB of that, and 2 MB of memory."""
 _LOOK_S: Final = 0.02  # between two looks at what is in memory; a guess
 _COUNTED: Final = 5 / 8  # of the memory is what DuckDB counts: the rest are values that it does not; a guess
 _SCRATCH_SIZE: Final = "4GB"  # as that of the server

@@ -19,7 +19,7 @@ crash it (`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text that hides suc
 
 
 _SETTINGS: Final = frozenset(("calendar", "max_memory", "memory_limit", "threads", "timezone"))
-"""What `current_setting` may tell: others hold paths, such as the folders that may be read."""
+"""Settings that `current_setting` may return: others hold paths, such as the folders that may be read."""
 
 
 def refuse_calls(tree: str) -> None:

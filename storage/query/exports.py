@@ -29,7 +29,7 @@ WINDOW_ROWS: Final = 8192
 17 µs of CPU with 2,048, and 6 with 8,192; where they came in the order of their start, less with either."""
 
 WINDOW_BYTES: Final = 16 << 20
-"""What is read of a window before it is cut: 8,192 spans of agents have some 12 MB."""
+"""Bytes of a window that are read before it is cut: 8,192 spans of agents have some 12 MB."""
 
 BATCH_ROWS: Final = 512
 """Spans that are handed out at once. Measured, ms of CPU for a window of 7,063: 282 with 64, 67 with 256, 52 with
@@ -75,7 +75,7 @@ class Unread(NamedTuple):
 
 
 LEFT_OUT: Final = "leftOut"
-"""What the API calls the damaged spans that an export lacks: a key of its last line, or of its last batch."""
+"""The API's name for the damaged spans that an export lacks: a key of its last line, or of its last batch."""
 
 
 def left_out_text(unread: Sequence[Unread]) -> str:

@@ -27,7 +27,7 @@ from storage.records import TraceSummary
 _FIRST_PARTS: Final = 4  # times what is asked for
 _MORE: Final = 4
 _MUCH_MORE: Final = 16
-"""A stretch is at most so many times as long as the one before, which told what a part of a trace takes. A guess."""
+"""A step is at most so many times as long as the one before, whose duration is the estimate. A guess."""
 
 _MOST_PARTS: Final = 400_000
 """A stretch of time that is looked through at once has so many parts of traces at most: a second or less, so that the

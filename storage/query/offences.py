@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from storage.errors import BadQuery, Barred
 
 ALLOWED: Final = 3
-"""Statements of one asker that may break the database before he asks nothing for a while. A guess: each costs everybody
+"""Statements of one caller that may break the database before it is barred for a while. A guess: each costs all users
 0.1 s on a large database, and a client that meets a bug of DuckDB's by accident tries another spelling."""
 
 _FORGOTTEN_S: Final = 600.0

@@ -48,7 +48,7 @@ _TYPES: Final = frozenset(
     DATE TIME TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS INTERVAL UUID
     """.split()  # noqa: SIM905 - easier to read
 ) | {"TIMESTAMP WITH TIME ZONE"}
-"""That a value may be cast to. What is written out may be cast to a text or JSON as well."""
+"""Types that a value may be cast to. Literals may be cast to a text or JSON as well."""
 
 _SOURCES: Final = frozenset(
     """
@@ -56,7 +56,7 @@ _SOURCES: Final = frozenset(
     generate_series pragma_show pragma_table_info pragma_version range unnest
     """.split()  # noqa: SIM905 - easier to read
 )
-"""Functions that may be read FROM. The rest of the catalog tells paths."""
+"""Functions that may be read FROM. The rest of the catalog reveals paths."""
 
 _NUMBERS: Final = """
     + - * / // % ** ^ & | << >> @ abs acos asin atan atan2 bit_count cbrt ceil ceiling cos cot degrees even exp
@@ -83,14 +83,14 @@ _AGGREGATES: Final = """
     var_pop var_samp variance arg_max arg_min argmax argmin max_by min_by approx_quantile
 """
 _FREE: Final = frozenset((_NUMBERS + _TIMES + _LOOKS + _AGGREGATES).split())
-"""With any arguments: what comes out is of a fixed size, or a part of what goes in."""
+"""Functions that are bounded with any arguments: their result is of a fixed size, or a part of their input."""
 
 _FEW_ARGUMENTS: Final = {
     "max": 1,
     "min": 1,
     **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), 2),
 }
-"""With one more they make a list of so many."""
+"""Functions that make a list of so many with one more argument."""
 
 _SCANS: Final = frozenset(
     """
@@ -122,7 +122,7 @@ _CONSTANT: Final = {
     "starts_with": 1,
     "suffix": 1,
 }
-"""Which argument has to be written out: DuckDB breaks with a computed one, or needs the product of both lengths."""
+"""The argument that has to be a literal: DuckDB breaks with a computed one, or needs the product of both lengths."""
 _MAX_CONSTANT: Final = 200  # characters
 _MAX_ILIKE: Final = 12
 """ILIKE compares all of its pattern at each place: 27 s for 200 MB and 150 characters that nearly fit."""

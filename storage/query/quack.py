@@ -41,7 +41,7 @@ _MEMORY: Final = "256MB"
 """A guess: what is kept here for a moment are 24 vectors of each answer on its way to a client."""
 
 MAX_SESSIONS: Final = 1_000
-"""A guess. Quack forgets a session when its client says so, and never that of a client that was killed."""
+"""A guess. Quack forgets a session when its client closes it, and never that of a client that was killed."""
 
 _CATALOG_S: Final = 5.0  # for a question about the catalog alone, which has a few hundred rows; a guess
 _KEPT_S: Final = 600.0

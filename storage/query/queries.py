@@ -37,7 +37,8 @@ MAX_SPANS = 10_000
 
 MAX_LOGS = 10_000
 MAX_TRACE_BYTES: Final = 32 << 20
-"""Of the spans of a trace that are shown, and of its log records. As JSON they take up to twelve times as much."""
+"""Bytes of the spans of a trace that are shown, and of its log records. As JSON they take up to twelve times as
+much."""
 
 _LIST_SECONDS: Final = 10.0
 """For reading the traces of a list: 200 of 160 kB took 96 s, since each is looked up among large rows. A guess."""
@@ -56,7 +57,7 @@ _Result = TypeVar("_Result")
 
 
 TYPES: Final = b"duckdb"
-"""In the metadata of a schema: DuckDB's types of its columns, as JSON; none where DuckDB does not tell."""
+"""In the metadata of a schema: DuckDB's types of its columns, as JSON; none if DuckDB reports none."""
 
 _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
@@ -350,7 +351,7 @@ def _typed(schema: pa.Schema, types: list[str]) -> pa.RecordBatch:
 
 
 _FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.ArrowException, OSError)
-"""What may be raised because of a statement, by DuckDB, pyarrow, or Python where a value has no place in its types."""
+"""Exceptions that a statement may cause, of DuckDB, pyarrow, or Python if a value does not fit its types."""
 
 
 def _twice(ask: Callable[[], _Result]) -> _Result:
@@ -378,7 +379,7 @@ def _first_rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict
 
 
 Bounds: TypeAlias = dict[str, int]
-"""What bounds the look-up of a trace's spans, by the names that statements have for it."""
+"""Bounds for finding a trace's spans, by the names of statements' parameters."""
 
 
 def summaries_of(

@@ -21,7 +21,7 @@ _OfTrace = TypeVar("_OfTrace", Span, LogRecord)
 _PREVIEW_CHARACTERS: Final = 200
 
 _NEWEST_TRACES: Final = 1_000
-"""That are looked at first for the sessions of a project. A guess: most pages are found in them."""
+"""Traces that are searched first for the sessions of a project. A guess: most pages are found in them."""
 
 _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
 """Spans of a session that are read at once, as many as of one trace. A guess: more than a person looks at."""

@@ -11,10 +11,10 @@ _HARMLESS: Final = frozenset({"generate_series", "json_each", "json_tree", "rang
 
 
 _CATALOG: Final = frozenset({"duckdb_columns", "duckdb_databases", "duckdb_schemas", "duckdb_tables", "duckdb_views"})
-"""What a client of DuckDB's remote protocol asks which tables there are."""
+"""Catalog functions and views that a client of DuckDB's remote protocol uses to list tables."""
 
 _OURS: Final = ("tracejury_", "quack_", "write_log")
-"""How functions begin that do something where such a question is answered."""
+"""Prefixes of functions that have effects in the DuckDB that answers these."""
 
 
 def require_views(tree: str, views: Collection[str], others: Collection[str]) -> None:

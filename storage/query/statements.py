@@ -22,7 +22,7 @@ _EXPLAIN = (
 )
 
 Parameter: TypeAlias = str | float | bool | None
-"""What a parameter of a query can be; an int is a float here."""
+"""Type of a query's parameter; an int is a float here."""
 
 
 class Statement(NamedTuple):

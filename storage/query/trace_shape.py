@@ -20,15 +20,15 @@ from storage.query.facets import Facet, facet_of_column, facet_of_groups
 from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
 
 COLUMNS: Final = 48
-"""Steps of time at most; a guess: as many columns can be told apart, and touched, on a small screen."""
+"""The most time steps; a guess: as many columns can be distinguished, and touched, on a small screen."""
 
 _FEW_COLUMNS: Final = 12
-"""Where no time is asked for and there would be fewer, there are empty ones at both sides: one alone tells nothing."""
+"""Without a requested time, a shape with fewer columns gets empty ones on both sides: one alone shows nothing."""
 
 _FIRST_PARTS: Final = 10_000
 _MOST_PARTS: Final = 400_000
 _DEFAULT_S: Final = 0.4
-"""So many of the newest parts of traces are looked at first, and then as many as fit into the time. The bounds are
+"""So many of the newest parts of traces are read first, and then as many as fit into the time. The bounds are
 guesses."""
 
 _AT_ONCE: Final = 2

@@ -12,7 +12,7 @@ from storage.ingest.writer import Writer
 from storage.sql import named
 
 Source: TypeAlias = Literal["person", "adjudicator", "application", "user"]
-"""Who speaks; a decision of an adjudicator stands above the votes of persons."""
+"""Kind of author; a decision of an adjudicator takes precedence over votes of persons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,11 @@ Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertain
 """Why an entry is in its queue."""
 
 Answer: TypeAlias = Literal["label", "score", "text"]
-"""What a vote is: one of the labels, a score from `low` to `high`, or a text."""
+"""Kind of vote: one of the labels, a score from `low` to `high`, or a text."""
 
 MOST_QUEUES: Final = 200
 MOST_ENTRIES: Final = 10_000
-"""Of one tenant, and of one queue. Guesses: more than people get through."""
+"""The most queues of one tenant, and entries of one queue. Guesses: more than people get through."""
 
 _TARGETS: Final = pa.schema(
     [

@@ -34,7 +34,7 @@ _SECRETS: Final = """
 """
 _NAMED: Final = 3  # columns of one damaged place
 _MEMORY: Final = "256MB"
-"""What reading may take, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
+"""Memory for reading, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ _STEP_PARTS, _STEP_COMMITS = 16_384, 4_096
 25 row groups get holes, of the 61 that may have some at the default memory."""
 
 _EMPTY_STEPS = 16
-"""So many stretches without a row to delete are looked through at once: each takes 50 ms with 5 million spans."""
+"""So many steps without a row to delete are searched at once: each takes 50 ms with 5 million spans."""
 
 
 class Commits(NamedTuple):

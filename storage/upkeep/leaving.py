@@ -19,7 +19,7 @@ from storage.ingest.batch import TOOL_CALLS
 from storage.ingest.open_calls import complete_calls, open_calls
 
 MOST_ROWS: Final = 65_536
-"""Of a table of which one trace may have any number of rows, so many leave in one transaction. A guess: that is half a
+"""Rows that one transaction deletes from a table in which one trace may have any number. A guess: that is half a
 megabyte of DuckDB's log."""
 
 FOR_EVER_US: Final = 4_102_444_800_000_000  # the year 2100

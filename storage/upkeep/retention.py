@@ -28,18 +28,18 @@ _REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
 takes a row from holes cost memory."""
 
 _ROUNDS = 5
-"""So often a sweep by size looks again whether what is left is small enough: bytes a span are an estimate."""
+"""A sweep by size checks so often if the rest is small enough: bytes a span are an estimate."""
 
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
 """Ten seconds for a moment without readers; after that the next sweep tries. A guess."""
 
 _FINISH_S = 60.0
-"""So long a sweep helps with deletions on request; a large one goes on without it, and must not hold up the next sweep.
-A guess."""
+"""A sweep helps with requested deletions for so long; a large one goes on without it, and must not hold up the next
+sweep. A guess."""
 
 _LEDGER_US = 90 * 86_400_000_000
-"""So long requests to judges and backfills that have ended stay on record: what judges took in a quarter can be
-explained call by call, after that by the sums of each day. A guess."""
+"""Requests to judges and ended backfills are kept for so long: the cost of judges in a quarter can be explained call by
+call, after that by the sums of each day. A guess."""
 
 BY_HAND = "hand"
 

@@ -58,7 +58,7 @@ _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
 """Half a minute, the limit of one query, for a moment without readers. A guess."""
 
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
-"""So long a step waits at most for ingest: senders that never pause must not keep bytes on the disk. A guess."""
+"""A step waits at most so long for ingest: senders that never pause must not keep bytes on the disk. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from rules.statistics.runs.slices import SliceDifference, slices_of
 Flip: TypeAlias = Literal["to_fail", "to_pass", "none"]
 
 LISTED: Final = 500
-"""Items that are told of each measure which became worse, and as many which became better. A guess."""
+"""Items listed of each measure that became worse, and as many that became better. A guess."""
 
 _HALF: Final = 0.5  # of the trials
 

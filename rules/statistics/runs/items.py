@@ -18,7 +18,7 @@ Places: TypeAlias = NDArray[np.intp]
 Codes: TypeAlias = NDArray[np.int8]
 
 MOVEMENTS: Final[Sequence[Movement]] = ("REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED")
-"""What can become of an item; arrays hold the place in this list."""
+"""Movements of an item; arrays hold the index in this list."""
 
 _REGRESSED, _IMPROVED, _UNCHANGED, _UNSCORED, _ADDED, _REMOVED = range(6)
 _HALF: Final = 0.5  # of the trials; as many passes as fails pass

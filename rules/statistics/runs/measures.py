@@ -22,7 +22,7 @@ from rules.statistics.runs.records import (
 )
 
 Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""Where each paired item is in the baseline and in the candidate."""
+"""Index of each paired item in the baseline and in the candidate."""
 
 PASS_RATE: Final = "pass rate"  # noqa: S105 - no password
 """The measure of trials that every evaluator passed."""

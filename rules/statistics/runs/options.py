@@ -8,12 +8,9 @@ from typing import Final, Literal, TypeAlias
 from rules.statistics.formulas.resampling import Draws
 
 Unscored: TypeAlias = Literal["check", "worst", "exclude", "refuse"]
-"""What trials without a score do.
-
-`check`: they are left out and counted, and if taking those of the candidate as fails would move the verdict, it is
-inconclusive. `worst`: they are fails, on both sides. `exclude`: they are left out and counted. `refuse`: a candidate
-that has any does not pass.
-"""
+"""Policy for trials without a score. `check`: they are left out and counted, and if taking those of the candidate as
+fails would change the verdict, it is inconclusive. `worst`: they are fails, on both sides. `exclude`: they are left out
+and counted. `refuse`: a candidate that has any does not pass."""
 
 KINDS: Final = ("failed", "skipped", "missing")
 POLICIES: Final = ("check", "worst", "exclude", "refuse")

@@ -31,7 +31,7 @@ class Ratio:
 
 
 USAGE: Final[Mapping[str, str]] = {"cost_usd": "cost_margin", "latency_ms": "latency_margin"}
-"""What is compared as a ratio, with the option that says how much more it may be."""
+"""Measures that are compared as ratios, with the option of the tolerated increase."""
 
 
 def ratio_of(

@@ -20,7 +20,7 @@ MISSING: Final = 4  # the trial is there, and the evaluator said nothing of it
 
 _CODES: Final[Mapping[str, int]] = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
 UNSCORED: Final[Mapping[str, int]] = {"failed": FAILED, "skipped": SKIPPED, "missing": MISSING}
-"""What a trial without a score may be, with its code."""
+"""States of a trial without a score, with their codes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

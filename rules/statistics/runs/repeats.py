@@ -12,7 +12,7 @@ from rules.statistics.runs.measures import Measure, Places, Side
 Counts: TypeAlias = NDArray[np.int64]
 
 MOST_TRIALS: Final = 10
-"""The largest k that is told. A guess: agents are told of with k up to 8."""
+"""The largest k that is reported. A guess: published figures of agents have k up to 8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Final, TextIO
 from tracejury.strict_json import parse_json, unknown
 
 MAX_ITEM_BYTES: Final = 4 << 20
-"""Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""
+"""The most bytes of one item as JSON. A guess: the longest conversation with its documents, and half of what a request
+may hold."""
 
 MAX_ID_CHARACTERS: Final = 200
 _MAX_LEVELS: Final = 200  # pydantic writes 255, those of the response around a value among them

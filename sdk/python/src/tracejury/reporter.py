@@ -32,7 +32,7 @@ _log: Final = logging.getLogger(__name__)
 
 Item = Mapping[str, Any]
 OnLost = Callable[[str, int, Sequence[Item]], None]
-"""Is told the run, by its id or else its key, how many items could not be delivered, and these."""
+"""Callback for items that could not be delivered: the run, by its id or else its key, their number, and the items."""
 
 
 @dataclass(eq=False)

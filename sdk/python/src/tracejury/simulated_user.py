@@ -21,11 +21,11 @@ from tracejury.plain import plain
 from tracejury.spending import Spending
 
 END: Final = "[END]"
-"""What a model writes once its user has nothing more to say."""
+"""The model's message when its user has nothing more to say."""
 
 _MESSAGE_CHARACTERS: Final = 40_000
 _HISTORY_CHARACTERS: Final = 200_000
-"""So much of a conversation a model is shown, the latest of it: some 50,000 tokens. A guess."""
+"""The most characters of a conversation that a model gets, the latest of it: some 50,000 tokens. A guess."""
 
 _TOOL_ROUNDS: Final = 8
 _BEGIN: Final = "(The conversation begins here. Write your first message.)"
