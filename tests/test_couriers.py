@@ -12,7 +12,7 @@ import pytest
 
 from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, EndpointUnreachable, ErrorStatus, Trip
 from evaluators.chat.connection import ModelConnection
-from evaluators.chat.direct import DirectCourier
+from evaluators.chat.direct import DirectTransport
 from evaluators.chat.exchange import Exchange
 from evaluators.chat.wire import NotAnAnswer
 from tests.certificates import a_certificate
@@ -213,15 +213,15 @@ def test_a_connection_that_idled_for_long_is_not_used_again() -> None:
 
     async def run() -> tuple[int, int]:
         async with a_wire_server([OK]) as server:
-            courier = DirectCourier(f"http://127.0.0.1:{server.port}/v1/x", {}, None)
-            await asyncio.gather(*(courier.post(b"{}", Trip()) for _ in range(3)))
-            for connection in list(courier._idle)[:2]:
+            transport = DirectTransport(f"http://127.0.0.1:{server.port}/v1/x", {}, None)
+            await asyncio.gather(*(transport.post(b"{}", Trip()) for _ in range(3)))
+            for connection in list(transport._idle)[:2]:
                 connection.idle_since_s -= 60
-            await courier.post(b"{}", Trip())
-            kept = len(courier._idle)
-            courier._idle[0].idle_since_s -= 60
-            await courier.post(b"{}", Trip())
-            await courier.close()
+            await transport.post(b"{}", Trip())
+            kept = len(transport._idle)
+            transport._idle[0].idle_since_s -= 60
+            await transport.post(b"{}", Trip())
+            await transport.close()
             return kept, server.connections
 
     assert asyncio.run(run()) == (1, 4)
@@ -281,11 +281,11 @@ def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
 
     async def run(host: str) -> object:
         async with a_wire_server([OK], tls=tls) as server:
-            courier = DirectCourier(f"https://{host}:{server.port}/v1/x", {}, address_of)
+            transport = DirectTransport(f"https://{host}:{server.port}/v1/x", {}, address_of)
             try:
-                return await courier.post(b"{}", Trip())
+                return await transport.post(b"{}", Trip())
             finally:
-                await courier.close()
+                await transport.close()
 
     assert asyncio.run(run("localhost")) == b'{"fine": 1}'
     assert requested[0].startswith("https://localhost:")

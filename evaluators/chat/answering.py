@@ -111,7 +111,7 @@ class Trip:
 _NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.failed"}
 
 
-class Courier(Protocol):
+class Transport(Protocol):
     """Sends bodies to one address, and brings what is answered."""
 
     async def post(self, body: bytes, trip: Trip) -> bytes:

@@ -48,8 +48,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 _INFLATED: Final = {"gzip": 31, "deflate": 15}  # who sends them although it was asked not to
 
 
-class DirectCourier:
-    """Implements `Courier`: connections are kept, each has one request at a time. For one event loop."""
+class DirectTransport:
+    """Implements `Transport`: connections are kept, each has one request at a time. For one event loop."""
 
     def __init__(self, url_text: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
         """`headers` are sent with each request, `address_of` returns the address to connect to."""

@@ -5,9 +5,9 @@ import urllib.request
 from typing import Final
 from urllib.parse import urlsplit
 
-from evaluators.chat.answering import USER_AGENT, Courier, ErrorStatus, Trip
+from evaluators.chat.answering import USER_AGENT, ErrorStatus, Transport, Trip
 from evaluators.chat.connection import ModelConnection
-from evaluators.chat.direct import DirectCourier
+from evaluators.chat.direct import DirectTransport
 from evaluators.chat.error_body import error_in, error_in_text
 from evaluators.chat.wire import WIRES, NotAnAnswer
 
@@ -23,12 +23,12 @@ class Exchange:
     """An endpoint. It is sent what it is given and nothing else."""
 
     def __init__(self, connection: ModelConnection) -> None:
-        self._courier = _courier(connection)
+        self._transport = _transport(connection)
         self._wire = WIRES[connection.protocol]
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._courier.close()
+        await self._transport.close()
 
     async def send(self, request: bytes, trip: Trip) -> object:
         """Return the JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
@@ -39,7 +39,7 @@ class Exchange:
             EndpointUnreachable: the connection failed, maybe half-way.
 
         """
-        body = await self._courier.post(request, trip)
+        body = await self._transport.post(request, trip)
         document: object = None
         try:
             document = json.loads(body)
@@ -54,7 +54,7 @@ class Exchange:
         return document
 
 
-def _courier(connection: ModelConnection) -> Courier:
+def _transport(connection: ModelConnection) -> Transport:
     wire = WIRES[connection.protocol]
     headers = {**_HEADERS, **wire.headers, **dict(connection.headers)}
     if connection.key is not None:
@@ -63,10 +63,10 @@ def _courier(connection: ModelConnection) -> Courier:
     headers = dict(last.values())
     if _has_proxy(connection.base_url):
         # The openai package takes half a second to load, and few servers need a proxy.
-        from evaluators.chat.packaged import PackagedCourier  # noqa: PLC0415 - see above
+        from evaluators.chat.packaged import PackagedTransport  # noqa: PLC0415 - see above
 
-        return PackagedCourier(connection.base_url, wire.path, headers, connection.address_of)
-    return DirectCourier(f"{connection.base_url.rstrip('/')}{wire.path}", headers, connection.address_of)
+        return PackagedTransport(connection.base_url, wire.path, headers, connection.address_of)
+    return DirectTransport(f"{connection.base_url.rstrip('/')}{wire.path}", headers, connection.address_of)
 
 
 def _has_proxy(url_text: str) -> bool:

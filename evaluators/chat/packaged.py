@@ -38,8 +38,8 @@ class _Connections:
     requests: int = 0
 
 
-class PackagedCourier:
-    """Implements `Courier`. Nothing is sent but what it is given: no headers, organisation or project of OPENAI_*."""
+class PackagedTransport:
+    """Implements `Transport`. Nothing is sent but what it is given: no headers, organisation or project of OPENAI_*."""
 
     def __init__(self, base_url: str, path: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
         """`headers` are sent with each request, `address_of` tells where the host of the URL may be connected to."""
