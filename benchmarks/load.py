@@ -44,7 +44,7 @@ class Schedule(Protocol):
     """Schedule of requests."""
 
     def next(self) -> float | None:
-        """Give the time at which the next request is due, on the monotonic clock; None when there is no other."""
+        """Give the time at which the next request is due, on the monotonic clock; None if there is no other."""
         ...
 
 

@@ -106,12 +106,11 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
 
 
 def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """Return the actual output under the key, at the path; null where there is no such output.
+    """Return the actual output under the key, at the path; null if there is no such output.
 
     Raises:
         NotCaptured: the trace did not record the output.
         BadCase: there is an output and nothing at the path in it.
-
     """
     value = find(case, "actual_outputs", key)
     if value is None:
@@ -120,10 +119,9 @@ def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN40
 
 
 def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """Return the expected output under the key; at the path where it has something there, else as it is.
+    """Return the expected output under the key; at the path if it has a value there, else as it is.
 
     So one may expect the whole structure, of which the path names a part, or that part alone.
-
     """
     value = find(case, "expected_outputs", key)
     if path is None or value is None:

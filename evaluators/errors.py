@@ -20,7 +20,7 @@ from typing import Literal
 
 
 class Broken(Exception):
-    """An evaluation that ends without a verdict; `kind` is what its `Failure` is called."""
+    """An evaluation that ends without a verdict; `kind` is that of its `Failure`."""
 
     kind: str = "evaluator_error"
     usage: object = None  # an `evaluators.outcome.Usage`: what asking took until then, where a judge was asked
@@ -46,7 +46,7 @@ class BadCase(Broken):
 
 
 class NotCaptured(Broken):
-    """The trace did not record what the evaluator reads. The evaluation is skipped, and no failure."""
+    """The trace did not record the evaluator's input. The evaluation is skipped, and no failure."""
 
     kind = "not_captured"
 
@@ -55,7 +55,7 @@ class NotCaptured(Broken):
 
 
 class NotRead(NotCaptured):
-    """The trace or session is too long to be read whole, and the evaluator reads what is spread over all spans."""
+    """The trace or session is too long to be read whole, and the evaluator needs all spans."""
 
     kind = "not_read"
 

@@ -178,7 +178,7 @@ class ConfiguredEvaluator:
 
 
 async def run(evaluator: Evaluator, case: Case) -> Outcome:
-    """Judge one test case, whatever happens."""
+    """Judge one test case; all exceptions become failures."""
     try:
         return await evaluator(case)
     except Exception as error:  # noqa: BLE001 - a broken evaluator must not stop the stream
@@ -214,7 +214,7 @@ def _usage(meter: CostMeter | None) -> Usage | None:
 
 
 def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None) -> str:
-    """Everything that a score depends on, as JSON; what is left at its default is left out."""
+    """Return all that a score depends on, as JSON without defaults."""
     prompts = kind.prompts if kind.asks is None else kind.asks(settings)
     identity: dict[str, Any] = {
         "type": kind.name,

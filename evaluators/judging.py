@@ -58,7 +58,7 @@ class Judge(Protocol):
 
 
 class CostMeter:
-    """A judge that counts what its answers cost. One is made for each evaluation."""
+    """A judge that counts its usage. One is made for each evaluation."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

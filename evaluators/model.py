@@ -55,7 +55,7 @@ class ToolDefinition(WireModel):
 
 
 class Message(WireModel):
-    """One message of a conversation; what an assistant called belongs to its message."""
+    """One message of a conversation, with the assistant's calls."""
 
     role: Role
     content: str = ""
@@ -127,7 +127,7 @@ class AgentTrace(WireModel):
 
 
 class Case(WireModel):
-    """A test case: what went in, what came out, what should have, and what else is known."""
+    """A test case: inputs, actual outputs, expected outputs, and metadata."""
 
     inputs: Values = Field(default_factory=dict)
     actual_outputs: Values = Field(default_factory=dict)

@@ -73,7 +73,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An evaluation that broke. It has no score: nothing was learned about what was to be judged."""
+    """An evaluation that broke. It has no score, as nothing is known about the judged output."""
 
     name: str
     fingerprint: str | None  # None where the evaluator could not even be built

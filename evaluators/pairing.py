@@ -60,7 +60,7 @@ def _walk_back(rows: int, columns: int, matches: Matches) -> list[tuple[int, int
 
 
 def refuse_more(comparisons: int) -> None:
-    """Refuse what would take too long.
+    """Refuse comparisons that would take too long.
 
     Raises:
         TooLarge: it would.

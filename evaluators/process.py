@@ -34,7 +34,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 class NotRun(Broken):
-    """The program gave no output that counts; `kind` is what the failure is called."""
+    """The program gave no valid output; `kind` is the failure's."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
 
 
 async def _start(program: JudgeProgram, running: "_RunningProcess", errors_end: int) -> asyncio.SubprocessTransport:
-    """Start it; `errors_end` of a pipe, for what becomes known later of why it could not be, is closed."""
+    """Start it; `errors_end` of a pipe, which receives later errors of the start, is closed."""
     command = ("/bin/sh", "-c", program.command) if isinstance(program.command, str) else tuple(program.command)
     if _SUPERVISED:
         command = (*_SUPERVISOR, str(errors_end), str(os.getpid()), *command)
@@ -113,7 +113,7 @@ def _not_started(program: JudgeProgram, why: str) -> NotRun:
 
 
 class _RunningProcess(asyncio.SubprocessProtocol):
-    """A process, and what comes out of it.
+    """A process and its output.
 
     The protocol, not asyncio's streams: those tell of the end only when the pipes are closed, which children of the
     process may keep open for ever.
@@ -135,7 +135,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
         self._transport = transport
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep what is printed up to the limit, and the end of what is complained."""
+        """Keep the output up to the limit, and the end of standard error."""
         if fd == _STDERR:
             self._stderr = (self._stderr + data)[-4 * _STDERR_CHARACTERS :]
             return
@@ -162,7 +162,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
             stdin.write_eof()
 
     async def end(self) -> None:
-        """Kill what is left of it, take what is left in its pipes, and close them."""
+        """Kill the rest of it, read its pipes to the end, and close them."""
         assert self._transport is not None  # noqa: S101 - it was started
         self._kill()
         try:

@@ -78,7 +78,7 @@ def encodable(text: str) -> str:
 
 
 def _respelled(escape: re.Match[str]) -> str:
-    r"""Spell what Python and ECMAScript have as RE2 does: \u0041, \Z, and escapes of what needs none."""
+    r"""Convert Python's and ECMAScript's syntax to RE2's: \u0041, \Z, and needless escapes."""
     digits, text = escape[1] or escape[2], escape[0]
     if digits:
         return rf"\x{{{digits}}}"

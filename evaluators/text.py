@@ -110,7 +110,7 @@ def length(settings: Length) -> Check:
 
 
 def shown(value: object) -> str:
-    """Return a value as a reason quotes it, cut where it is long."""
+    """Quote a value for a reason, cut if it is long."""
     if value is None:
         return "missing"
     text = text_of(value)

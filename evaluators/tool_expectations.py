@@ -83,7 +83,7 @@ class _Compared:
 
 
 def tool_correctness(settings: ToolCorrectness) -> Check:
-    """Compare what was called with what was expected, in the configured mode."""
+    """Compare actual with expected calls, in the configured mode."""
     score = _CORRECTNESS[settings.match_mode]
     matcher = CallMatcher(settings.argument_matcher, settings.argument_matchers)
 
@@ -155,7 +155,7 @@ def _longer(compared: _Compared) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrajectoryMode:
-    """One mode of a trajectory: what is counted, and of how many."""
+    """One mode of a trajectory: the counted calls, and the whole."""
 
     matched: Callable[[_Compared], int]
     whole: Callable[[_Compared], int]

@@ -144,7 +144,7 @@ class _Sequences:
 
     @classmethod
     def of(cls, steps: Sequence[ExpectedStep], calls: Sequence[ToolCall], default: ArgsMatch) -> "_Sequences":
-        """Take from both what is compared."""
+        """Take the compared parts from both."""
         return cls(
             tools=[step.tool for step in steps],
             names=[call.name for call in calls],

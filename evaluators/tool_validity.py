@@ -78,7 +78,7 @@ def _nothing(metadata: dict[str, Any]) -> Assessment:
 
 
 class _Checker:
-    """Finds what is wrong with calls of these tools."""
+    """Checker of calls of these tools."""
 
     def __init__(self, tools: Mapping[str, ToolDefinition], *, strict: bool) -> None:
         self._tools = tools

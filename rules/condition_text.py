@@ -110,7 +110,7 @@ class _BadValue(Exception):
 
 
 class _Operands:
-    """Reads what a condition compares with, which depends on its field and operator."""
+    """Reader of the operands of conditions, which depend on field and operator."""
 
     def __init__(self, field: Field, operator: str) -> None:
         self._field = field

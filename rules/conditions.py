@@ -16,7 +16,7 @@ _LABEL_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One field, one operator, and what it is compared with: for `in` several values, for `exists` whether it does."""
+    """A field, an operator, and the operand: several values for `in`, a boolean for `exists`."""
 
     field: str
     operator: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong: where, and what would be right."""
+    """A problem: its place, and how to fix it."""
 
     line: int  # from 1
     key: str  # as in `conditions[0].op`; empty for the text as a whole

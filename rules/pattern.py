@@ -43,7 +43,7 @@ class Alternation:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Several times the same; `most` is None where there is no limit."""
+    """A repetition; `most` is None without a limit."""
 
     part: "Tree"
     least: int

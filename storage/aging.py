@@ -50,7 +50,7 @@ def boot_id() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgingOptions:
-    """Bounds of what is deleted because of its age, and where time comes from."""
+    """Bounds of deletions by age, and the source of time."""
 
     interval_s: float = 3600.0  # between two sweeps
     most_share: float = 0.5  # of what is stored, in one sweep

@@ -18,7 +18,7 @@ _LEAST_NS: Final = 10**9
 
 
 class StoredDelays:
-    """Delays that last as long as they were made for, however the clock is set. Safe to use from several threads.
+    """Delays that last as long as they were made for, however the clock is set. Thread-safe.
 
     Instants are stored as times of day, which people read. So the same time of day means another instant after the
     clock was set: until what is stored has moved by as much, `now_ns` tells the time as if it had not been set.

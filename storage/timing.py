@@ -24,7 +24,7 @@ class Times:
 
 
 class Stopwatch:
-    """Counts times by bounds. Safe to use from any thread."""
+    """Counts times by bounds. Thread-safe."""
 
     def __init__(self, bounds_s: Sequence[float]) -> None:
         self._bounds_s = bounds_s

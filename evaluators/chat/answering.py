@@ -112,7 +112,7 @@ _NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.
 
 
 class Transport(Protocol):
-    """Sends bodies to one address, and brings what is answered."""
+    """Sends bodies to one address, and returns the responses."""
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
         """Return the body of the answer. `trip` tells afterwards how far the request came.

@@ -56,7 +56,7 @@ class Unanswered(Broken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """An answer and what it took."""
+    """An answer and its usage."""
 
     answer: ModelReply
     usage: Usage
@@ -300,7 +300,7 @@ class _Asking:
                 self._count(spent, most)
 
     def _tokens_of_failure(self, trip: Trip) -> Mapping[str, Any]:
-        """Return what a failed request took; the endpoint counts tokens also where its response is no answer."""
+        """Return the tokens of a failed request; some endpoints count them in an unusable response too."""
         counts = trip.tokens
         if counts.input_tokens is not None and counts.output_tokens is not None and any(counts):
             return counts._asdict()

@@ -59,7 +59,7 @@ class ModelConnection:
         return {name: value for name, value in parameters.items() if value is not None}
 
     def __post_init__(self) -> None:
-        """Refuse what no request could use."""
+        """Refuse settings that no request could use."""
         check_base_url(self.base_url)
         if not self.model.strip():
             raise BadConnection("model must not be blank")
@@ -70,7 +70,7 @@ class ModelConnection:
 
 
 def check_base_url(text: str) -> None:
-    """Refuse what is no address of an API.
+    """Refuse text that is no address of an API.
 
     Raises:
         BadConnection: it is none; the message does not repeat it, because it may hold a key.
@@ -88,7 +88,7 @@ def check_base_url(text: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Refuse what no header could carry.
+    """Refuse a key that no header can carry.
 
     Raises:
         BadConnection: it could not; the message does not hold it.
@@ -112,7 +112,7 @@ _HEADER: Final = Limit(value=_MAX_HEADER, unit="characters", remedy="shorten it"
 
 
 def check_header(name: str, value: str) -> None:
-    """Refuse what is no header of one's own.
+    """Refuse text that is no custom header.
 
     Raises:
         BadConnection: it is none; the message does not hold its value.

@@ -152,7 +152,7 @@ class _Connection(asyncio.Protocol):
         return is_over and self._stays and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes) -> bytes:
-        """Return the body of what is answered."""
+        """Send a request and return the body of the response."""
         if self._transport is None:
             raise AssertionError  # the caller waited for the connection
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -77,7 +77,7 @@ _STATUSES: Final = range(400, 600)
 
 @dataclass(slots=True)
 class ErrorFacts:
-    """The texts of an error by what they are: codes as words in lower case, messages, names of parameters."""
+    """The texts of an error by kind: codes as words in lower case, messages, names of parameters."""
 
     codes: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)

@@ -20,7 +20,7 @@ _HEADERS: Final = {
 
 
 class Exchange:
-    """An endpoint. It is sent what it is given and nothing else."""
+    """An endpoint. Requests contain only explicit arguments."""
 
     def __init__(self, connection: ModelConnection) -> None:
         self._transport = _transport(connection)

@@ -39,10 +39,10 @@ class _Connections:
 
 
 class PackagedTransport:
-    """Implements `Transport`. Nothing is sent but what it is given: no headers, organisation or project of OPENAI_*."""
+    """Implements `Transport`. Requests have no headers, organisation or project from OPENAI_* variables."""
 
     def __init__(self, base_url: str, path: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
-        """`headers` are sent with each request, `address_of` tells where the host of the URL may be connected to."""
+        """`headers` are sent with each request, `address_of` returns the address to connect to."""
         self._base_url = base_url
         self._path = path
         self._own_headers = headers

@@ -75,7 +75,7 @@ def type_and_data(part: Mapping[str, JsonValue]) -> tuple[str, str | None]:
 
 
 def decoded(content: str) -> bytes | None:
-    """Base64 of either alphabet, with blanks and without padding if need be; None where it is none."""
+    """Decode base64 of either alphabet, with blanks, and with or without padding; None if it is invalid."""
     text = content.translate(_STANDARD).rstrip("=")
     try:
         return base64.b64decode(text[: len(text) // 4 * 4] + _padded(text[len(text) // 4 * 4 :]), validate=True)

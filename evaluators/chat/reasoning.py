@@ -244,7 +244,7 @@ def _element(match: re.Match[str]) -> _Element | None:
 
 
 def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
-    """Yield what hides a value: comments, elements whose attributes tell it, and pairs of unknown tags."""
+    """Yield elements that hide values: comments, elements with reasoning attributes, and pairs of unknown tags."""
     open_elements: dict[str, list[_Element]] = {}
     for element in elements:
         if not element.closes:

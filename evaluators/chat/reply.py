@@ -247,7 +247,7 @@ class _Scan:
         return _AFTER_VALUE.match(self._text, reader.at) is not None
 
     def _read(self, opening: re.Match[str]) -> int:
-        """Read a value; where it is broken, tags within it count."""
+        """Read a value; if it is broken, tags within it count."""
         try:
             value = self.reader.read(opening.start())
         except Broken as broken:

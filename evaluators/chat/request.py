@@ -47,7 +47,7 @@ def most_of_body(body: bytes, connection: ModelConnection, pictures: Sequence[Im
 
 
 def cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
-    """Return the price of tokens; None where it is not known. No tokens cost nothing, whatever the price is."""
+    """Return the price of tokens in USD, or None if unknown. No tokens cost nothing, whatever the price is."""
     if (input_tokens, output_tokens) == (0, 0):
         return 0.0
     if price is None or input_tokens is None or output_tokens is None:

@@ -146,7 +146,7 @@ class NotAnAnswer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatProtocol:
-    """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one.
+    """One protocol. `request` takes a schema for structured output, or None if the endpoint refuses one.
 
     `most_tokens` is the key that limits how long a reply may be, `most_tokens_else` the one where a model refuses that,
     `effort` where it is said how much to think first.

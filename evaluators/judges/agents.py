@@ -104,7 +104,7 @@ class PlanSource(ReadsCalls):
 
 
 def task_completion(settings: TaskCompletion) -> Check:
-    """Compute the share of the given tasks that the judge finds completed; 1 where there are none."""
+    """Compute the share of the given tasks that the judge finds completed; 1 without tasks."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         tasks = _texts(get(case, "metadata", settings.tasks_key), f"metadata.{settings.tasks_key}")
@@ -149,7 +149,7 @@ def tool_argument_hallucination(settings: ToolArgumentHallucination) -> Check:
 
 
 def plan_quality(settings: PlanSource) -> Check:
-    """Is there a plan, and does the judge find it good; 1 where the plan is empty."""
+    """Check that there is a plan, and that the judge finds it good; 1 if the plan is empty."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         plan = _plan(get(case, "actual_outputs", settings.reasoning_steps_key), settings)
@@ -165,7 +165,7 @@ def plan_quality(settings: PlanSource) -> Check:
 
 
 def plan_adherence(settings: PlanSource) -> Check:
-    """Is there a plan, and did the calls carry it out; 1 where nothing was called."""
+    """Check that there is a plan, and that the calls carry it out; 1 without calls."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         calls = actual_calls(case, key=settings.tool_calls_key, reads=ARGUMENTS)
@@ -191,7 +191,7 @@ def _share(
     words: tuple[str, str, str],
     unmatched: Sequence[int],
 ) -> Assessment:
-    """Return the share of things that passed; `words` are what they are called, what one is, and what passing is."""
+    """Return the share of things that passed; `words` name the things, one of them, and passing."""
     plural, one, passing = words
     table = [
         {one: thing, passing: passes(answers[number]), "reason": answers[number].reason}

@@ -134,7 +134,7 @@ class LlmJudge(Configuration):
     @model_validator(mode="before")
     @classmethod
     def _passing_on_the_scale(cls, settings: object) -> object:
-        """Bring `rawThreshold` to the threshold that it means; what is malformed is left to the fields to refuse."""
+        """Convert `rawThreshold` to a threshold; malformed values are refused by their fields."""
         if not isinstance(settings, Mapping):
             return settings
         raw = settings.get("rawThreshold", settings.get("raw_threshold"))
@@ -342,7 +342,7 @@ async def _vote_on_several(settings: LlmJudge, values: Mapping[str, str], judge:
 
 
 def _counted(settings: LlmJudge, votes: list[Vote]) -> Vote:
-    """Return the vote in the middle, which passes where most of them do, and how many agree with it."""
+    """Return the median vote, which passes if most votes do, and how many agree with it."""
     middle = statistics.median(vote.score for vote in votes)
     chosen = next(vote for vote in votes if vote.score == middle)
     passes = middle >= settings.threshold

@@ -70,7 +70,7 @@ class Hallucination(Grounding):
 
 
 def faithfulness(settings: Faithfulness) -> Check:
-    """Compute the share of claims that the context supports; 1 where nothing is claimed."""
+    """Compute the share of claims that the context supports; 1 if nothing is claimed."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)
@@ -84,7 +84,7 @@ def faithfulness(settings: Faithfulness) -> Check:
 
 
 def hallucination(settings: Hallucination) -> Check:
-    """Compute the share of claims that the context does not support; 0 where nothing is claimed. Lower is better."""
+    """Compute the share of claims that the context does not support; 0 if nothing is claimed. Lower is better."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)

@@ -60,7 +60,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalMeasure:
-    """A measure with its interval; None where it is undefined."""
+    """A measure with its interval; None if undefined."""
 
     value: float | None
     interval: Interval | None = None

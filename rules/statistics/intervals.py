@@ -35,7 +35,7 @@ def interval(sample: Sample, alpha: float) -> Interval:
 
 
 def _lowest(sample: Sample, alpha: float) -> float:
-    """Return the lower end: where the wealth of betting on more, which falls with the mean, comes below 2/alpha."""
+    """Return the lower bound: the mean at which the wealth of betting on more falls below 2/alpha."""
     weights = in_results([sample.dense()])
     used = weights.any(axis=0)
     points, weights = POINTS[used], weights[:, used]

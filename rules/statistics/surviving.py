@@ -39,7 +39,7 @@ class JudgedSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedDifference:
-    """Both rates as people would find them, candidate - baseline, and whether that still points where the judge points.
+    """Both corrected rates, their difference (candidate - baseline), and whether its sign survives.
 
     `basis` says whose labels were used: those of each side, or those of all results for both, which holds if the
     judge errs alike on both sides.

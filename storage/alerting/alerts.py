@@ -76,7 +76,7 @@ class AlertFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A finding and what became of it. `recovery` is what showed that it was over."""
+    """A finding and the state of its alert. `recovery` is the evidence that it is over."""
 
     finding: AlertFinding
     state: AlertState
@@ -121,7 +121,7 @@ def alert_id_of(tenant: str, episode: str) -> str:
 
 
 def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: int) -> bool:
-    """Open an alert and queue `alert.opened`, in the transaction of the cursor; False where it was opened before.
+    """Open an alert and queue `alert.opened`, in the transaction of the cursor; return False if it exists.
 
     The traces of its examples are kept from then on, until it is over.
     """
@@ -156,7 +156,7 @@ def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at
 def recover_alert(
     cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int
 ) -> bool:
-    """Note that an alert is over and queue `alert.recovered`; False where it is not there, or was over."""
+    """End an alert and queue `alert.recovered`; return False if it does not exist or was over."""
     if not _change(cursor, "alert.recovered", (tenant, alert_id), {"recovery": json.dumps(recovery)}, at_ns):
         return False
     cursor.execute(sql.query("unpin_traces"), {"tenant": tenant, "why": _why(alert_id)})
@@ -179,7 +179,7 @@ class Alerts:
         self._outbox = outbox
 
     def open(self, finding: AlertFinding, at_ns: int) -> bool:
-        """Open an alert; False where that episode was opened before.
+        """Open an alert; return False if that episode has one.
 
         Raises:
             Overloaded: nothing was stored.
@@ -187,7 +187,7 @@ class Alerts:
         return self._write(lambda cursor: open_alert(cursor, finding, at_ns))
 
     def escalate(self, escalation: Escalation, at_ns: int) -> bool:
-        """Note that an alert is about something worse; False where it is not there, or is over.
+        """Escalate an alert; return False if it does not exist or is over.
 
         Raises:
             Overloaded: nothing was stored.
@@ -195,7 +195,7 @@ class Alerts:
         return self._write(lambda cursor: escalate_alert(cursor, escalation, at_ns))
 
     def recover(self, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int, *, tenant: str = "") -> bool:
-        """Note that an alert is over; False where it is not there, or was over before.
+        """End an alert; return False if it does not exist or was over before.
 
         Raises:
             Overloaded: nothing was stored.

@@ -29,7 +29,7 @@ class RuleKey(NamedTuple):
 
 
 class StreamKey(NamedTuple):
-    """A rule, about one service of a project: releases of two services are never compared. None: of what names none."""
+    """A rule, about one service of a project: releases of two services are never compared. None: no service."""
 
     tenant: str
     project: str | None
@@ -69,7 +69,7 @@ class Counted(NamedTuple):
 
 
 class PastResult(NamedTuple):
-    """The history of a stream, as far as monitors use it."""
+    """A result in the history of a stream, as far as monitors use it."""
 
     number: int
     release: str | None
@@ -280,7 +280,7 @@ class Monitors:
         return Worst(examples=examples, not_passed=rows[0]["not_passed"] if rows else 0)
 
     def store(self, step: WatchStep) -> None:
-        """Store what monitors remember now, how far they are, and what happened.
+        """Store the state of monitors, their position, and their events.
 
         Raises:
             Overloaded: it is not known whether it was stored; look at the cursor before it is tried again.

@@ -188,7 +188,7 @@ class Outbox:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call it whenever something may have become due; it must return at once, from whatever thread."""
+        """Register a callback for deliveries that may be due; it must return at once, from any thread."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
@@ -242,7 +242,7 @@ class Outbox:
         return None if due_us is None else due_us * 1000
 
     def record(self, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
-        """Note what came of attempts, all of them or none.
+        """Record the results of attempts, all of them or none.
 
         Raises:
             Overloaded: nothing was stored.
@@ -270,7 +270,7 @@ class Outbox:
         return self._deliveries(tenant=tenant, alert_id=alert_id, limit=limit)[::-1]
 
     def replay(self, webhook_id: str, delivery_id: str, at_ns: int) -> bool:
-        """Queue a delivery again, under the same id; False where it waits anyway, or is not there.
+        """Queue a delivery again, under the same id; return False if it waits already, or does not exist.
 
         Raises:
             Overloaded: nothing was stored.

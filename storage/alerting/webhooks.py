@@ -101,7 +101,7 @@ class Webhooks:
         self._writer.store(write, 1)
 
     def replace(self, webhook_id: str, version: int, text: WebhookText, at_ns: int) -> bool:
-        """Make it another one under the same id, if it has this version; False where it has not, or is not there.
+        """Replace a receiver under the same id, if it has this version; return False if not, or if it does not exist.
 
         One that is switched off gets nothing that waits for it.
 
@@ -126,7 +126,7 @@ class Webhooks:
         self._writer.store(write, 1)
 
     def delete(self, webhook_id: str, version: int, at_ns: int) -> bool:
-        """Take it away, with what is secret of it, if it has this version; False where it has not, or is not there.
+        """Delete a receiver with its secrets, if it has this version; return False if not, or if it does not exist.
 
         Raises:
             Overloaded: nothing was stored.

@@ -34,7 +34,7 @@ class _NoMemory(Exception):
 
 
 class FileOpener:
-    """Opens one file, with more memory than it was given where it cannot be opened otherwise.
+    """Opens one file, with more memory than configured if it cannot be opened otherwise.
 
     DuckDB replays its log of the file as a whole, and a checkpoint writes the last row group anew, so that both may
     take more than the transactions did that wrote them. What gets more memory then has what it was given again after

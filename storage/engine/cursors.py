@@ -68,7 +68,7 @@ class RowStream(Generic[_Piece]):
 
 
 class Cursors:
-    """The open cursors of one database. Safe to use from any thread."""
+    """The open cursors of one database. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

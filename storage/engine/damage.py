@@ -39,7 +39,7 @@ def is_damage_text(text: str) -> bool:
 
 
 class Damage:
-    """The damage that was met since the start. Safe to use from any thread."""
+    """The damage that was met since the start. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

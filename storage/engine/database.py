@@ -147,7 +147,7 @@ class Database:
 
     @property
     def scratch(self) -> Path:
-        """Return the folder of what is left out of memory for a moment."""
+        """Return the folder of DuckDB's temporary files."""
         return self._scratch
 
     @property
@@ -297,7 +297,7 @@ class Database:
                 self.writes.note(kept.tables)
 
     def clear_buffers(self) -> None:
-        """See to it that what is written next holds no words of others. For the writer's thread."""
+        """Make sure that the next write contains no old buffers. For the writer's thread."""
         with self.cursor() as cursor:
             clear_buffers(cursor)
 
@@ -334,7 +334,7 @@ class Database:
             self._opening.release()
 
     def lack_of_room(self) -> str:
-        """Return what a checkpoint needs, what is left, and what to do."""
+        """Return the message that a checkpoint lacks space: needed, free, and the remedy."""
         need_bytes, free_bytes = checkpoint_bytes(self.log_bytes()), self.room.free_bytes
         lack_bytes = max(need_bytes - free_bytes, 1)
         return (

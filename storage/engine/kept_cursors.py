@@ -108,7 +108,7 @@ class KeptCursor:
 
 
 class KeptCursors:
-    """The idle cursors of one database. Safe to use from any thread."""
+    """The idle cursors of one database. Thread-safe."""
 
     def __init__(self) -> None:
         self._idle: list[KeptCursor] = []

@@ -37,7 +37,7 @@ _FULL_TEXTS: Final = tuple(os.strerror(number) for number in sorted(_FULL))
 
 
 class DiskRoom:
-    """The disk of one directory. Safe to use from any thread."""
+    """The disk of one directory. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -13,7 +13,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*")
 
 
 class TableWrites:
-    """Number of transactions that wrote each table since the start. Safe to use from any thread."""
+    """Number of transactions that wrote each table since the start. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ _REST_S: Final = 1.0
 
 
 class Threads:
-    """The threads of one database. Safe to use from any thread.
+    """The threads of one database. Thread-safe.
 
     What the server does by itself, a commit, the match of a commit, is small. Spread over two threads each of its
     statements wakes the second for some microseconds' work: with 512 spans a commit took 205 to 226 µs of CPU a span

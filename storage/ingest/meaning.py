@@ -9,7 +9,7 @@ from storage.ingest.batch import MEANINGS
 
 
 class Reads(Protocol):
-    """Reads what spans mean. For one thread; it never raises, whatever they hold."""
+    """Reader of the meaning of spans. For one thread; it never raises, whatever they hold."""
 
     @property
     def edition(self) -> str:

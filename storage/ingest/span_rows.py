@@ -125,14 +125,14 @@ class SpanRows:
 
 
 def replace_meanings(cursor: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
-    """Replace what stored spans mean, by their numbers."""
+    """Replace the meanings of stored spans, by their numbers."""
     cursor.register("incoming_meanings", rows.select(["seq", *MEANINGS.names, "edition"]))
     bounds = pc.min_max(rows.column("seq"))
     cursor.execute(sql.query("replace_meanings"), {"first": bounds["min"].as_py(), "last": bounds["max"].as_py()})
 
 
 def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | None, spans: pa.Table) -> pa.Table:
-    """Stored rows of spans with what they mean by an edition, and by all log records that belong to them."""
+    """Return stored rows of spans with their meanings by an edition and all their log records."""
     bare = spans.drop_columns([*MEANINGS.names, "edition"])
     return _with_meanings(reads, edition, bare, _stored_logs(cursor, reads, spans))
 

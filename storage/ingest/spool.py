@@ -247,7 +247,7 @@ class Spool:
             self.rotate()
 
     def rotate(self) -> None:
-        """Write what comes next to another file. For the thread that appends."""
+        """Write the next groups to another file. For the thread that appends."""
         if self._active is not None:
             os.close(self._file)
             self._old.append(self._active)
@@ -331,7 +331,7 @@ def _record_at(data: pa.Buffer, offset: int) -> tuple[int, pa.Buffer] | None:
 
 
 def _after_damage(data: pa.Buffer, offset: int) -> int:
-    """Return where the next record is, or the end: where the length leads, else where a whole one is."""
+    """Return the start of the next record, or the end: by the length, else by searching for a whole one."""
     magic, _, size, _ = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
     end, file_end = offset + _HEADER.size + int(size), int(data.size)
     if magic == _MAGIC and (end == file_end or _find(data, _MAGIC, end, end + len(_MAGIC)) == end):

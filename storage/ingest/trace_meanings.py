@@ -73,7 +73,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpans:
-    """The spans of some traces, with what they mean; where not all fit, the first of them alone."""
+    """The spans of some traces, with their meanings; if not all fit, the first of them only."""
 
     keys: Collection[TraceKey]
     spans: pa.Table
@@ -140,7 +140,7 @@ class TraceMeanings:
         return self._spans([key], sql.query("meanings_of_long_trace"), limits)
 
     def store(self, sums: TraceSums) -> None:
-        """Store what traces mean; of those that were deleted since their spans were taken out nothing.
+        """Store sums of traces, without those that were deleted since their spans were read.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -153,7 +153,7 @@ class TraceMeanings:
         self._writer.store(write, sums.traces.num_rows)
 
     def store_state(self, batch: int) -> None:
-        """Store that whatever commits up to one changed is added up.
+        """Store that the changes of all commits up to one are added up.
 
         Raises:
             Overloaded: as for `store`.

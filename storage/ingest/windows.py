@@ -81,7 +81,7 @@ class MeaningWindow:
 
 
 class Windows:
-    """Takes spans out of a store. Safe to use from any thread."""
+    """Takes spans out of a store. Thread-safe."""
 
     def __init__(self, database: Database, edition: str) -> None:
         """`edition` is that of the conventions by which spans are read."""

@@ -281,7 +281,7 @@ class Writer:
             self._rows.start(cursor)
 
     def _try(self, chunk: Chunk) -> bool:
-        """Commit a chunk, or see to it that less is tried next; False where the same should be tried again later.
+        """Commit a chunk, or arrange that less is tried next; return False if the same should be tried again later.
 
         A failure of the disk passes; a failure of the rows does not. The one of them that is to blame is found by
         halving, and every part that is committed on the way is done for good.

@@ -22,7 +22,7 @@ from storage.judging.span_window import SpanSelection, cursor_of, window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """A rule run over what started between two instants, and how far it is.
+    """A run of a rule over spans that started between two instants, and its progress.
 
     It has looked at spans up to `after_seq` of those up to `until_seq`, which is -1 until it begins.
     """
@@ -87,7 +87,7 @@ class BackfillTable:
             return [Backfill(**row) for row in table.to_pylist()]
 
     def add(self, parameters: Mapping[str, Any], again: Sequence[int] = ()) -> None:
-        """Remember one that is to be run, and evaluate for a baseline again what came of some jobs.
+        """Store a new backfill, and evaluate jobs again for a baseline.
 
         Raises:
             Overloaded: the database cannot be written now.
@@ -95,7 +95,7 @@ class BackfillTable:
         self._writer.store(lambda cursor: _add(cursor, parameters, again), 1 + len(again))
 
     def end(self, backfill_id: str, state: str, error: str | None, *, now_us: int) -> bool:
-        """End one that is running; False where it is not.
+        """End a backfill; return False if it is not running.
 
         Raises:
             Overloaded: the database cannot be written now.
@@ -144,7 +144,7 @@ class BackfillTable:
             return settled_sessions(left, traces, spans, until), last
 
     def store(self, step: BackfillStep) -> None:
-        """Store what a step brought, and how far the backfill is.
+        """Store the result of a step, and the progress of the backfill.
 
         Raises:
             Overloaded: it is not known whether it was stored; look again before it is tried again.

@@ -29,7 +29,7 @@ _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedCall:
-    """A request that is to be made, and what is set aside for it."""
+    """A request to be made, and its reservation."""
 
     call_id: int
     day: date  # UTC
@@ -112,7 +112,7 @@ class CallJournal:
         return 0.0 if self._size >= _MOST_BYTES else max(self._began_s + _MOST_S - time.monotonic(), 0.0)
 
     def rotate(self) -> None:
-        """Write what comes next to another file."""
+        """Write the next records to another file."""
         if self._path is not None:
             os.close(self._file)
             self._old.append(self._path)
@@ -124,7 +124,7 @@ class CallJournal:
         return tuple(self._old)
 
     def release(self, files: Sequence[Path]) -> None:
-        """Forget what is in these, because the database has it."""
+        """Delete these files, because the database has their contents."""
         for path in files:
             path.unlink(missing_ok=True)
         self._old = [path for path in self._old if path not in files]

@@ -157,7 +157,7 @@ class Jobs(Repeating):
         self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
 
     def release_all(self, *, now_us: int, longest_wait_us: int) -> None:
-        """Free what a process that has ended had claimed. For the start, before anything is claimed.
+        """Release the jobs that a process that has ended had claimed. For the start, before anything is claimed.
 
         No job waits longer than `longest_wait_us` after it: the clock may have been wrong.
 

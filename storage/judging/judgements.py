@@ -222,7 +222,7 @@ def _numbers_of(first_batch: int, last_batch: int) -> dict[str, int]:
 def _reach(
     cursor: duckdb.DuckDBPyConnection, tenant: str, session_id: str, trace_ids: Collection[str]
 ) -> dict[str, int] | None:
-    """Between which numbers is what rules about sessions made of one, and how many rows are read; None: nothing."""
+    """Return the number range and row count of a session's results, or None if there are none."""
     extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
     if not extents:
         return None

@@ -107,7 +107,7 @@ class Matching:
         self._move(lambda cursor: _pass_over(cursor, state), 1, state.committed)
 
     def store(self, step: MatchingStep) -> None:
-        """Store what was decided, and how far.
+        """Store decisions, and the position.
 
         Raises:
             Overloaded: it is not known whether it was stored; look at the state before it is tried again.

@@ -22,7 +22,7 @@ from storage.judging.span_window import last_job_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestedSessions:
-    """Some sessions that have been quiet for a time, and what there is of them to be decided about."""
+    """Some sessions that have been quiet for a time, and their undecided parts."""
 
     settled: Settled
     sessions: pa.Table  # all of them, also those of which nothing is stored: tenant, session_id, parts, first_part, …
@@ -75,7 +75,7 @@ class OpenSessions:
         return RestedSessions(settled=settled, sessions=due, settle_us=settle_us, is_last=is_last)
 
     def store(self, rested: RestedSessions, settlement: Settlement) -> None:
-        """Store what was decided, in the place of what was decided before, and for how long the sessions were quiet.
+        """Store decisions in place of earlier ones, and for how long the sessions were quiet.
 
         Raises:
             Overloaded: it is not known whether it was stored; look again before it is tried again.

@@ -93,7 +93,7 @@ class OpenTraces:
         return DueTraces(traces=traces, next_us=table["next_us"][0].as_py())
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
-        """Return the traces among these that have settled, by what was found of all their spans."""
+        """Return the traces among these that have settled, by all their spans."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", due)
             spans = numbers_of(cursor, until)
@@ -130,7 +130,7 @@ class OpenTraces:
                 yield from _fitting(cursor, near, selection)
 
     def store(self, settlement: Settlement) -> None:
-        """Store what was decided, in the place of what was decided before, and forget that the traces are open.
+        """Store decisions in place of earlier ones, and close the traces.
 
         Raises:
             Overloaded: it is not known whether it was stored; look again before it is tried again.
@@ -213,7 +213,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> None:
 
 
 def store_decisions(cursor: duckdb.DuckDBPyConnection, settlement: Settlement, last_job: int) -> None:
-    """Store what was decided and the jobs that follow, in the place of what there was of the targets before."""
+    """Store decisions and their jobs, in place of earlier ones about the targets."""
     now = {"now_us": settlement.now_us}
     settlement = decide_again(cursor, settlement)
     cursor.register("incoming_decisions", settlement.decisions)
@@ -237,7 +237,7 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
 
 
 def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
-    """Take back what was decided about the same traces before, and see to the jobs that came of it.
+    """Revoke earlier decisions about the same traces, with their jobs.
 
     What is left of the settlement is what is new: of rules that judge once, nothing about a trace that was judged.
     """

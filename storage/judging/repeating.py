@@ -36,7 +36,7 @@ class Repeating:
         self._writer = writer
 
     def retry(self, job_ids: Sequence[int], *, now_us: int, tenant: str | None = None) -> Repeated:
-        """Evaluate again what failed; a job that waits for its next attempt is due at once, with all of them before it.
+        """Evaluate failed jobs again; jobs that wait for their next attempt are due at once.
 
         With a tenant, jobs of its own only: there are no others.
 
@@ -59,7 +59,7 @@ class Repeating:
     def retry_failed(
         self, *, rule: str | None, error_kind: str | None, now_us: int, tenant: str | None = None
     ) -> Repeated:
-        """Evaluate again what failed: of one rule, by name or id, and with one kind of error, where these are given.
+        """Evaluate failed jobs again: of one rule, by name or id, and with one kind of error, if given.
 
         With the kind `over_budget` or `rule_disabled`, what was left out for that.
 
@@ -79,7 +79,7 @@ class Repeating:
         return Repeated(jobs=len(job_ids))
 
     def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
-        """Evaluate again what was left out for want of money between two instants; how many there are.
+        """Evaluate again what was left out for lack of budget between two instants; return how many jobs.
 
         Of more than `MOST_RETRIED` the oldest.
 

@@ -105,7 +105,7 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
 
 
 def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jobs: int) -> int:
-    """Note up to where spans are matched, and so many new jobs; the number of the last job before these.
+    """Store up to where spans are matched, and the number of new jobs; return the last job before these.
 
     Raises:
         Moved: the cursor is not where it should be.

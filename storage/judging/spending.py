@@ -74,7 +74,7 @@ class _Gathered:
 
 
 class JudgeCallStore:
-    """The judge calls' side of a store. Safe to use from several threads.
+    """The judge calls' side of a store. Thread-safe.
 
     A call is on record as soon as the journal has it, which takes one sync of the disk for all that ask meanwhile. The
     database has it a moment later: under full ingest a transaction may wait a second for its turn.
@@ -97,7 +97,7 @@ class JudgeCallStore:
         self._thread = threading.Thread(target=self._run, name="judge-calls", daemon=True)
 
     def open(self) -> None:
-        """Write to the database what a process that has ended had on record, and begin.
+        """Write the calls of a process that has ended to the database, and begin.
 
         Raises:
             Overloaded: the database cannot be written.
@@ -115,7 +115,7 @@ class JudgeCallStore:
         return not any(self._journal.recover())
 
     def close(self, timeout_s: float) -> None:
-        """Write what there is to the database, and stop; what it does not take stays on record for the next start."""
+        """Write the rest to the database, and stop; calls that it does not take stay on record for the next start."""
         self.flush(timeout_s)
         with self._changed:
             self._is_closed = True
@@ -167,7 +167,7 @@ class JudgeCallStore:
         return stored
 
     def settle(self, call: SettledCall) -> None:
-        """Note what a call took, soon; until then, and if the process dies before, it counts as reserved."""
+        """Settle a call, soon; until then, and if the process dies before, it counts as reserved."""
         with self._changed:
             self._noted += 1
             self._settling.append(call)

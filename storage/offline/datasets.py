@@ -115,7 +115,7 @@ class VersionChange:
 
 
 class Datasets:
-    """The datasets of a store. Safe to use from any thread."""
+    """The datasets of a store. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database

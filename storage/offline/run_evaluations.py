@@ -66,7 +66,7 @@ class Unscored:
 
 
 class RunEvaluations:
-    """The evaluations of runs. Safe to use from any thread."""
+    """The evaluations of runs. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database

@@ -140,7 +140,7 @@ _LATEST_RUNS: Final = 100
 
 
 class RunItems:
-    """The items of the runs of a store. Safe to use from any thread."""
+    """The items of the runs of a store. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database

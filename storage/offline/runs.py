@@ -108,7 +108,7 @@ class DatasetRun:
 
 
 class Runs:
-    """The experiments and runs of a store. Safe to use from any thread."""
+    """The experiments and runs of a store. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer, aging: Aging, delays: StoredDelays) -> None:
         self._database = database

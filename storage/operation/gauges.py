@@ -90,7 +90,7 @@ class _Calls(NamedTuple):
 
 
 class _RecentlyTwice:
-    """Calls of the last hour that two scopes recorded. Safe to use from any thread.
+    """Calls of the last hour that two scopes recorded. Thread-safe.
 
     Each look reads the spans since the last but one, so that its cost follows the traffic and not the table: one of
     two spans of a call may be received after the look that reads the other. The first two looks read an hour.
@@ -151,7 +151,7 @@ def _recorded_twice(
 
 
 class Gauges:
-    """Looks at what waits; a cursor of its own each time. Safe to use from any thread."""
+    """Reads of backlogs; with a cursor of its own each time. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -157,7 +157,7 @@ def _lag(cursor: duckdb.DuckDBPyConnection, seq: int) -> Lag:
 def _spent_by_rule(
     cursor: duckdb.DuckDBPyConnection, now_us: int, tenant: str | None
 ) -> dict[str | None, dict[str, int]]:
-    """Return what was spent today, by the id of the rule, from the statement that budgets begin with."""
+    """Return today's spending by rule id, with the statement that budgets begin with."""
     rows = cursor.execute(sql.query("spent_on_day"), {"day": _day(now_us), "tenant": tenant})
     names = [name for name, *_ in rows.description or ()]
     spent: dict[str | None, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_SPENT, 0))

@@ -65,7 +65,7 @@ class ApartQuestion:
 
 
 class Apart:
-    """Keeps the processes. Safe to use from any thread; `close` kills what runs."""
+    """Pool of processes. Thread-safe; `close` kills running statements."""
 
     def __init__(self, options: ApartOptions) -> None:
         self._folder = options.folder

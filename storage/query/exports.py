@@ -115,7 +115,7 @@ class _Export(NamedTuple, Generic[_Item]):
 
 
 class Exports:
-    """Reads what leaves as a whole. Safe to use from any thread."""
+    """Exports of any size. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
@@ -207,7 +207,7 @@ class Exports:
             yield from self._read(export, part)
 
     def _around_damage(self, export: _Export[_Item], window: _ExportWindow, unread: list[Unread]) -> Iterator[_Item]:
-        """Read what can be read of a counted window that cannot be read as a whole."""
+        """Read the readable parts of a counted window that is damaged."""
         if window.rows <= _LEFT_OUT_ROWS:
             unread.append(Unread(window.first_ns, window.last_ns, window.rows))
             return

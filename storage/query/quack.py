@@ -55,7 +55,7 @@ class QuackRefused(Exception):
 
 
 class QuackServer(Protocol):
-    """Interface to the server that has the data. Safe to use from any thread."""
+    """Interface to the server that has the data. Thread-safe."""
 
     def admit(self, token: str) -> bool:
         """Return True if the key is known."""

@@ -82,7 +82,7 @@ class Pin:
 
 
 class Retention:
-    """Deletes traces. Safe to use from several threads; one of them sweeps."""
+    """Deletes traces. Thread-safe; one of them sweeps."""
 
     def __init__(
         self, database: Database, writer: Writer, rewriting: Rewriting, erasure: Erasure, aging: Aging
@@ -224,7 +224,7 @@ class Retention:
         return gone, spans
 
     def _size_cutoff(self, max_bytes: int | None) -> int | None:
-        """Up to when traces have to expire so that the file gets small enough; None when it is."""
+        """Up to when traces have to expire so that the file gets small enough; None if it is."""
         if max_bytes is None:
             return None
         self._rewriting.drop()  # what was deleted is free after it

@@ -70,7 +70,7 @@ class Progress:
 
 
 class Rewriting:
-    """Rewrites what has holes. Safe to use from several threads; one at a time rewrites."""
+    """Rewrites what has holes. Thread-safe; one at a time rewrites."""
 
     def __init__(self, database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> None:
         self._database = database

@@ -19,7 +19,7 @@ def observed_agreement(table: ArrayLike) -> float:
 
 
 def kappa(table: ArrayLike, weighting: Weighting = "none") -> float | None:
-    """Cohen's kappa (1960), weighted by how far apart two classes are where these have an order."""
+    """Compute Cohen's kappa (1960), weighted by the distance of classes if they have an order."""
     shares = np.asarray(table, dtype=np.float64) / np.sum(table)
     expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
     weights = _distances(len(shares), weighting)

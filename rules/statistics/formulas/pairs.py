@@ -9,16 +9,15 @@ Numbers = NDArray[np.float64]
 
 
 def mcnemar_exact(worse: int, better: int) -> float:
-    """Return the p-value if each flip were a fair coin; 1 when there is none."""
+    """Return the p-value if each flip were a fair coin; 1 without flips."""
     less, flips = min(worse, better), worse + better
     return min(1.0, 2 * float(_fair(flips)[: less + 1].sum()))
 
 
 def mcnemar_mid_p(worse: int, better: int) -> float:
-    """Return the exact p-value less half of what is as likely as what was seen.
+    """Return the exact p-value less half of the probability of equally likely tables.
 
     In practice it keeps its level, which the exact test wastes (Fagerland et al., BMC Med Res Methodol 13 (2013)).
-
     """
     less, flips = min(worse, better), worse + better
     likely = float(_fair(flips)[less])

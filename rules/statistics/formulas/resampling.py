@@ -126,7 +126,7 @@ def percentile(means: Numbers, confidence: float = 0.95) -> Interval:
 def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> tuple[float, float] | None:
     """Return the quantiles that the bias-corrected and accelerated bootstrap takes (Efron 1987).
 
-    None where it is undefined: all values are equal, or the mean is outside of all resampled ones.
+    None if it is undefined: all values are equal, or the mean is outside of all resampled ones.
 
     """
     items = np.asarray(values, dtype=np.float64)

@@ -26,7 +26,7 @@ _HALF: Final = 0.5  # of the trials; as many passes as fails pass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvaluatorColumn:
-    """The mean scores of each item by one evaluator; NaN where a run has no score of it."""
+    """The mean scores of each item by one evaluator; NaN if a run has no score of it."""
 
     name: str
     before: Numbers
@@ -134,7 +134,7 @@ def _rates(passes: EvaluatorColumn) -> tuple[float, float] | None:
 
 
 def _order(measures: Sequence[EvaluatorColumn], movements: Codes, flips: Codes) -> Places:
-    """Flips to fail, flips to pass, what else lost and won, what lost its score, and the rest."""
+    """Return the order: flips to fail, flips to pass, other losses and gains, lost scores, and the rest."""
     gains = np.nan_to_num(np.stack([each.gains for each in measures]))
     half = np.any([each.is_half_scored for each in measures], axis=0) & np.isin(movements, (_UNCHANGED, _UNSCORED))
     group = np.select(

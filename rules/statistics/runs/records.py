@@ -159,7 +159,7 @@ def with_terms_of(run: FinishedRun, other: FinishedRun) -> FinishedRun:
 
 
 def with_thresholds(run: FinishedRun, thresholds: Mapping[str, float]) -> FinishedRun:
-    """Return the run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
+    """Return the run with other thresholds for these evaluators; a score that equals one passes."""
     if not thresholds:
         return run
     passed, evaluators = run.passed.copy(), list(run.evaluators)
