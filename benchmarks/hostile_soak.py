@@ -68,7 +68,7 @@ def run(server: Server, target: Target, minutes: float) -> tuple[list[Sample], d
         took_s = _stop(server)
     click.echo(f"SIGTERM ended the server after {took_s:.1f} s", err=True)
     good.results["stop"] = Asked(took_ms=[1e3 * took_s])
-    return samples, good.results, bad.asked
+    return samples, good.results, bad.results
 
 
 def _stop(server: Server) -> float:
