@@ -260,7 +260,7 @@ def _jury(members: Members, connection: str | None) -> tuple[str, ...]:
     whole = isinstance(listed, list) and len(named) == len(listed) and len(named) in JURIES
     if not whole or len({*named, connection}) <= len(named) or any(len(each) > MAX_NAME for each in named):
         sizes = ", ".join(map(str, JURIES))
-        message = f"must list distinct connections other than connectionId, for an odd number of votes: {sizes}"
+        message = f"must be a list of distinct connections other than connectionId, for an odd number of votes: {sizes}"
         members.wrong("jury", message, node)
         return ()
     return tuple(named)

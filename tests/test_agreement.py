@@ -101,7 +101,7 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
     for nothing in ([], votes("pfp"), votes("ppp", "ppp")):
         measured: Agreement = agreement(nothing)
         assert measured.alpha.value is None
-        assert "Nothing can be said yet" in measured.in_words
+        assert "Unknown: two people" in measured.in_words
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
         ((0, 0, 0, 0), "unknown", "people passed 0 and failed 0"),
         ((45, 5, 45, 5), "useless", "useless"),
         ((5, 45, 45, 5), "useless", "useless"),
-        ((5, 2, 3, 3), "unproven", "cannot be told from one that guesses"),
+        ((5, 2, 3, 3), "unproven", "cannot distinguish the judge from one that guesses"),
         ((45, 5, 5, 45), "informative", "corrected rate"),
     ],
 )

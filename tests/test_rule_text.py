@@ -318,7 +318,7 @@ def test_the_seeds_way_to_score_is_a_configuration() -> None:
 )
 def test_a_jury_has_an_odd_number_of_judges(jury: object) -> None:
     """Further connections are an even number, each once and none of them the rule's own."""
-    assert "jury: must be a list of connections" in problem_of(connectionId="local", jury=jury)
+    assert "jury: must be a list of distinct connections" in problem_of(connectionId="local", jury=jury)
 
 
 monitors = st.fixed_dictionaries(

@@ -121,7 +121,7 @@ def test_a_function_that_decides_nothing_is_a_failed_evaluation() -> None:
     [
         ("exact_match", {"errorDetector": near}, "errorDetector: exact_match calls no function here"),
         ("precision", {"matchingStrategy": {"type": "anyOf", "strategies": [near]}}, r"strategies\[0\]: precision"),
-        ("tool_error", {"errorDetector": near, "path": "$.a"}, "path: a function is given whole values"),
+        ("tool_error", {"errorDetector": near, "path": "$.a"}, "path: not allowed with a function"),
     ],
 )
 def test_a_function_where_none_is_called_is_refused(name: str, config: Mapping[str, Any], message: str) -> None:

@@ -207,7 +207,7 @@ def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) ->
         ({"scenario": "A", "persona": "p", "userTurns": ["x"]}, "one of these only"),
         ({"scenario": "A", "persona": "p", "turns": 3}, "turns: unknown key"),
         ({"scenario": "A", "userTurns": "x"}, "userTurns: this cannot be one"),
-        ({"userTurns": ["x"]}, "says what it is about"),
+        ({"userTurns": ["x"]}, "scenario: required"),
     ):
         with pytest.raises(ValueError, match=message):
             scenario_of(wrong)
