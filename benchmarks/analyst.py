@@ -111,7 +111,7 @@ def questions() -> Iterator[Question]:
 
 
 def fill_views(data: Path, spans: int) -> int:
-    """Send some spans, and copy what is stored of them, until there are about so many; returns how many."""
+    """Send some spans, and copy their rows until there are about so many; return how many."""
     reads = as_served()
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))) as store:
         requests = Requests(SPANS)
@@ -161,7 +161,7 @@ def _kind(name: str) -> str:
 
 
 def _copy(data: Path, file: Path) -> duckdb.DuckDBPyConnection:
-    """Plain tables of what the views show."""
+    """Copy the views into plain tables."""
     plain = duckdb.connect(
         str(file), config={"memory_limit": f"{share_of_memory() >> 20}MiB", "threads": share_of_threads()}
     )

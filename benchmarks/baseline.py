@@ -66,7 +66,7 @@ SCHEMA: Final = pa.schema(
 
 
 def read_value(value: AnyValue) -> object:
-    """Turn an OTLP value into what `json` can write."""
+    """Convert an OTLP value to JSON types."""
     match value.WhichOneof("value"):
         case "array_value":
             return [read_value(item) for item in value.array_value.values]
@@ -153,7 +153,7 @@ class Writer:
         return write.done
 
     def close(self) -> None:
-        """Commit what is queued and close the file."""
+        """Commit the queue and close the file."""
         self._writes.put(None)
         self._thread.join()
         self._connection.close()

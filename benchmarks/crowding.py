@@ -38,12 +38,12 @@ class Cost:
 
     @property
     def us(self) -> float:
-        """Microseconds of CPU a byte, beyond what any request may cost."""
+        """Return the microseconds of CPU per byte, beyond what any request may cost."""
         return max(self.cpu_s - FREE_S, 0.0) / self.body_bytes * 1e6
 
     @property
     def bytes(self) -> float:
-        """Bytes of memory a byte, beyond what any request may cost."""
+        """Return the bytes of memory per byte, beyond what any request may cost."""
         return max(self.peak_bytes - FREE_BYTES, 0) / self.body_bytes
 
     @property

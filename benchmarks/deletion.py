@@ -106,7 +106,7 @@ class Trial:
         self._kills = set(self._source.sample(range(scale.deleted), scale.kills))
 
     def run(self, *, timed: bool = True) -> Measured:
-        """Delete, kill and start again; then check what is there, and, if `timed`, how long everything took.
+        """Delete, kill and start again; then check the data, and, if `timed`, all durations.
 
         Raises:
             AssertionError: a claim does not hold.
@@ -250,7 +250,7 @@ class Trial:
         return rows
 
     def _check_words(self) -> None:
-        """No word of the deleted users is in any file of the data directory but for what DuckDB leaves there."""
+        """Check that deleted users' words are only in the parts of files that DuckDB leaves."""
         words = re.compile(b"|".join(marker(user).encode() for user in self._users))
         by_file = {path.name: _found(path, words) for path in sorted(self._data.rglob("*")) if path.is_file()}
         in_file = by_file.pop(FILE_NAME)
@@ -288,7 +288,7 @@ def _line(name: str, seconds: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Fill, delete, kill, check, and print what was measured."""
+    """Fill, delete, kill, check, and print the measurements."""
     scale = Scale()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=scale.spans)

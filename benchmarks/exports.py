@@ -29,7 +29,7 @@ UNREAD: Final = "SELECT count(*) FROM spans WHERE span_type IS NULL"
 
 
 def main() -> None:
-    """Fill a server, export from it in each form, and print what was measured: CPU of the server and of the command."""
+    """Fill a server, export from it in each form, and print the CPU time of server and command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=100_000)
     parser.add_argument("--directory", type=Path, help="where the store and the files are made, and removed again")

@@ -60,12 +60,12 @@ class Result:
 
     @property
     def elapsed_s(self) -> float:
-        """From the first request to the last answer."""
+        """Return the seconds from the first request to the last response."""
         return self.ended_s - self.started_s
 
     @property
     def slowest_answer_ms(self) -> float:
-        """Of all answers, "later" included."""
+        """Return the slowest response, refusals included, in milliseconds."""
         return max((latencies.max for latencies in (self.acknowledgement_ms, self.refusal_ms) if latencies), default=0)
 
 
@@ -85,7 +85,7 @@ class Generator:
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, job: Job) -> Result:
-        """Send what the job says, and wait for the last answer."""
+        """Run a job, and wait for the last response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")

@@ -57,7 +57,7 @@ class Sample:
 
 
 def run(server: Server, target: Target, minutes: float) -> tuple[list[Sample], dict[str, Asked], dict[str, Asked]]:
-    """Let all clients at the server; return samples, and what well-behaved and hostile clients were answered."""
+    """Start all clients on the server; return samples, and the responses to well-behaved and hostile clients."""
     samples: list[Sample] = []
     start_s = time.monotonic()
     with Asking(target.api, hostile(target)) as bad:
@@ -151,7 +151,7 @@ def _target(server: Server, admin: str) -> Target:
 @click.option("--minutes", type=click.FloatRange(min=1), default=120.0, show_default=True)
 @click.option("--directory", type=click.Path(exists=True, file_okay=False, path_type=Path), help="The disk to use.")
 def main(minutes: float, directory: Path | None) -> None:
-    """Run the soak, print what was measured, and exit with 1 if a promise was not kept."""
+    """Run the soak, print the measurements, and exit with 1 if a promise was not kept."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with tempfile.TemporaryDirectory(prefix="tracejury-hostile-", dir=directory) as name:
         resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))  # what the server inherits

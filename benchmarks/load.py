@@ -29,7 +29,7 @@ class Supply(Protocol):
     """Source of requests."""
 
     def next(self) -> Request:
-        """Give the next one."""
+        """Return the next one."""
         ...
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class Schedule(Protocol):
     """Schedule of requests."""
 
     def next(self) -> float | None:
-        """Give the time at which the next request is due, on the monotonic clock; None if there is no other."""
+        """Return the time at which the next request is due, on the monotonic clock; None if there is no other."""
         ...
 
 
@@ -56,7 +56,7 @@ class ClosedLoop:
         self._left = -(-job.limit_spans // job.spans) if job.limit_spans else sys.maxsize
 
     def next(self) -> float | None:
-        """Give the present, until time or spans are used up."""
+        """Return the present, until time or spans are used up."""
         now = time.monotonic()
         if now >= self._end_s or self._left == 0:
             return None

@@ -32,7 +32,7 @@ class Machine:
 
 
 def describe(directory: Path) -> Machine:
-    """Look at the machine and at the disk below the directory."""
+    """Describe the machine, and the disk below the directory."""
     return Machine(
         cpu=_cpu(),
         cores=len(os.sched_getaffinity(0)),

@@ -46,7 +46,7 @@ WRITES: Final = {tool.name for tool in TOOLS if tool.writes}
 
 
 class Call(NamedTuple):
-    """A tool, and what it is asked for."""
+    """A tool and its arguments."""
 
     tool: str
     arguments: dict[str, Any]

@@ -88,7 +88,7 @@ MADE: Final = (
 
 
 def main() -> None:
-    """Fill, ask, and print what was measured; CPU time too, since other work on the machine takes none of that."""
+    """Fill, load pages, and print the measurements; CPU time too, as it is independent of other work."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=1_000_000)
     parser.add_argument("--directory", type=Path, help="where the store is made, and removed again")
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def fill(data: Path, spans: int) -> None:
-    """Store so many spans, ten a trace, and what would have been read and judged of them."""
+    """Store so many spans, ten a trace, with their meanings and results."""
     data.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(data.parent).free < spans * BYTES_PER_SPAN:
         raise SystemExit(f"{data} has too little room for {spans} spans")

@@ -70,7 +70,7 @@ def _rows(requests: Requests | RecordedRequests) -> pa.Table:
 
 
 def _least_s(work: Callable[[], object]) -> float:
-    """Return the CPU time of the best of some rounds: what else the machine does only adds."""
+    """Return the CPU time of the best of some rounds: other work on the machine only adds to it."""
     least = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()

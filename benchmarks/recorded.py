@@ -74,7 +74,7 @@ class RecordedRequests:
 
 
 def dialects() -> list[str]:
-    """Return the names of what was recorded."""
+    """Return the names of the recorded dialects."""
     return sorted({file.parent.parent.name for file in CORPUS.glob("*/*/traces.json")})
 
 
@@ -99,7 +99,7 @@ def _recorded(source: random.Random, only: str) -> Iterator[ExportTraceServiceRe
 
 
 def _cut(recorded: Iterator[ExportTraceServiceRequest], spans: int) -> list[ExportTraceServiceRequest]:
-    """As many requests as have so many spans, the last one cut off."""
+    """Take requests with so many spans in all; the last one is cut."""
     taken: list[ExportTraceServiceRequest] = []
     left = spans
     while left:

@@ -26,7 +26,7 @@ HEADINGS = {"grpc": "gRPC", "http": "HTTP"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything one run measured; what was left out is None or missing."""
+    """All measurements of one run; omitted ones are None or missing."""
 
     machine: Machine
     seconds: float

@@ -34,7 +34,7 @@ AROUND_S: Final = 3.0  # of ingest before and after the sweep
 
 
 def main() -> None:
-    """Fill, sweep, and print what was measured."""
+    """Fill, sweep, and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=1_000_000)
     parser.add_argument("--days", type=int, help="let so many days of --spans each pass, of which three are kept")

@@ -61,7 +61,7 @@ class Choice:
     stored: int | None  # spans of the large measurement; None: without it
 
     def wants(self, name: str) -> bool:
-        """Say whether a measurement was chosen; without names all are."""
+        """Return True if a measurement was chosen; without names all are."""
         return not self.names or name in self.names
 
 

@@ -81,7 +81,7 @@ class Commits:
         self._tally_before = server.tally()
 
     def wait_for(self, spans: int) -> float:
-        """Give the time at which so many spans were committed."""
+        """Return the time at which so many spans were committed."""
         deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
         while (committed := self._server.tally() - self._tally_before) < spans:
             if time.monotonic() > deadline_s:
@@ -133,7 +133,7 @@ def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
 
 
 def _wait_until_read(server: Server) -> float:
-    """Give the time at which all committed spans were read."""
+    """Return the time at which all committed spans were read."""
     deadline_s = time.monotonic() + READING_TIMEOUT_S
     while server.has_stale():
         if time.monotonic() > deadline_s:
@@ -143,7 +143,7 @@ def _wait_until_read(server: Server) -> float:
 
 
 def measure(bench: Bench, name: str, command: Callable[[Path], list[str]], door: Door, spans: int) -> Scenario:
-    """Measure a fresh server at full speed, then the latency of its answers at half of what it committed."""
+    """Measure a fresh server at full speed, then its response times at half of its commit rate."""
     data = bench.directory / name
     with Server(command(data), data) as server:
         job = Job(door=door, target=server.target(door), spans=spans, senders=bench.senders, seconds=bench.seconds)

@@ -80,7 +80,7 @@ async def connect(door: Door, target: str, key: str | None = None) -> Sender:
 
 
 class GrpcSender:
-    """A channel that carries bytes as they are. `grpc.aio` costs half of what threads do for small requests."""
+    """A channel that carries raw bytes. `grpc.aio` costs half of what threads do for small requests."""
 
     def __init__(self, target: str, key: str | None) -> None:
         self._metadata = (("authorization", f"Bearer {key}"),) if key else None

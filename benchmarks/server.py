@@ -41,7 +41,7 @@ def tracejury(data: Path) -> list[str]:
 
 
 def tracejury_at(data: Path, addresses: Sequence[str]) -> list[str]:
-    """Start it where it takes OTLP over gRPC and HTTP and where its API listens, in this order."""
+    """Start it at these addresses: OTLP over gRPC, OTLP over HTTP, API."""
     program = Path(sysconfig.get_path("scripts"), "tracejury")
     doors = zip(("--grpc", "--otlp-http", "--http"), addresses, strict=True)
     return [str(program), "serve", "--data", str(data), *(part for door in doors for part in door)]
@@ -103,15 +103,15 @@ class Server:
         self._process.wait()
 
     def rss_bytes(self) -> int:
-        """Give the memory that is resident now, of the server and the processes that it started together."""
+        """Return the memory that is resident now, of the server and the processes that it started together."""
         return sum(map(_rss_bytes, [self._process.pid, *self._children()]))
 
     def pss_bytes(self) -> int:
-        """Give the memory of the server and the processes that it started; what others share counts in part."""
+        """Return the memory of the server and its children; shared memory counts in part."""
         return sum(map(_pss_bytes, [self._process.pid, *self._children()]))
 
     def log_tail(self) -> str:
-        """Give the last lines of the log."""
+        """Return the last lines of the log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     def target(self, door: Door) -> str:
@@ -134,15 +134,15 @@ class Server:
         return self._process.poll() is None
 
     def cpu_s(self) -> float:
-        """Give the processor time used so far by the server, by all threads, in user and kernel mode."""
+        """Return the processor time used so far by the server, by all threads, in user and kernel mode."""
         return _cpu_s(self._process.pid)
 
     def all_cpu_s(self) -> float:
-        """Give the processor time used so far by the server and the processes that it started."""
+        """Return the processor time used so far by the server and the processes that it started."""
         return sum(map(_cpu_s, [self._process.pid, *self._children()]))
 
     def peak_rss_bytes(self) -> int:
-        """Give the most memory that was resident at once, of the server and the process that reads together."""
+        """Return the most memory that was resident at once, of the server and the process that reads together."""
         return sum(map(_peak_rss_bytes, [self._process.pid, *self._children()]))
 
     def _children(self) -> list[int]:
@@ -154,7 +154,7 @@ class Server:
         return children
 
     def disk_bytes(self) -> int:
-        """Give the size of all files in the data directory."""
+        """Return the size of all files in the data directory."""
         return sum(path.stat().st_size for path in self._data.rglob("*") if path.is_file())
 
     @property
@@ -167,15 +167,15 @@ class Server:
         return bool(self._ask(STALE))
 
     def tally(self) -> int:
-        """Give the number of spans committed so far, at little cost."""
+        """Return the number of spans committed so far, at little cost."""
         return self._ask(TALLY)
 
     def committed(self) -> int:
-        """Give the number of spans committed so far, as the server's own metrics have it."""
+        """Return the number of spans committed so far, as the server's own metrics have it."""
         return sum(int(float(line.split()[-1])) for line in self.metrics().splitlines() if line.startswith(COMMITTED))
 
     def metrics(self) -> str:
-        """Give the server's own numbers, as a monitoring system reads them."""
+        """Return the server's own numbers, as a monitoring system reads them."""
         return httpx.get(f"{self.api}/metrics", headers=self._headers, timeout=60).raise_for_status().text
 
     def stored(self, since_ns: int) -> int:

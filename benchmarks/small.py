@@ -44,7 +44,7 @@ JUDGE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallLoad:
-    """One load, and what it cost all processes of the server."""
+    """One load, and its cost for all processes of the server."""
 
     rate: float  # spans/s
     rules: int

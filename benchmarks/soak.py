@@ -86,7 +86,7 @@ def run(soak: Soak, rate: float) -> dict[str, Asked]:
 
 
 def _again(soak: Soak, server: Server, how: str) -> Server:
-    """End the server, and start another one on what it left."""
+    """Stop the server, and start another one on its data."""
     click.echo(f"{soak.now_s():6.0f} s: {how}", err=True)
     _end(server, how)
     server.__exit__(None, None, None)
@@ -200,7 +200,7 @@ def _command(data: Path, model: str) -> list[str]:
 @click.option("--directory", type=click.Path(exists=True, file_okay=False, path_type=Path), help="The disk to use.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write every sample to this file.")
 def main(minutes: float, rate: float | None, directory: Path | None, json_file: Path | None) -> None:
-    """Soak a server, print what was measured, and exit with 1 where a promise was not kept."""
+    """Soak a server, print the measurements, and exit with 1 if a promise was not kept."""
     with tempfile.TemporaryDirectory(prefix="tracejury-soak-", dir=directory) as matcher_db, a_model(VERDICT) as model:
         if rate is None:
             first = Path(matcher_db, "calibration")

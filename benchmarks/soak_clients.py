@@ -56,7 +56,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One kind of client: what it asks, and how often."""
+    """One kind of client: its requests, and their interval."""
 
     name: str
     every_s: float

@@ -68,7 +68,7 @@ class Load:
         self.tally = Tally()
 
     async def run(self) -> None:
-        """Send until standard input ends, then until what was begun is answered."""
+        """Send until standard input ends, then until all requests are answered."""
         reading = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
         reading.add_done_callback(lambda _: self._stopping.set())
         telling = asyncio.create_task(self._tell())
@@ -85,7 +85,7 @@ class Load:
             print(self.tally.line(), flush=True)
 
     async def _follow(self, door: Door, requests: Requests, per_s: float) -> None:
-        """Send at random times of a constant mean rate; what is late is made up for."""
+        """Send at random times of a constant mean rate, catching up if late."""
         sender = await self._connected(door)
         source, due_s = random.Random(), time.monotonic()
         while not self._stopping.is_set():

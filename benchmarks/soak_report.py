@@ -57,7 +57,7 @@ class Kept:
 
 
 def look(data: Path, traces: Traces) -> Kept:
-    """Compare the file of a server that has ended with what the load wrote down."""
+    """Compare the file of a stopped server with the log of the load."""
     acknowledged = dict(
         zip(
             _ids((data.parent / "acknowledged").read_bytes()),
@@ -171,7 +171,7 @@ def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]],
 
 
 def by_client(answers: Mapping[str, Asked]) -> Iterator[str]:
-    """Write what each kind of client was answered, a row for each."""
+    """Format the responses to each kind of client, a row for each."""
     yield "| client | successes | ms: p50 / p99 / max | other responses |"
     yield "|---|--:|--:|---|"
     for name, one in answers.items():

@@ -86,7 +86,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A serialised request, where its changing bytes are, and how its spans hang together."""
+    """A serialised request, the places of its changing bytes, and the parents of its spans."""
 
     buffer: bytearray  # with a spare word at the end, which takes the parent id of a root
     words: Words  # the eight bytes that begin at each byte of the buffer
@@ -133,7 +133,7 @@ class Requests:
         return Request(body=bytes(memoryview(template.buffer)[:-WORD]), trace_ids=traces)
 
     def check(self, requests: int = 3) -> None:
-        """Raise `AssertionError` unless patched requests parse, and are what this module promises."""
+        """Raise `AssertionError` unless patched requests parse, with the properties that this module promises."""
         seen: set[tuple[bytes, bytes]] = set()
         size = 0
         for _ in range(requests):
@@ -202,7 +202,7 @@ def _mark(source: random.Random) -> dict[str, bytes]:
 
 
 def _offsets(body: bytes, mark: dict[str, bytes]) -> Iterator[int]:
-    """Say where each changing word of a span lies; those that a root lacks lie in the spare word behind the body."""
+    """Yield the place of each changing word of a span; those that a root lacks are behind the body."""
     start = body.index(mark["trace_id"])
     for field, words in FIELDS.items():
         place = body.find(mark[field], start, start + 4_000)

@@ -41,7 +41,7 @@ class _WithoutBacktracking:
 
     @staticmethod
     def search(pattern: str, text: str) -> bool:
-        """Tell whether the pattern occurs in the text.
+        """Return True if the pattern occurs in the text.
 
         Raises:
             UnusableRegex: RE2 has no such pattern.

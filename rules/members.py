@@ -66,7 +66,7 @@ class Members:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """True or false."""
+        """Read a boolean."""
         node = self.take(key)
         if node is None or isinstance(node.value, bool):
             return None if node is None else bool(node.value)

@@ -2,7 +2,7 @@
 
 
 def pass_rate(passed: float, not_passed: float) -> float | None:
-    """Return the share that passed of what has a verdict; None without any.
+    """Return the share of verdicts that passed, or None without any.
 
     What could not be judged (errors of a task, failures of an evaluator, what was skipped) is no part of it, and is
     counted beside it.

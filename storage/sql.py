@@ -18,7 +18,7 @@ def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 @functools.cache
 def query(name: str) -> str:
-    """Return the text of `queries/ROOM/NAME.sql`; a name is there once, whatever the room."""
+    """Return the text of `queries/ROOM/NAME.sql`; a name is unique across rooms."""
     return _queries()[name].read_text(encoding="utf-8")
 
 

@@ -176,7 +176,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
-        """Lock the directory, bring the database up to date, and commit what the spool still holds.
+        """Lock the directory, migrate the database, and commit the rest of the spool.
 
         What this process creates from then on, anywhere, is readable by its owner alone.
 
@@ -249,7 +249,7 @@ class Store:
 
     @property
     def is_short_of_room(self) -> bool:
-        """True while the disk is nearly full: only spans and what frees room are stored."""
+        """Return True while the disk is nearly full: only spans, and statements that free space, are stored."""
         return self._writer.is_short_of_room
 
     def keep_room(self) -> None:
@@ -311,7 +311,7 @@ class Store:
         return self._writer.attempt.seconds
 
     def check_room(self, sender: str, nbytes: int = 0) -> None:
-        """Refuse a sender that has its share of what waits for its commit; so many bytes of it are on their way.
+        """Refuse a sender that has its share of uncommitted bytes; `nbytes` of it are on their way.
 
         Raises:
             Overloaded: too much waits for its commit.
@@ -383,7 +383,7 @@ class Store:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
 
     def _wait_until_committed(self, sequence: int) -> None:
-        """Wait for the commit of what is durable, also while more comes all the time."""
+        """Wait for the commit of all durable spans, also while more arrive."""
         deadline_s = time.monotonic() + _COMMIT_WAIT_S
         while read_state(self._database).position.sequence < sequence:
             if time.monotonic() > deadline_s:

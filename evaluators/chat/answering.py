@@ -57,14 +57,14 @@ class ErrorStatus(Exception):
 
     @property
     def is_filtered(self) -> bool:
-        """True if a content filter stopped the request, for which some endpoints return status 400."""
+        """Return True if a content filter stopped the request, for which some endpoints return status 400."""
         if self.status >= FIRST_SERVER_ERROR:
             return self.facts.has_filter_code
         return self.status not in _NEVER_FILTERED and self.facts.is_filtered
 
     @property
     def is_throttled(self) -> bool:
-        """True if the endpoint takes no more requests now, for which some return status 400 or 403."""
+        """Return True if the endpoint takes no more requests now, for which some return status 400 or 403."""
         return self.status == _TOO_MANY or (self.status in _MAYBE_THROTTLED and self.facts.has_rate_code)
 
     @property

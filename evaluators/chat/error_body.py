@@ -86,7 +86,7 @@ class ErrorFacts:
 
     @property
     def is_filtered(self) -> bool:
-        """True if a content filter stopped the request."""
+        """Return True if a content filter stopped the request."""
         return (
             self.is_marked
             or self.has_filter_code
@@ -105,7 +105,7 @@ class ErrorFacts:
 
     @property
     def is_not_served(self) -> bool:
-        """True if the key, the account or the model is refused, for which some endpoints return status 400."""
+        """Return True if the key, the account or the model is refused, for which some endpoints return status 400."""
         return any(_NOT_SERVED.search(text.lower()) for text in (*self.codes, *self.messages))
 
     @property

@@ -135,7 +135,7 @@ def _found(text: str, part: str) -> Iterator[int]:
 
 
 def _decoded(text: str) -> str:
-    """Take back the escapes of HTML (twice), of addresses and of other alphabets' characters in JSON."""
+    """Decode the escapes of HTML (twice), of URLs, and of other alphabets' characters in JSON."""
     for _ in range(2):
         text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
     if "%22" in text or "%7B" in text or "%7b" in text:

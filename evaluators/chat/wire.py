@@ -69,12 +69,12 @@ class ModelReply:
 
     @property
     def is_cut_off(self) -> bool:
-        """True if the reply ended before it was complete."""
+        """Return True if the reply ended before it was complete."""
         return self.refusal is None and not _is_normal(self.finish) and not self._is_calling
 
     @property
     def wants_tools(self) -> bool:
-        """True if the model waits for the result of a tool."""
+        """Return True if the model waits for the result of a tool."""
         return bool(self.calls) or self._is_calling
 
     @property

@@ -154,7 +154,7 @@ class LlmJudge(Configuration):
     @model_validator(mode="before")
     @classmethod
     def _one_scale(cls, settings: object) -> object:
-        """Bring minScore, maxScore and the threshold on their scale to scoreRange and threshold, as rules do."""
+        """Convert minScore, maxScore and a threshold on their scale to scoreRange and threshold, as rules do."""
         if not isinstance(settings, Mapping) or not _ENDS & settings.keys():
             return settings
         if _RANGE & settings.keys() or _RAW & settings.keys():

@@ -196,7 +196,7 @@ def _standing(confusion: Confusion, sensitivity: IntervalMeasure, specificity: I
 
 
 def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[IntervalMeasure, IntervalMeasure]:
-    """Sensitivity and specificity when labels were chosen by the verdict; intervals on the scale of log odds."""
+    """Return sensitivity and specificity from labels chosen by the verdict; intervals on the scale of log odds."""
     people_passed = passed.passes + failed.passes
     is_known = passed.labels and failed.labels and 0 < passed.share < 1
     if not is_known or not 0 < people_passed < passed.labels + failed.labels:

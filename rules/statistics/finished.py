@@ -32,7 +32,7 @@ def unpaired_passes(baseline: tuple[int, int], candidate: tuple[int, int]) -> Te
 
 
 def permuted_scores(baseline: Sequence[float], candidate: Sequence[float], draws: Draws, name: str) -> Test:
-    """Scores of different items: the difference of the means under random assignment."""
+    """Compare scores of different items: the difference of the means under random assignment."""
     if min(len(baseline), len(candidate)) < LEAST:
         return UNTESTED
     return Test(p_value=assignment_p_value(baseline, candidate, draws, name), method="permutation")

@@ -117,7 +117,7 @@ class Releases:
         )
 
     def arrive(self, release: str | None, number: int, *, bad: bool) -> bool:
-        """Take note of a result's release. Returns whether it is a new one.
+        """Note a result's release; return True if it is new.
 
         `bad` says that results are bad at present, and so nothing to compare with.
         """
@@ -153,7 +153,7 @@ class Releases:
         self._arm()
 
     def forget(self) -> None:
-        """Hold no earlier release to be good."""
+        """Drop the earlier baseline."""
         self._trail = self.against = ()
 
     def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:

@@ -115,7 +115,7 @@ class Stretch:
 
 
 def in_results(samples: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """Weights as numbers of results."""
+    """Convert weights to numbers of results."""
     return np.asarray(samples, dtype=np.float64) / UNIT
 
 

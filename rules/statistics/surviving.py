@@ -74,7 +74,7 @@ def corrected_difference(
 
 
 def known_judge(calibration: Calibration) -> JudgeAccuracy | None:
-    """Sensitivity and specificity, each of as many labels as would give its interval."""
+    """Return sensitivity and specificity, each with as many labels as give its interval."""
     rates = [_as_rate(each) for each in (calibration.sensitivity, calibration.specificity)]
     if rates[0] is None or rates[1] is None or calibration.standing not in {"unproven", "informative"}:
         return None

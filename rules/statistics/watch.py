@@ -169,7 +169,7 @@ class Watch:
         return self._starts
 
     def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: Stretch | None = None) -> None:
-        """Suspect the mean from here on. None: compared with the same baseline as the last start.
+        """Start to suspect the mean here. None: with the same baseline as the last start.
 
         `at` is the number of the last result, and `of` says which results the baseline is of.
 
@@ -190,7 +190,7 @@ class Watch:
             self._reference.join(start, self._baselines[number])
 
     def keep(self, starts: Iterable[Start]) -> None:
-        """Forget all other starts, and baselines that none of them is compared with."""
+        """Drop all other starts, and baselines that none of them uses."""
         self._starts = list(starts)
         used = {start.baseline for start in self._starts} | {max(self._baselines, default=-1)}
         self._baselines = {number: kept for number, kept in self._baselines.items() if number in used}

@@ -177,7 +177,7 @@ class Monitors:
         self._stored.set()
 
     def begin(self, edition: int) -> None:
-        """Forget states that look otherwise, so that they are built again from results, without telling anything twice.
+        """Delete states of another edition, so that they are rebuilt from results, without repeated announcements.
 
         Raises:
             Overloaded: nothing was stored.

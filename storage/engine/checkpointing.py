@@ -122,7 +122,7 @@ class Checkpoints:
                 raise
 
     def allow(self) -> None:
-        """Take one `hold` back."""
+        """Undo one `hold`."""
         with self._holding:
             self._holds -= 1
             try:

@@ -80,7 +80,7 @@ class Cursors:
         return len(self._open)
 
     def add(self, cursor: duckdb.DuckDBPyConnection, *, may_end: bool) -> None:
-        """Note one that was opened; one that writes is never interrupted, but waited for."""
+        """Register an open cursor; one that writes is never interrupted, but waited for."""
         with self._changed:
             self._open[cursor] = may_end
 

@@ -129,7 +129,7 @@ def _view_marks() -> dict[str, str]:
 
 
 def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step], report: Report) -> None:
-    """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
+    """Migrate a file with spans; if killed at any moment, the next start continues with the remaining steps."""
     for done, step in enumerate(steps):
         name = f"schema step {step[0]} ({step[1]})"
         report(StartStep(name=name, done=partial(int, done), total=len(steps)))

@@ -93,7 +93,7 @@ class Backlog:
         self._shares = shares
 
     def add(self, groups: list[SpoolGroup]) -> None:
-        """Put groups behind all others."""
+        """Append groups."""
         now, span_s = self._clock(), _WITHIN_INTERVALS * self._interval_s
         with self._changed:
             for group in groups:
@@ -161,7 +161,7 @@ class Backlog:
                 self._changed.wait(due_in_s)
 
     def done(self, chunk: Chunk) -> None:
-        """Take out what was committed."""
+        """Remove committed groups."""
         with self._changed:
             for _ in range(chunk.groups_done):
                 self._hold(self._groups.popleft().group, -1)

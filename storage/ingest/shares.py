@@ -33,7 +33,7 @@ class Shares:
         return self._held[sender]
 
     def take(self, sender: str, nbytes: int) -> None:
-        """Hold bytes for a sender; a negative number releases them."""
+        """Reserve bytes for a sender; a negative number releases them."""
         held = self._held[sender]
         self._counted += min(held + nbytes, self._most) - min(held, self._most)
         self.total += nbytes
@@ -63,7 +63,7 @@ class Shares:
 
     @property
     def is_full(self) -> bool:
-        """True if no sender may hold more."""
+        """Return True if no sender may hold more."""
         return self._counted > self._limit
 
 

@@ -194,7 +194,7 @@ class Spool:
         return groups
 
     def release(self, sequence: int) -> None:
-        """Forget the groups up to `sequence`; files that hold nothing else are removed."""
+        """Drop the groups up to `sequence`; files that hold nothing else are removed."""
         for segment in [segment for segment in self._old if segment.last_sequence <= sequence]:
             segment.path.unlink(missing_ok=True)
             self._old.remove(segment)
@@ -234,7 +234,7 @@ class Spool:
                 return path
 
     def _undo(self, segment: _Segment, last_sequence: int) -> None:
-        """Take back a failed append. What stays in spite of it is an unanswered copy, which storing twice forgives.
+        """Undo a failed append. A remaining copy is unacknowledged, and harmless, as spans are stored once.
 
         Its numbers are gone with it: a start after a crash would find two groups of the same number.
         """

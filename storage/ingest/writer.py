@@ -128,7 +128,7 @@ class Writer:
 
     @property
     def is_short_of_room(self) -> bool:
-        """True while the disk has less room than is reserved for spans and their commits."""
+        """Return True while the disk has less room than is reserved for spans and their commits."""
         return self._database.room.free_bytes < self.kept_free_bytes
 
     @property

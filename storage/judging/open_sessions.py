@@ -43,7 +43,7 @@ class OpenSessions:
         self._writer.store(lambda cursor: cursor.execute(statement, {"now_us": now_us}), 1)
 
     def forget(self, longest_us: int) -> None:
-        """Forget sessions about which all was decided, as no rule waits longer than this any more."""
+        """Delete fully decided sessions, as no rule waits longer than this any more."""
         statement = sql.query("forget_open_sessions")
         self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
 

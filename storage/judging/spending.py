@@ -143,7 +143,7 @@ class JudgeCallStore:
         return [ReservedCall(**dict(zip(names, row, strict=True))) for row in rows]
 
     def reserve(self, call: ReservedCall) -> "Future[None]":
-        """Put a call on record. The future is done once it outlives a crash; only then may the request leave.
+        """Record a call. The future is done once it survives a crash; only then may the request leave.
 
         It fails where the disk cannot be written, and is cancelled when the store closes first; `settle` such a call as
         unsent, because it may be on record all the same.

@@ -191,7 +191,7 @@ class Runs:
         return ended_run
 
     def touch(self, run: Run, *, now_us: int) -> None:
-        """Note that a run goes on.
+        """Note that a run is alive.
 
         Raises:
             Overloaded: nothing was stored.

@@ -95,7 +95,7 @@ class Access:
         self._writer.store(lambda cursor: _run(cursor, sql.query("disable_api_key"), {"key_id": key_id}), 1)
 
     def delete_key(self, key_id: str) -> None:
-        """Forget a key."""
+        """Delete a key."""
         self._writer.store(lambda cursor: _run(cursor, sql.query("delete_api_key"), {"key_id": key_id}), 1)
 
     def record(self, entries: Sequence[AuditEntry], used_us: Mapping[str, int], *, kept: int) -> None:

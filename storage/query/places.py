@@ -12,7 +12,7 @@ from storage.limit import Limit
 
 
 def hint(asker: str) -> str:
-    """Explain which clients share what one client may have, if it is an address; of a key it needs no explanation."""
+    """Explain which clients share a limit if the caller is an address; a key needs no explanation."""
     try:
         ip_address(asker)
     except ValueError:

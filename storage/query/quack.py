@@ -87,7 +87,7 @@ class _QuackSession:
 
 
 def require_extensions() -> None:
-    """Look whether the extensions are installed that fit this DuckDB.
+    """Check that the extensions for this DuckDB are installed.
 
     Raises:
         Unusable: they are not.
@@ -115,7 +115,7 @@ class Quack:
         return len(self._sessions) >= MAX_SESSIONS and not self._asking
 
     def serve(self) -> None:
-        """Take clients, in threads of DuckDB's.
+        """Accept clients, in threads of DuckDB's.
 
         Raises:
             Unusable: the address cannot be bound.

@@ -362,7 +362,7 @@ def _twice(ask: Callable[[], _Result]) -> _Result:
 
 
 def _first_rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
-    """Answer with as many rows as fit into `MAX_TRACE_BYTES`, but one at least."""
+    """Return as many rows as fit into `MAX_TRACE_BYTES`, at least one."""
     reader = cursor.execute(select, parameters).to_arrow_reader(_ROWS_OF_ARROW)
     batches: list[pa.RecordBatch] = []
     left = MAX_TRACE_BYTES

@@ -105,7 +105,7 @@ class LabelledResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotesOf:
-    """Votes of persons on a question in a tenant, perhaps on what is in one queue, since a moment."""
+    """Selection of people's votes on a question in a tenant, of one queue or all, since a time."""
 
     tenant: str
     name: str

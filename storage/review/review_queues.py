@@ -159,7 +159,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         return delete_entries
 
     def add(self, queue: ReviewQueue, entries: Sequence[NewEntry], *, by: str | None, now_us: int) -> int:
-        """Add what is not in the queue, as far as there is room; how many that is.
+        """Add new entries, as far as there is room; return their number.
 
         Raises:
             Overloaded: nothing was stored.
@@ -167,7 +167,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         return self._add(queue, _table(entries), by, now_us)
 
     def add_drawn(self, queue: ReviewQueue, drawn: pa.Table, *, now_us: int) -> int:
-        """Add results that were drawn, in the columns of entries, as far as there is room; how many that is.
+        """Add drawn results, in the columns of entries, as far as there is room; return their number.
 
         Raises:
             Overloaded: nothing was stored.
@@ -187,7 +187,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         return len(added)
 
     def remove(self, queue: ReviewQueue, entry_id: str) -> None:
-        """Take an entry out of a queue; votes stay.
+        """Remove an entry from a queue; votes stay.
 
         Raises:
             Missing: it is not there.

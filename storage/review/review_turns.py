@@ -92,7 +92,7 @@ class ReviewTurns:
         return None if row is None else str(row[0])
 
     def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: ReviewTurn) -> None:
-        """Take back a vote, or that an entry was left out, and give the reviewer the entry again if it has room.
+        """Undo a vote or a skip, and lease the entry to the reviewer again if it has room.
 
         What else he was given goes back to the others.
 

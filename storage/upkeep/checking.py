@@ -103,7 +103,7 @@ def opening_problem(path: Path) -> str | None:
 
 
 def remedies(directory: Path, problem: str | None) -> Sequence[str]:
-    """Return the commands that help with a damaged data directory or backup, each with what it may lose.
+    """Return the commands that help with a damaged data directory or backup, each with its possible losses.
 
     `problem` says why its database cannot be opened; None if it can.
     """

@@ -34,7 +34,7 @@ class Commits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionStep:
-    """The next step of some deletions: these traces lose what came with these commits."""
+    """The next step of some deletions: traces, and the commits whose rows they lose."""
 
     deletions: Sequence[Deletion]
     deletion_ids: Mapping[str, str]  # by the id of a trace: the deletion that it counts for

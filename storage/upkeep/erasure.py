@@ -86,7 +86,7 @@ class Erasure:
         return True
 
     def close(self) -> None:
-        """Give up the pass under way; the next process begins it again."""
+        """Abort the pass under way; the next process begins it again."""
         with self._working:
             self._pass = None
 

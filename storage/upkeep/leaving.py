@@ -37,7 +37,7 @@ class TraceName(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """A trace that leaves, and what bounds the look-up of its rows."""
+    """A trace to delete, with the bounds for finding its rows."""
 
     tenant: str
     trace_id: str
@@ -92,7 +92,7 @@ def leaving_among(
 def erase(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], first_batch: int, last_batch: int, *, whole: bool
 ) -> Left:
-    """Delete what is about these traces and came with the commits between two numbers.
+    """Delete the rows about these traces that came with the commits between two numbers.
 
     What is about a trace as a whole goes if `whole`, and then first where there is too much of it for one transaction.
     """

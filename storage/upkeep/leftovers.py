@@ -25,7 +25,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def foreign_copies(directory: Path, known: Path) -> list[Path]:
-    """Databases in a directory, at any depth, that are not the `known` one: each may hold what was deleted."""
+    """Return other databases in a directory, at any depth: each may hold deleted rows."""
     return [path for path in sorted(directory.rglob("*")) if path != known and _is_database(path)]
 
 

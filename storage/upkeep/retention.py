@@ -134,7 +134,7 @@ class Retention:
         held: str | None = None,
         has_deleted: bool = False,
     ) -> Swept:
-        """Do what a sweep does whatever the time is: keep to the limit of size, finish deletions, give room back.
+        """Do the part of a sweep that is independent of time: size limit, deletions, free space.
 
         Raises:
             Overloaded: the database cannot be written now; whole steps were done.
@@ -199,7 +199,7 @@ class Retention:
         return [Pin(tenant=tenant, trace_id=trace_id, why=why, at_ns=at_ns) for tenant, trace_id, why, at_ns in rows]
 
     def _finish_deletions(self, stopped: Callable[[], bool]) -> None:
-        """Erase whatever was to be deleted when this began, as far as that is soon done."""
+        """Erase the deletions that were pending at the beginning, within a time limit."""
         until_s = time.monotonic() + _FINISH_S
         waiting = {each.deletion_id for each in self._deletions.open()}
         while waiting and not stopped() and time.monotonic() < until_s:
@@ -254,7 +254,7 @@ class Retention:
 
 
 class _SweepStep:
-    """One transaction of a sweep: what has expired of some traces and came with some commits."""
+    """One transaction of a sweep: expired rows of some traces that came with some commits."""
 
     def __init__(self, keys: Sequence[TraceName], cutoff_us: int, first_batch: int, last_batch: int) -> None:
         self._keys = keys
@@ -266,7 +266,7 @@ class _SweepStep:
         self.more = True  # to be done, in a transaction of its own
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Look again, because spans may have come since, and delete. The writer's thread calls this."""
+        """Find expired rows again, because spans may have come since, and delete. The writer's thread calls this."""
         leaving = leaving_among(cursor, self._keys, cutoff_us=self._cutoff_us, in_any_case=False)
         left = erase(cursor, leaving, self._first_batch, self._last_batch, whole=True)
         self.traces = sum(each.last_batch <= self._last_batch for each in leaving)  # the others go on elsewhere

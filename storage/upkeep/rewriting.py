@@ -70,7 +70,7 @@ class Progress:
 
 
 class Rewriting:
-    """Rewrites what has holes. Thread-safe; one at a time rewrites."""
+    """Rewrites row groups with holes. Thread-safe; one thread at a time rewrites."""
 
     def __init__(self, database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> None:
         self._database = database
@@ -169,7 +169,7 @@ class Rewriting:
         return self._layout == self._database.checkpoints.layout
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
-        """Rewrite what has holes in these tables, as it is now, step by step.
+        """Rewrite the row groups of these tables that have holes now, step by step.
 
         If it `is_last`, small tables are rewritten in any case, and when this comes to its end, no row that was deleted
         before its beginning is left in any row group. Else some row groups may still have holes. The iterator may be
@@ -273,7 +273,7 @@ class Rewriting:
             below = hole.first
 
     def _close(self, table: str, hole: RowStretch) -> Iterator[None]:
-        """Take so much away behind a hole that what is left on both sides fits into one row group."""
+        """Delete and re-insert so many rows behind a hole that the rest on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
             too_many = max(
@@ -293,7 +293,7 @@ class Rewriting:
             time.sleep(_PAUSE_S)
 
     def _count(self, tables: Iterable[str]) -> None:
-        """Count the row groups that have holes, as far as it matters."""
+        """Count the row groups that have holes, up to the limit."""
         cells = 0
         with self._counting:
             self._since = set()
@@ -366,7 +366,7 @@ class _RewriteStep:
         self.rest_first = stretch.end  # of what is to be rewritten still
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Do it. The writer's thread calls this.
+        """Run the step. The writer's thread calls this.
 
         Raises:
             Moved: rows are not where they were.

@@ -53,7 +53,7 @@ def ac1(table: ArrayLike) -> float:
 
 
 def fleiss_kappa(counts: ArrayLike) -> float | None:
-    """Agreement of equally many labels for each item: rows are items, columns how many chose each class (1971)."""
+    """Compute Fleiss' kappa (1971) for equally many labels of each item: rows are items, columns counts by class."""
     choices = np.asarray(counts, dtype=np.float64)
     raters = choices[0].sum()
     agreed = float(((choices**2).sum(axis=1) - raters).mean() / (raters * (raters - 1)))

@@ -117,7 +117,7 @@ def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
 
 
 def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
-    """Sensitivity and specificity from labels that were chosen by the verdict (Begg and Greenes 1983)."""
+    """Return sensitivity and specificity from labels chosen by the verdict (Begg and Greenes 1983)."""
     both, missed = (each.share * each.passes / each.labels for each in (passed, failed))
     wrong, right = (each.share * (1 - each.passes / each.labels) for each in (passed, failed))
     return both / (both + missed), right / (right + wrong)

@@ -19,5 +19,5 @@ def smallest_difference(error: float, alpha: float = ALPHA, power: float = POWER
 
 
 def items_needed(spread: float, difference: float, alpha: float = ALPHA, power: float = POWER) -> int:
-    """Pairs that find a difference of means, with this standard deviation of the items' differences."""
+    """Return the pairs needed to detect a difference of means, at this standard deviation of the differences."""
     return math.ceil((_both(alpha, power) * spread / difference) ** 2 - 1e-9)

@@ -107,7 +107,7 @@ def _means_apart(sums: Numbers, pooled: Numbers, size: int) -> Numbers:
 
 
 def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
-    """Means of as many values drawn with replacement: items whole, never their trials."""
+    """Return means of as many values drawn with replacement: items whole, never their trials."""
     items = np.asarray(values, dtype=np.float64)
     stream, means = draws.stream(name, "bootstrap"), np.empty(draws.count)
     batch = max(1, _NUMBERS_AT_A_TIME // items.size)

@@ -44,7 +44,7 @@ class ToolDefinition:
 
     @classmethod
     def of(cls, tool: Any) -> "ToolDefinition":
-        """Return the definition in what a request offers a model: of OpenAI, Anthropic, MCP, LangChain or pydantic-ai.
+        """Read a tool's definition from a request to a model: of OpenAI, Anthropic, MCP, LangChain or pydantic-ai.
 
         Raises:
             ValueError: it has no name.
@@ -200,7 +200,7 @@ def _traced(steps: Iterable[_Step]) -> AgentTrace:
 
 
 def _with_output(trace: AgentTrace, output: Any, tool: str | None = None) -> AgentTrace:
-    """Take calls that are the structured output of an agent for its answer, and not for calls of tools."""
+    """Convert calls that are the structured output of an agent to its answer."""
     names = {call.name for call in trace.tool_calls if str(call.result).startswith(_OUTPUT_TAKEN)}
     outputs = [
         call for call in trace.tool_calls if call.name in names or (tool is not None and call.name.startswith(tool))
@@ -226,7 +226,7 @@ def _with_result(call: ToolCall, answer: _Answer) -> ToolCall:
 
 
 def _openai(result: Any) -> Iterator[_Step]:
-    """Steps of a message or item, or of what holds several."""
+    """Yield the steps of a message or item, or of a container of several."""
     if callable(getattr(result, "to_input_list", None)):
         yield from _openai(result.to_input_list())
     elif (item := _get(result, "raw_item")) is not None:  # of the new items of the Agents SDK

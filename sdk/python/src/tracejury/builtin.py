@@ -124,7 +124,7 @@ def _score_of(answer: Document) -> Score:
 
 @dataclass(frozen=True)
 class _Child:
-    """A process that evaluates, what it has not answered yet, and the file that it writes its complaints into."""
+    """A running evaluator process, its unanswered requests, and the file of its standard error."""
 
     process: "subprocess.Popen[bytes]"
     waiting: "dict[int, Future[Document]]"

@@ -14,7 +14,7 @@ _SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant",
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool, and what it returned.
+    """A tool call and its result. `arguments` are an object, or an agent's other value.
 
     `arguments` are an object, or what an agent sent in its place. `isError` in `metadata` marks a call that failed.
     """
@@ -96,7 +96,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ConversationTrajectory:
-    """A conversation as far as it went. It never changes: `plus` makes a longer one."""
+    """A conversation so far. It is immutable: `plus` returns a longer one."""
 
     scenario: str = ""
     messages: tuple[Message, ...] = ()

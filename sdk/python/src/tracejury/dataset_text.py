@@ -135,11 +135,10 @@ def read_item(document: object) -> ItemText:
 
 
 def read_id(value: object) -> str | None:
-    """Return the id of an item: a number is its text, and what is blank is none.
+    """Return the id of an item: a number as text, and None for blank text.
 
     Raises:
         ValueError: it cannot be one.
-
     """
     if value is None:
         return None
@@ -267,7 +266,7 @@ def named_separator(line: str) -> str | None:
 
 
 def separator_of(header: str) -> str:
-    """Return what separates the names of a header: a comma, unless it has none outside of quotes."""
+    """Return the separator of a header: a comma, unless it has none outside quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
     return next((each for each in _SEPARATORS if each in bare), ",")
 

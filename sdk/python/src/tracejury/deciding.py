@@ -55,7 +55,7 @@ class Decisions:
         return hashlib.sha256(json.dumps([of_program, *self.names]).encode()).hexdigest()
 
     def take(self, key: str, function: Decide) -> None:
-        """Note a function under its key."""
+        """Register a function under its key."""
         of = named(function)
         self.names.append(f"{key}={of.name}" if of.version is None else f"{key}={of.name}@{of.version}")
 
@@ -78,7 +78,7 @@ def decisions(evaluator: str, config: Mapping[str, Any]) -> Decisions:
 
 
 def _functions(place: str, value: Any) -> Iterator[str]:
-    """Yield where functions are, but for judges."""
+    """Yield the places of functions, except judges."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if place or key != "judge":
@@ -108,7 +108,7 @@ def _take_detector(taken: Decisions) -> None:
 
 
 def _take_matchers(taken: Decisions) -> None:
-    """Take matchers of expected calls: each names what it is, and a call that it matches holds that name."""
+    """Take matchers of expected calls: each gets a name, and a call that it matches holds that name."""
     default, by_tool = taken.config.get("argumentMatcher"), dict(taken.config.get("argumentMatchers") or {})
     functions = {tool: each for tool, each in by_tool.items() if callable(each)}
     if callable(default):

@@ -50,7 +50,7 @@ class _Late(Exception):
 
 
 def progress_bar(done: int, of: int) -> None:
-    """Show how far a run is, where a person looks."""
+    """Show the progress of a run on a terminal."""
     if sys.stderr.isatty():
         width = 30 * done // of
         end = "\n" if done == of else ""

@@ -57,7 +57,7 @@ def rag_task(
     input_usd: float | None = None,
     output_usd: float | None = None,
 ) -> ModelTask:
-    """Return a task that puts the input of an example to a chain, and keeps what was retrieved for the answer.
+    """Return a task that sends an example's input to a chain, and records the retrieved documents.
 
     A chain is what a model is, and returns a reply and its documents: as a pair, or as a mapping with `answer` (or
     `result`) and `context` (or `source_documents`), as those of LangChain do.

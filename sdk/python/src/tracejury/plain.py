@@ -67,7 +67,7 @@ def error_text(error: BaseException) -> str:
 
 
 class Stopped(Exception):
-    """A function of the application raised what would end a program, such as SystemExit."""
+    """A function of the application raised an exception that ends programs, such as SystemExit."""
 
 
 @contextmanager

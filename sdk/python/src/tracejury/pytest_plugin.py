@@ -128,7 +128,7 @@ class Session:
             self.reporter.report(self.runs[where], document_of(item, self.dataset(options)))
 
     def close(self, status: str | None) -> None:
-        """Deliver what there is; with a status, end the runs."""
+        """Deliver the remaining items; with a status, end the runs."""
         from tracejury.client import Client, Refused, Unreachable
         from tracejury.reporter import Reporter
         from tracejury.tracing import flush
@@ -264,7 +264,7 @@ def record(_tracejury_case: Any) -> Recording:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Note what a test raised that is no verdict: an assertion is one."""
+    """Note a test's exception, except an assertion, which is a verdict."""
     try:
         return (yield)
     except AssertionError as error:

@@ -132,7 +132,7 @@ class Reporter:
         self._items.join()
 
     def close(self) -> None:
-        """Send what there is, write what cannot be sent into the spool, and end."""
+        """Send the rest, write undeliverable items into the spool, and end."""
         if not self._is_closed:
             self._is_closed = True
             self._items.put(None)
@@ -245,7 +245,7 @@ class Reporter:
 
 
 def _sent(batch: _Batch, client: Client) -> Iterator[_Batch]:
-    """Send items, and yield them with what became of them. Once there is no response, the rest is not sent.
+    """Send items, and yield them with their outcome. Stop after the first request without a response.
 
     If some are refused, each half is sent by itself, so that one costs no other.
     """

@@ -24,7 +24,7 @@ SIMULATOR: Final = "simulator"
 
 @dataclass(frozen=True)
 class Measured:
-    """The outputs of a task, and what it took."""
+    """The outputs of a task, and its usage."""
 
     outputs: Any
     tokens_in: int | None = None
@@ -175,7 +175,7 @@ class Result:
             raise ValueError(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
 
     def pass_hat(self, k: int) -> float | None:
-        """pass^k: how likely k trials of a case all pass, over all cases; None where a case has fewer trials.
+        """Compute pass^k: the chance that k trials of a case all pass, over all cases; None if a case has fewer trials.
 
         Of n trials of a case with c passes it is C(c, k) / C(n, k), which is unbiased, where (c / n)^k is not. Items
         whose simulator failed, or that have no verdict, say nothing about the application and are left out.

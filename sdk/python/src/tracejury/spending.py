@@ -30,7 +30,7 @@ class Spent:
     usd: float | None = None  # None if unknown
 
     def add(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
-        """Count what a call took."""
+        """Add the usage of a call."""
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
         if usd is not None:
@@ -82,6 +82,6 @@ class Spending:
         self.spent.calls += 1
 
     def took(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
-        """Count what it took."""
+        """Add the usage of a call."""
         self.account.spent.add(tokens_in, tokens_out, usd)
         self.spent.add(tokens_in, tokens_out, usd)
