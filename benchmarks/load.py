@@ -105,6 +105,7 @@ class Tally:
                 self.first_failure = self.first_failure or reason
 
     def _sample(self, trace_id: str) -> None:
+        # Reservoir sampling: each trace id is kept with the same probability.
         if len(self.trace_ids) < TRACE_IDS:
             self.trace_ids.append(trace_id)
         elif (place := random.randrange(len(self.acknowledgements_s))) < TRACE_IDS:

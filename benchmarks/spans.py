@@ -195,6 +195,7 @@ def _template(source: random.Random, count: int) -> Template:
 
 
 def _mark(source: random.Random) -> dict[str, bytes]:
+    # Random, so that each placeholder is found where it was put and nowhere else.
     return {
         field: source.randbytes(words * WORD // 2).hex().encode() if field in TEXTS else source.randbytes(words * WORD)
         for field, words in FIELDS.items()

@@ -85,6 +85,7 @@ def _case_insensitive(_: MatchingStrategy, one: object, other: object) -> bool:
 
 
 def _by_field(strategy: MatchingStrategy, one: object, other: object) -> bool:
+    # Items that are no objects stand for the value of the field; one without it equals only others without it.
     values = [item.get(strategy.field) if isinstance(item, Mapping) else item for item in (one, other)]
     if values == [None, None]:
         return same(one, other)

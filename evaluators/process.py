@@ -188,6 +188,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
                 os.kill(self._transport.get_pid(), signal.SIGTERM)
 
     def _kill_group(self) -> None:
+        # Once its leader is reaped, the group's number is free only if no member is left, and was just used.
         assert self._transport is not None  # noqa: S101 - it was started
         with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says so with the second one
             os.killpg(self._transport.get_pid(), signal.SIGKILL)

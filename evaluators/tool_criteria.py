@@ -28,6 +28,7 @@ _NAME_CHARACTERS = 64
 
 
 def _whole_number(value: object) -> object:
+    # A number as text is accepted, and nothing is rounded.
     return int(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value) else value
 
 

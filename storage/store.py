@@ -400,6 +400,7 @@ class Store:
         self._writer.between(lambda: self._spool.release(last))
 
     def _require_all_committed(self, position: Position) -> None:
+        # The database of a server that was killed lacks spans that are in its spool.
         if any(self._spool.recover(position)) or self._spool.lost.records or not self.spending.is_all_written():
             raise ReadOnly(self._database.path.parent, "its last server had no time to commit all that it received")
 

@@ -91,6 +91,7 @@ def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> 
 
 
 def _sendable(request: dict[str, Any]) -> dict[str, Any]:
+    # JSON can write halves of surrogate pairs, which UTF-8 cannot carry.
     text = json.dumps(request, ensure_ascii=False)
     sendable: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return sendable

@@ -96,6 +96,7 @@ def _as_prompt(messages: Sequence[PromptMessage]) -> ChatPrompt:
 
 
 def _sendable(text: str) -> str:
+    # JSON can write halves of surrogate pairs, which UTF-8 cannot carry.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -188,6 +188,7 @@ def finite(text: str) -> float:
 
 
 def _unescape(inner: str) -> str:
+    # An escape that JSON lacks stands for itself.
     if "\\" not in inner:
         return inner
     plain = _ESCAPE.sub(_escaped, inner)

@@ -88,6 +88,7 @@ def find_reply(
 
 
 def _may_have(text: str, required: Collection[str]) -> bool:
+    # A cheap check before the search: the names are there, or may be escaped.
     may_be_list = len(required) == 1 and "[" in text
     return may_be_list or "\\" in text or all(name in text for name in required)
 

@@ -127,6 +127,7 @@ async def _ask(
 
 
 def _message(message: Message, *, with_calls: bool) -> dict[str, Any]:
+    # As JSON, so that no text in it can pose as another message.
     document: dict[str, Any] = {"role": message.role, "content": message.content}
     if with_calls and message.tool_calls:
         document["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]

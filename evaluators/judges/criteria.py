@@ -266,6 +266,7 @@ def within(score: float, least: float, most: float) -> float:
 
 
 def _unseen(case: Case, settings: LlmJudge) -> bool:
+    # The input was not recorded, and the case has a blank in its place.
     return "INPUT" in settings.evaluation_params and find_part(case, "INPUT") == "" and lacks(case, "input")
 
 

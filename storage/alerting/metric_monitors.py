@@ -196,6 +196,7 @@ def _outcomes() -> dict[OutcomesStatement, str]:
 
 
 def _used(statement: str, values: Mapping[str, object]) -> dict[str, object]:
+    # DuckDB refuses values that the statement does not name.
     return {name: values[name] for name in re.findall(r"\$(\w+)", statement)}
 
 

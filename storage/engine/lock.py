@@ -100,6 +100,7 @@ def _first_unwritable(directory: Path) -> Path | None:
 
 
 def _lock_file(path: Path, *, is_read_only: bool) -> IO[bytes] | None:
+    # A read-only backup has no lock file, and is shared without one.
     if not is_read_only:
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
     return path.open("rb") if path.exists() else None

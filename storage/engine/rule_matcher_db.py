@@ -294,6 +294,7 @@ class RuleMatcherDb:
 
 
 def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQuestion]:
+    # With many tenants, most windows have spans of a few.
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
 

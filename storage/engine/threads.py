@@ -77,5 +77,6 @@ class Threads:
             self._has_all = has_all
 
     def _set(self, threads: int) -> None:
+        # DuckDB starts and ends threads at the end of the statement.
         with self._cursor() as cursor:
             cursor.execute(f"SET GLOBAL threads = {threads}")

@@ -61,6 +61,7 @@ class KnownSpans:
 
 
 def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, int]]:
+    # The times of these traces only: a search over all spans would take long.
     from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
     return [] if from_ns is None else [(from_ns, to_ns)]
 

@@ -46,6 +46,7 @@ def _words(ids: pa.ChunkedArray, digits: int) -> npt.NDArray[np.uint64]:
 
 
 def _mix(values: Hashes) -> Hashes:
+    # The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit moves every output bit.
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Hashes = values ^ (values >> np.uint64(31))

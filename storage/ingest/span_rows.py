@@ -170,6 +170,7 @@ def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:
 
 
 def _trace_hashes(rows: pa.Table) -> presence.Hashes:
+    # A trace is hashed as the key of a span with an id that no span has.
     no_span = pa.repeat(pa.scalar("0" * _SPAN_DIGITS), rows.num_rows)
     return presence.key_hashes(rows.select(["tenant", "trace_id"]).append_column("span_id", no_span))
 

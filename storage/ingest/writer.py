@@ -310,6 +310,7 @@ class Writer:
         return True
 
     def _note_receipt(self, batch: SpanBatch) -> None:
+        # Rows that come later do not expire before this one.
         if batch.spans.num_rows:
             latest_us = pc.max(batch.spans.column("received_at")).cast(pa.int64()).as_py()
             self._newest_us = max(latest_us, self._newest_us or latest_us)

@@ -73,6 +73,7 @@ def _targets(target: TrialTarget) -> str:
 
 
 def _source(sums: Mapping[str, str]) -> str:
+    # Conditions read columns of spans, and of the sums of their traces.
     if not sums:
         return "spans"
     columns = ", ".join(f"t.{column} AS {name}" for name, column in sorted(sums.items()))

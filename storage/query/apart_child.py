@@ -70,6 +70,7 @@ def _answer(request: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes
 
 
 def _message(error: Exception) -> str:
+    # DuckDB's messages about bugs contain addresses in this process.
     if is_bug(error):
         return f"this statement makes DuckDB fail: {str(error).partition(chr(10))[0]}"
     return str(error) or type(error).__name__

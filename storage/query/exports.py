@@ -265,6 +265,7 @@ class Exports:
         return []
 
     def _last_seq(self) -> int | None:
+        # None if it cannot be read: damage must not end an export.
         with suppress(Damaged), self._database.cursor() as cursor:
             ((last,),) = cursor.execute(sql.query("last_span_number")).fetchall()
             return 0 if last is None else int(last)

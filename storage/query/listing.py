@@ -328,6 +328,7 @@ def _readings(
 
 
 def _ids_of(traces: Sequence[TraceSummary]) -> str:
+    # One text that statements split: each value of a list as a parameter costs some time.
     return ",".join(trace.trace_id for trace in traces)
 
 

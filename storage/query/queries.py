@@ -423,6 +423,7 @@ def questions_of(
 
 
 def _texts_of(trace_ids: Sequence[str]) -> dict[str, str]:
+    # One text for all: DuckDB tries to import two modules for each value of a list.
     keys = (str(int(trace_id[_KEY_DIGITS:], 16)) for trace_id in trace_ids)
     return {"ids": ",".join(trace_ids), "keys": ",".join(keys)}
 

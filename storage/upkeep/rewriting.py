@@ -166,6 +166,7 @@ class Rewriting:
         self._layout, self._planned_at = self._database.checkpoints.layout, self._noted
 
     def _is_known(self) -> bool:
+        # For the writer's thread, while checkpoints wait: rows move with each checkpoint.
         return self._layout == self._database.checkpoints.layout
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
@@ -267,6 +268,7 @@ class Rewriting:
             return self._drop(table) if self._to_drop >= self._most else 0
 
     def _close_holes(self, table: str) -> Iterator[None]:
+        # The last hole first, and only while rewritten rows are dropped: else these look like a hole.
         below = self._length(table)
         while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
             yield from self._close(table, hole)

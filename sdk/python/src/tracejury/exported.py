@@ -70,6 +70,7 @@ def _trials_document(trials: Sequence[Score | None]) -> dict[str, Any]:
 
 
 def _number(score: Score) -> float | None:
+    # Of a score that only passed or failed, the end of the scale.
     if score.error is not None or (score.value is None and score.passed is None):
         return None
     return float(score.passed == (score.direction == "higher")) if score.value is None else score.value

@@ -273,6 +273,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _within_limits(document: dict[str, Any]) -> dict[str, Any]:
+    # Cut, so that a long text costs no item.
     return {
         name: value if (most := _CHARACTERS.get(name)) is None else str(value)[:most]
         for name, value in document.items()
