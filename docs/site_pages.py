@@ -22,6 +22,7 @@ DOCS = "docs/"
 PAGES = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "sdk/python/README.md": "sdk.md",

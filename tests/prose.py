@@ -18,7 +18,7 @@ from tests.source_tree import ROOT
 
 COUNTS: Final = Path("tests", "prose.toml")
 FOLDERS: Final = ("benchmarks", "collector", "evaluators", "rules", "sdk/python/src", "storage", "tests")
-DOCUMENTS: Final = ("*.md", "docs/*.md", "docs/evaluators/*.md")
+DOCUMENTS: Final = ("*.md", "docs/*.md", "docs/evaluators/*.md", "sdk/python/README.md")
 """Decisions are records of their time, and so is the changelog."""
 
 RULES: Final = ("verb", "data", "people", "short", "raises", "long", "docs-people")
@@ -38,7 +38,7 @@ _SHORT: Final = 4
 
 _LONG: Final = 25
 """Words that a sentence of a document may have."""
-_NO_PROSE: Final = re.compile(r"^ *(```|~~~).*?^ *\1|^ *[|#].*?$|<!--.*?-->|<[^>]*>", re.MULTILINE | re.DOTALL)
+_NO_PROSE: Final = re.compile(r"^ *(```|~~~).*?^ *\1|^ *[|#>].*?$|<!--.*?-->|<[^>]*>", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"(`+).+?\1", re.DOTALL)
 _TARGET: Final = re.compile(r"\]\([^)]*\)")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.)\s)")
@@ -59,7 +59,7 @@ def violations(text: str) -> Iterator[Violation]:
 
 
 def violations_of_document(text: str) -> Iterator[Violation]:
-    """Yield what the prose of a Markdown document violates: code, tables and headings are none."""
+    """Yield what the prose of a Markdown document violates: code, tables, headings and quotations are none."""
     for pattern, word in ((_NO_PROSE, ""), (_CODE, "Code"), (_TARGET, "]")):
         text = "".join(_blanked(pattern, word, text))
     yield from (("docs-people", _line(text, match.start())) for match in _PEOPLE.finditer(text))
