@@ -39,9 +39,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert lost == []
 
 
-@pytest.mark.parametrize(
-    "page", ["ARCHITECTURE.md", "docs/flow.md", "docs/invariants.md", "docs/extending.md"]
-)
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/flow.md", "docs/invariants.md", "docs/extending.md"])
 def test_every_path_in_the_architecture_is_there(page: str) -> None:
     """A file or folder that it names with its folder is in the repository, or in `collector/`."""
     named = set(re.findall(r"`([a-z_]+/[\w/.-]+)`", (ROOT / page).read_text(encoding="utf-8")))
