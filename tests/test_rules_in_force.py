@@ -455,7 +455,7 @@ def test_a_file_of_another_editor_is_a_rule(store: Store, folder: Path) -> None:
     (folder / "a.yaml").write_bytes(b"\xef\xbb\xbf" + REFUNDS.replace("\n", "\r\n").encode())
     with in_force(store, folder) as rules:
         assert only(rules).active.rule == parse_rule(REFUNDS).rule
-        assert rule_document(only(rules), {})["conditions"] == [{"field": "tool_name", "op": "=", "value": "refund"}]
+        assert rule_document(only(rules), {}).conditions == [{"field": "tool_name", "op": "=", "value": "refund"}]
 
 
 def test_yaml_of_a_file_and_json_of_the_api_say_the_same(store: Store, folder: Path) -> None:

@@ -16,13 +16,12 @@ from collector.api.answers.annotating import (
     LabelledExamples,
     MeasuredDocument,
 )
-from collector.cli.answer_view import read_answer, read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.lookups import rule_named, rule_path
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.text import measure_text
-from collector.cli.views import RulesView
-from collector.path_names import path_segment
 from collector.visible import one_line
 
 
@@ -49,7 +48,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     one_source(server, data)
     opened = open_source if other is None else open_server  # a judge is asked by a server
     with opened(server, data) as client:
-        place = _place(client, rule, project)
+        place = rule_path(rule_named(client, rule, project))
         if other is not None or examples:
             parameters = {name: parameters[name] for name in ("name", "source") if parameters[name] is not None}
             parameters |= {} if labels is None else {"labels": labels}
@@ -95,21 +94,6 @@ def _better(
         click.echo(f"{trial.held_out} labels are held out: they are examples in a prompt.")
     for problem in trial.problems:
         click.echo(f"no verdict: {one_line(problem)}")
-
-
-def _place(client: ServerClient, name: str, project: str | None) -> str:
-    """Return the path of the only rule with that name or id.
-
-    Raises:
-        click.ClickException: there is none, or more than one.
-    """
-    listed = read_view(RulesView, client.get("/api/v1/trace-eval-rules", size=1_000)).content
-    fitting = [each for each in listed if name in {each.id, each.name} and project in {None, each.project}]
-    if len(fitting) != 1:
-        matches = "no rule is" if not fitting else f"{len(fitting)} rules are"
-        raise click.ClickException(f"{matches} called {one_line(name)}; `tracejury rules list` shows them")
-    (document,) = fitting
-    return f"/api/v1/projects/{path_segment(document.project or '*')}/trace-eval-rules/{document.id}"
 
 
 def _print(judge: JudgeCalibration) -> None:

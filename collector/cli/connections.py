@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
-from collector.cli.views import ColumnView, ConnectionView, TableView, TrialView
+from collector.cli.text import spending_text
+from collector.cli.views import ColumnView, TableView
 from collector.path_names import path_segment
 from collector.units import duration_text
 from collector.visible import one_line
@@ -38,8 +40,9 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
     if as_json:
         print_json(documents)
     elif documents:
-        print_table(_table(documents))
-        print_problems(read_view(ConnectionView, document) for document in documents)
+        connections = read_answer(list[ConnectionDocument], documents)
+        print_table(_table(connections))
+        print_problems(connections)
     else:
         click.echo(
             "no connections here; POST /api/v1/llm-connections makes one, and so does the setting llm_connections"
@@ -59,7 +62,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
     one_source(server, data)
     with open_source(server, data) as source:
         document = source.post(f"{_PATH}/{path_segment(_id_of(source, name))}/test")
-    trial = read_view(TrialView, document)
+    trial = read_answer(ConnectionTrialDocument, document)
     if as_json:
         print_json(document)
     else:
@@ -68,7 +71,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
 
 
 def _id_of(source: ServerClient, name: str) -> str:
-    views = [read_view(ConnectionView, document) for document in source.whole(_PATH)]
+    views = read_answer(list[ConnectionDocument], source.whole(_PATH))
     for view in sorted(views, key=lambda view: view.id != name):
         if name in {view.id, view.name}:
             return view.id
@@ -76,28 +79,27 @@ def _id_of(source: ServerClient, name: str) -> str:
     raise click.ClickException(f"no connection {one_line(name)} here; there are: {there_are}")
 
 
-def _table(documents: "Sequence[object]") -> TableView:
+def _table(connections: "Sequence[ConnectionDocument]") -> TableView:
     columns = tuple(ColumnView(name=title, type="VARCHAR") for title in _COLUMNS)
-    return TableView(columns=columns, rows=tuple(map(_row, documents)), truncated=False)
+    return TableView(columns=columns, rows=tuple(map(_row, connections)), truncated=False)
 
 
-def print_problems(connections: "Iterable[ConnectionView]") -> None:
+def print_problems(connections: "Iterable[ConnectionDocument]") -> None:
     """Print why connections give no verdicts."""
     for each in connections:
         if each.problem is not None:
             click.secho(one_line(f"{each.name} gives no verdicts: {each.problem}"), fg="red")
 
 
-def _row(document: object) -> tuple[object, ...]:
-    view = read_view(ConnectionView, document)
+def _row(view: ConnectionDocument) -> tuple[object, ...]:
     key = view.credential_ref if view.credential == "credentialRef" else "encrypted" if view.credential else "none"
     spent = view.spent_today
-    cost = "-" if view.price is None and not spent.calls else spent.cost
+    cost = "-" if view.price is None and not spent.calls else spending_text(spent)
     taken = (spent.calls, spent.failed_calls, spent.tokens, cost)
     return (view.name, view.model, view.base_url, view.protocol, key, view.origin.lower(), *taken)
 
 
-def _trial_text(name: str, trial: TrialView) -> str:
+def _trial_text(name: str, trial: ConnectionTrialDocument) -> str:
     took = ""
     usage = trial.usage
     if usage is not None:

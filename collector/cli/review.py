@@ -7,55 +7,18 @@ from typing import Any
 import click
 
 from collector.api.answers.annotating import AgreementDocument
-from collector.cli.answer_view import AnswerView, read_answer, read_view
+from collector.api.answers.reviewing import AddedEntries, ReviewProgress, ReviewQueueDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.lookups import one_named, rule_named
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.text import measure_text
-from collector.cli.views import RulesView
 from collector.visible import one_line
 
 _PATH = "/api/v1/review-queues"
 _POLICIES = ("failing", "uncertainty", "disagreement", "random")
 _POLICIES_TOLD = "one of " + ", ".join(_POLICIES)
-
-
-class _Queue(AnswerView):
-    """A queue as it is printed."""
-
-    id: str
-    name: str
-    question: str
-    reviewers: int
-    blind: bool
-    entries: int
-    done: int
-    votes: int
-
-
-class _Person(AnswerView):
-    """What one person did."""
-
-    author: str
-    votes: int
-    skipped: int
-    leased: int
-
-
-class _QueueProgress(AnswerView):
-    """How far a queue is."""
-
-    entries: int
-    done: int
-    votes: int
-    leased: int
-    reviewers: list[_Person]
-
-
-class _Added(AnswerView):
-    """What came of adding."""
-
-    added: int
 
 
 @click.group()
@@ -74,7 +37,7 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
     if as_json:
         print_json(documents)
         return
-    rows = [read_view(_Queue, each) for each in documents]
+    rows = read_answer(list[ReviewQueueDocument], documents)
     _table(
         ("QUEUE", "QUESTION", "DONE", "VOTES", "REVIEWERS", "BLIND"),
         [
@@ -128,7 +91,7 @@ def create(
     body |= {"name": name, "blind": not is_open} | ({"labels": list(labels)} if labels else {})
     with open_server(server, data) as asking:
         body |= {"feeds": [_feed(asking, each, **more) for each in feeds]} if feeds else {}
-        made = read_view(_Queue, asking.post(_PATH, body))
+        made = read_answer(ReviewQueueDocument, asking.post(_PATH, body))
     click.echo(f"{one_line(made.name)}: /review/{made.id}")
 
 
@@ -156,7 +119,7 @@ def add(
     named = {"runId": of_run["run"], "share": of_run["share"]}
     body |= {key: value for key, value in named.items() if value is not None}
     with open_server(server, data) as asking:
-        added = read_view(_Added, asking.post(f"{_PATH}/{_find(asking, queue).id}/entries", body))
+        added = read_answer(AddedEntries, asking.post(f"{_PATH}/{_queue(asking, queue).id}/entries", body))
     click.echo(f"{added.added} added")
 
 
@@ -168,11 +131,11 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
     """Show the progress of a queue, and what each reviewer did."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        document = asking.get(f"{_PATH}/{_find(asking, queue).id}/progress")
+        document = asking.get(f"{_PATH}/{_queue(asking, queue).id}/progress")
     if as_json:
         print_json(document)
         return
-    state = read_view(_QueueProgress, document)
+    state = read_answer(ReviewProgress, document)
     click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} looked at now")
     people = [(each.author, each.votes, each.skipped, each.leased) for each in state.reviewers]
     _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "nobody has reviewed anything yet")
@@ -192,7 +155,7 @@ def agreement(
     """Show how far people agree on a queue, or on a question."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        about = None if queue is None else _find(asking, queue).id
+        about = None if queue is None else _queue(asking, queue).id
         document = asking.get("/api/v1/agreement", queue=about, **parameters)
     if as_json:
         print_json(document)
@@ -218,7 +181,7 @@ def delete(*, queue: str, server: str | None, data: Path | None) -> None:
     """Delete a queue; the votes stay."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        record = _find(asking, queue)
+        record = _queue(asking, queue)
         asking.delete(f"{_PATH}/{record.id}")
     click.echo(f"{one_line(record.name)} is deleted")
 
@@ -230,7 +193,7 @@ def fill(*, queue: str, server: str | None, data: Path | None) -> None:
     """Draw now what the rules of a queue draw every few seconds."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        added = read_view(_Added, asking.post(f"{_PATH}/{_find(asking, queue).id}/fill", {}))
+        added = read_answer(AddedEntries, asking.post(f"{_PATH}/{_queue(asking, queue).id}/fill", {}))
     click.echo(f"{added.added} added")
 
 
@@ -247,31 +210,17 @@ def _feed(asking: ServerClient, text: str, *, margin: float | None, against: str
         rule, _, last = rule.rpartition(":")
     if not rule or last not in _POLICIES:
         raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICIES_TOLD}")
-    feed: dict[str, object] = {"ruleId": _rule_id(asking, rule), "policy": last}
+    feed: dict[str, object] = {"ruleId": rule_named(asking, rule).id, "policy": last}
     feed |= {} if share is None else {"share": share}
     if last == "uncertainty" and margin is not None:
         feed["margin"] = margin
     if last == "disagreement" and against is not None:
-        feed["againstRuleId"] = _rule_id(asking, against)
+        feed["againstRuleId"] = rule_named(asking, against).id
     return feed
 
 
-def _rule_id(asking: ServerClient, name: str) -> str:
-    listed = read_view(RulesView, asking.get("/api/v1/trace-eval-rules", size=1_000)).content
-    fitting = [each.id for each in listed if name in {each.id, each.name}]
-    if len(fitting) != 1:
-        problem = "no rule is" if not fitting else f"{len(fitting)} rules are"
-        raise click.ClickException(f"{problem} called {one_line(name)}; `tracejury rules list` shows them")
-    return str(fitting[0])
-
-
-def _find(asking: ServerClient, named: str) -> _Queue:
-    views = [read_view(_Queue, each) for each in asking.whole(_PATH)]
-    matching = [each for each in views if named in {each.id, each.name}]
-    if len(matching) != 1:
-        problem = "is the name of several review queues: use the id" if matching else "is no review queue"
-        raise click.ClickException(f"{one_line(named)} {problem}")
-    return matching[0]
+def _queue(asking: ServerClient, named: str) -> ReviewQueueDocument:
+    return one_named(read_answer(list[ReviewQueueDocument], asking.whole(_PATH)), named, "review queues", "review")
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:

@@ -1,4 +1,4 @@
-"""Rules and how the server stands, for a person to read."""
+"""Rules and the status of the server, for a person to read."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,29 +6,30 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument, FileProblemDocument
+from collector.api.answers.judging import (
+    ActiveRuleDocument,
+    BackfillDocument,
+    BaselineEstimateDocument,
+    FileProblemDocument,
+    RuleList,
+    SpendingDocument,
+)
 from collector.api.answers.server import LagDocument, RunningServer, StatusDocument
 from collector.cli.render import output_console
-from collector.cli.text import cell
-from collector.cli.views import (
-    FileProblemView,
-    RulesView,
-    RuleView,
-    SpentView,
-)
+from collector.cli.text import cell, spending_text
 from collector.result_words import NO_VERDICT, PASSED, SKIPPED
-from collector.units import cost_text, count_text, duration_text, estimate_text, usd_text
+from collector.units import count_text, duration_text, estimate_text
 from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
 _MOST_NAMES: Final = 5  # of rules for which one line gives one reason
 _ID: Final = "REVISION"
 _OF_RULES: Final = "judge_unable"
-"""The condition that is told with the rules, as of this moment."""
+"""The condition that is text with the rules, as of this moment."""
 
 
-def print_rules(rules: RulesView) -> None:
-    """A line a rule with what it did of late, and what is wrong with files."""
+def print_rules(rules: RuleList) -> None:
+    """Print rules with their latest results, and the problems of files."""
     console = output_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _TITLES:
@@ -50,7 +51,7 @@ _NUMBERS: Final = ("MATCHED", *(each.upper() for each in (PASSED, NO_VERDICT, SK
 _TITLES: Final = ("RULE", "PROJECT", "TARGET", "EVALUATOR", _ID, "FROM", *_NUMBERS)
 
 
-def _cells(rule: RuleView) -> list[Text | str]:
+def _cells(rule: ActiveRuleDocument) -> list[Text | str]:
     decisions, evaluations = rule.activity.decisions, rule.activity.evaluations
     looked_at = decisions.matched + decisions.filtered + decisions.sampled_out
     scored = evaluations.passed + evaluations.not_passed
@@ -69,8 +70,8 @@ def _cells(rule: RuleView) -> list[Text | str]:
     ]
 
 
-def _spent_text(spent: SpentView) -> str:
-    parts = [spent.cost] if spent.calls else []
+def _spent_text(spent: SpendingDocument) -> str:
+    parts = [spending_text(spent)] if spent.calls else []
     if spent.failed_calls:
         parts.append(count_text(spent.failed_calls, "failed call"))
     return ", ".join(parts) or "-"
@@ -79,16 +80,16 @@ def _spent_text(spent: SpentView) -> str:
 def print_status(status: StatusDocument) -> None:
     """Print the status of a server."""
     console = output_console()
-    for name, told, alarming in _lines(status):
+    for name, text, alarming in _lines(status):
         line = Text(f"{name:<10}  ", style="dim")
-        line.append(told, style="bold red" if alarming else "")
+        line.append(text, style="bold red" if alarming else "")
         console.print(line, soft_wrap=True)
     _print_unable([(rule.name, rule.message) for rule in status.rules.unable])
     _print_comparisons([(rule.name, rule.message) for rule in status.rules.comparing_anew])
     conditions = status.server.conditions if status.server else ()
     for each in [each for each in conditions if each.name != _OF_RULES]:
-        told = f"{each.name} since {each.since}: {each.message}"
-        console.print(Text(one_line(told), style="red"), soft_wrap=True)
+        text = f"{each.name} since {each.since}: {each.message}"
+        console.print(Text(one_line(text), style="red"), soft_wrap=True)
     _print_problems(status.rules.problems)
 
 
@@ -98,15 +99,15 @@ def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
     waiting = jobs.ready + jobs.waiting
     oldest = "" if jobs.oldest_seconds is None else f", the oldest for {duration_text(jobs.oldest_seconds * 1e3)}"
     running = "not running" if server is None else f"{server.state}, {server.backlog_bytes >> 10:,} KiB to commit"
-    told = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
+    text = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
     if status.rules.unable:
-        told += f", {len(status.rules.unable):,} judge{'s' if len(status.rules.unable) == 1 else ''} nothing"
+        text += f", {len(status.rules.unable):,} judge{'s' if len(status.rules.unable) == 1 else ''} nothing"
     retried = f" ({jobs.tried:,} to be tried again)" if jobs.tried else ""
     held = f", {jobs.held:,} held" if jobs.held else ""
     calls = count_text(spent.calls, "judge call")
     if spent.failed_calls:
         calls += f" and {spent.failed_calls:,} failed"
-    cost = cost_text(usd_text(spent.usd), spent.usd, spent.unpriced_calls)
+    cost = spending_text(spent)
     older = f"; {count_text(status.older_spans, 'span')} of an older reading" if status.older_spans else ""
     return [
         (
@@ -117,7 +118,7 @@ def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
         ("spans", f"{status.spans.stored:,} stored, {status.spans.set_aside:,} set aside", status.spans.set_aside > 0),
         *_dropped(server),
         ("traces", f"{_behind(status.traces)}{older}", False),
-        ("rules", told, bool(status.rules.problems or status.rules.unable)),
+        ("rules", text, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
         ("jobs", f"{waiting:,} waiting{retried}{held}, {jobs.claimed:,} under way{oldest}", False),
         ("deletions", _deletions(status), False),
@@ -149,7 +150,6 @@ def _behind(lag: LagDocument) -> str:
 
 
 def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
-    """Rules that judge nothing, those with one reason together, each with why and what to do."""
     console = output_console()
     names_by_problem: dict[str, list[str]] = {}
     for name, problem in rules:
@@ -157,8 +157,8 @@ def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
     for problem, names in names_by_problem.items():
         more = f" and {count_text(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
         judge = "judges" if len(names) == 1 else "judge"
-        told = f"{', '.join(names[:_MOST_NAMES])}{more} {judge} nothing: {problem}"
-        console.print(Text(one_line(told), style="red"), soft_wrap=True)
+        text = f"{', '.join(names[:_MOST_NAMES])}{more} {judge} nothing: {problem}"
+        console.print(Text(one_line(text), style="red"), soft_wrap=True)
 
 
 def _print_comparisons(rules: Sequence[tuple[str, str]]) -> None:
@@ -167,12 +167,12 @@ def _print_comparisons(rules: Sequence[tuple[str, str]]) -> None:
         console.print(Text(one_line(f"{cell(name, _NAME_CELLS)}: {message}"), style="yellow"), soft_wrap=True)
 
 
-def _print_problems(problems: Sequence[FileProblemView | FileProblemDocument]) -> None:
+def _print_problems(problems: Sequence[FileProblemDocument]) -> None:
     console = output_console()
     for problem in problems:
         place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-        told = f"{place}: {problem.key}: {problem.message}" if problem.key else f"{place}: {problem.message}"
-        console.print(Text(one_line(told), style="red"), soft_wrap=True)
+        text = f"{place}: {problem.key}: {problem.message}" if problem.key else f"{place}: {problem.message}"
+        console.print(Text(one_line(text), style="red"), soft_wrap=True)
 
 
 def backfill_text(backfill: BackfillDocument) -> str:

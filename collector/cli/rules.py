@@ -4,18 +4,20 @@ import datetime as dt
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import to_builtins
 
-from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument
-from collector.cli.answer_view import AnswerView, read_answer, read_view
+from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument, ConnectionDocument, RuleList
+from collector.cli.answer_view import read_answer, read_view
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.connecting import Parameters
+from collector.cli.lookups import rule_named, rule_path
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.times import PAST, Duration
-from collector.cli.views import RulesView, RuleView, TableView
+from collector.cli.views import TableView
 from collector.path_names import path_segment
 from collector.visible import one_line, some_lines
 
@@ -61,7 +63,7 @@ def try_out(
             print_json(explained) if as_json else print_explained(explained)
             return
         trial = try_rule(rule, judge, last, ask)
-    print_json(trial_document(trial)) if as_json else print_trial(trial)
+    print_json(to_builtins(trial_document(trial))) if as_json else print_trial(trial)
 
 
 @rules.command("list")
@@ -75,16 +77,12 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
     one_source(server, data)
     with open_source(server, data) as source:
         document = source.document("GET", _PATH)
-    shown = read_view(RulesView, document)
+    shown = read_answer(RuleList, document)
     if project is None:
         print_json(document) if as_json else print_rules(shown)
         return
-    about = [number for number, rule in enumerate(shown.content) if rule.project in {project, None}]
-    if as_json:
-        content: Any = document["content"]
-        print_json({**document, "content": [content[number] for number in about]})
-    else:
-        print_rules(shown.model_copy(update={"content": tuple(shown.content[number] for number in about)}))
+    shown.content = [rule for rule in shown.content if rule.project in {project, None}]
+    print_json(to_builtins(shown)) if as_json else print_rules(shown)
 
 
 @rules.command("backfill")
@@ -99,7 +97,7 @@ def backfill(
 ) -> None:
     """Run a rule, named or by its id, over what was stored before it."""
     with open_server(server, None) as source:
-        place = f"{_place(_rule_called(name, project, source))}/backfills"
+        place = f"{rule_path(rule_named(source, name, project))}/backfills"
         bounds = {"from": from_time.isoformat()} | ({} if to_time is None else {"to": to_time.isoformat()})
         _follow(source, place, source.post(place, bounds), follow=follow)
 
@@ -119,14 +117,10 @@ def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, ser
     from collector.cli.rule_text import baseline_text
 
     with open_server(server, None) as source:
-        place = _place(_rule_called(name, project, source))
+        place = rule_path(rule_named(source, name, project))
         click.echo(baseline_text(read_answer(BaselineEstimateDocument, source.get(f"{place}/baseline"))))
         if not dry_run:
             _follow(source, f"{place}/backfills", source.post(f"{place}/baseline"), follow=follow)
-
-
-def _place(rule: RuleView) -> str:
-    return f"/api/v1/projects/{path_segment(rule.project or '*')}/trace-eval-rules/{path_segment(rule.id)}"
 
 
 def _follow(source: ServerClient, backfills: str, document: object, *, follow: bool) -> None:
@@ -145,26 +139,6 @@ def _follow(source: ServerClient, backfills: str, document: object, *, follow: b
         raise click.exceptions.Exit(1)
 
 
-def _rule_called(name: str, project: str | None, source: ServerClient) -> RuleView:
-    """The only rule of that name or id.
-
-    Raises:
-        click.ClickException: there is none, or more than one.
-    """
-    listed = read_view(RulesView, source.get(_PATH)).content
-    found = [
-        rule
-        for rule in listed
-        if rule.id == name or (rule.name == name and (project is None or rule.project in {project, None}))
-    ]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise click.ClickException(f"there is no rule {one_line(name)} here; `tracejury rules list` shows them")
-    told = ", ".join(f"{rule.id} ({one_line(rule.project or 'all projects')})" for rule in found)
-    raise click.ClickException(f"{len(found)} rules are called {one_line(name)}; name one by its id: {told}")
-
-
 def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) -> None:
     """Refuse a rule whose judge no connection reaches: it would match, and judge nothing.
 
@@ -175,16 +149,11 @@ def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) 
     used = [(key, name) for key, name in named if name is not None]
     if not used:
         return
-    known = [read_view(_ConnectionName, each) for each in source.whole("/api/v1/llm-connections")]
+    known = read_answer(list[ConnectionDocument], source.whole("/api/v1/llm-connections"))
     names = {text for each in known for text in (each.id, each.name)}
     if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in used if name not in names]:
         existing = ", ".join(sorted(each.name for each in known)) or "none"
         raise click.ClickException(some_lines("\n".join(unknown) + f"\n`tracejury connections list` has: {existing}"))
-
-
-class _ConnectionName(AnswerView):
-    id: str
-    name: str
 
 
 def _load(file: Path) -> "tuple[Rule, Need]":

@@ -5,10 +5,12 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 import click
+from msgspec import to_builtins
 
 from collector.api.answers.saved_views import SavedViewDocument
 from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.lookups import one_named
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
@@ -34,7 +36,7 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
     if as_json:
         print_json(documents)
         return
-    views = [read_answer(SavedViewDocument, each) for each in documents]
+    views = read_answer(list[SavedViewDocument], documents)
     if not views:
         click.echo("there are no saved views")
         return
@@ -59,10 +61,10 @@ def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> 
     """One of them, named or by its id: its link, and what its list is asked for."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        document, saved = _find(asking, view)
+        saved = _find(asking, view)
         link = asking.link(saved.path)
     if as_json:
-        print_json(document)
+        print_json(to_builtins(saved))
         return
     click.echo(one_line(saved.name))
     click.echo(f"  {'link':<10} {one_line(link)}")
@@ -84,7 +86,7 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
     one_source(server, data)
     body = {"name": name, "query": query.rpartition("?")[2]}
     with open_server(server, data) as asking:
-        same_name = [view for _, view in _all(asking) if view.name == name] if replace else []
+        same_name = [view for view in _all(asking) if view.name == name] if replace else []
         if len(same_name) > 1:
             raise click.ClickException(f"{one_line(name)} is the name of several saved views: delete one by its id")
         answer = asking.put(f"{_PATH}/{same_name[0].id}", body) if same_name else asking.post(_PATH, body)
@@ -99,18 +101,14 @@ def delete(*, view: str, server: str | None, data: Path | None) -> None:
     """Delete one, named or by its id; links to it lead nowhere from then on."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        _, saved = _find(asking, view)
+        saved = _find(asking, view)
         asking.delete(f"{_PATH}/{saved.id}")
     click.echo(f"{one_line(saved.name)} is deleted")
 
 
-def _all(asking: ServerClient) -> list[tuple[object, SavedViewDocument]]:
-    return [(document, read_answer(SavedViewDocument, document)) for document in asking.whole(_PATH)]
+def _all(asking: ServerClient) -> list[SavedViewDocument]:
+    return read_answer(list[SavedViewDocument], asking.whole(_PATH))
 
 
-def _find(asking: ServerClient, named: str) -> tuple[object, SavedViewDocument]:
-    matching = [each for each in _all(asking) if named in {each[1].id, each[1].name}]
-    if len(matching) != 1:
-        problem = "is the name of several saved views: use the id" if matching else "is no saved view"
-        raise click.ClickException(f"{one_line(named)} {problem}; `tracejury saved-views list` shows them")
-    return matching[0]
+def _find(asking: ServerClient, named: str) -> SavedViewDocument:
+    return one_named(_all(asking), named, "saved views", "saved-views")

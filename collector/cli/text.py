@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
+from collector.units import cost_text, usd_text
 from collector.visible import UNSAFE, one_line
 
 if TYPE_CHECKING:
     from collector.api.answers.annotating import MeasuredDocument
+    from collector.api.answers.judging import SpendingDocument
 
 _BLANK = re.compile(r"\s*")
 _LONGEST_CELL = 4
@@ -111,3 +113,8 @@ def measure_text(measure: "MeasuredDocument") -> str:
     if measure.value is None or measure.low is None or measure.high is None:
         return "not defined"
     return f"{measure.value:.2f} ({measure.low:.2f} to {measure.high:.2f})"
+
+
+def spending_text(spent: "SpendingDocument") -> str:
+    """Write the cost of judges, with the part that is unknown."""
+    return cost_text(usd_text(spent.usd), spent.usd, spent.unpriced_calls)

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, UnsetType, field
 
 from collector.api.answers.base import JsonObject
-from collector.api.answers.wire import PageAnswer, WireDocument, about
+from collector.api.answers.traces import Digest, StartTime
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, time_of, time_of_us
 from collector.connection_text import BudgetText, LimitsText, PriceText
 from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol
@@ -17,25 +18,28 @@ from storage.judging.rule_change import Origin
 class ProjectDocument(WireDocument):
     """A project."""
 
-    id: Annotated[str | None, about("Null: only traces name it.")]
+    id: Annotated[str | None, From("project_id"), about("Null: only traces name it.")]
     tenant: str
     name: str
-    created_at: str | None
+    created_at: Annotated[str | None, time_of("created_at_ns")]
 
 
 class FileProblemDocument(WireDocument):
     """One thing that is wrong with a file of rules."""
 
     file: str
-    line: Annotated[int | None, about("Null: the file as a whole.")]
+    line: Annotated[int | None, From(convert=lambda line: line or None), about("Null: the file as a whole.")]
     key: str
     message: str
+
+
+Count = Annotated[int, From(convert=int)]
 
 
 class RuleDocument(WireDocument):
     """A rule: what was written, with the defaults of what was not, and what is known about it."""
 
-    id: str
+    id: Annotated[str, From("rule_id")]
     tenant: str
     project_id: str | None
     project: Annotated[str | None, about("Null: the rule is about all projects.")]
@@ -43,12 +47,14 @@ class RuleDocument(WireDocument):
     enabled: bool
     target: Target
     evaluator: str
-    connection_id: str | None
+    connection_id: Annotated[str | None, From("connection")]
     sample_rate: float
     compare_by: str
     judge: Literal["again", "once"]
     settle: Annotated[
-        float | None, about("How long a session is quiet before it is judged; null: as the server is set.")
+        float | None,
+        From("settle_s"),
+        about("How long a session is quiet before it is judged; null: as the server is set."),
     ]
     after: Annotated[JsonObject | None, about("What a result of another rule must say, too.")]
     match_type: str | None
@@ -77,38 +83,38 @@ class RuleDocument(WireDocument):
     origin: Origin
     file: str | None
     revision: int
-    digest: str
+    digest: Digest
     version: int
-    created_at: str
-    updated_at: str
+    created_at: Annotated[str, From("created_at_us", time_of_us)]
+    updated_at: Annotated[str, From("updated_at_us", time_of_us)]
 
 
-class DecisionCounts(WireDocument):
+class DecisionCounts(WireDocument, kw_only=True):
     """What a rule decided in the last 24 hours. The names are those of the decisions in SQL."""
 
-    filtered: int
-    sampled_out: int = field(name="sampled_out")
-    matched: int
-    undecided: int
+    filtered: Count = 0
+    sampled_out: Count = field(name="sampled_out", default=0)
+    matched: Count = 0
+    undecided: Count = 0
 
 
-class EvaluationCounts(WireDocument):
+class EvaluationCounts(WireDocument, kw_only=True):
     """What came of a rule's evaluations in the last 24 hours."""
 
-    passed: int
-    not_passed: Annotated[int, about("With a verdict below its threshold.")] = field(name="not_passed")
-    failed: Annotated[int, about("With no verdict.")]
-    skipped: int
+    passed: Count = 0
+    not_passed: Annotated[Count, about("With a verdict below its threshold.")] = field(name="not_passed", default=0)
+    failed: Annotated[Count, about("With no verdict.")] = 0
+    skipped: Count = 0
 
 
-class SpendingDocument(WireDocument):
+class SpendingDocument(WireDocument, kw_only=True):
     """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
-    calls: Annotated[int, about("That count: they were answered, or took tokens.")]
-    failed_calls: Annotated[int, about("That do not count: not answered or not sent, at no cost.")]
-    tokens: int
+    calls: Annotated[Count, about("That count: they were answered, or took tokens.")] = 0
+    failed_calls: Annotated[Count, about("That do not count: not answered or not sent, at no cost.")] = 0
+    tokens: Count = 0
     usd: Annotated[float, about("Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")]
-    unpriced_calls: Annotated[int, about("Of `calls`, those over connections without a price.")]
+    unpriced_calls: Annotated[Count, about("Of `calls`, those over connections without a price.")] = 0
 
 
 class RuleActivity(WireDocument):
@@ -157,9 +163,9 @@ class TrialExample(WireDocument):
     span_id: str | None
     session_id: str | None
     name: str | None
-    service_name: str | None
-    start_time: str | None
-    settles_at: str | None
+    service_name: Annotated[str | None, From("service")]
+    start_time: StartTime
+    settles_at: Annotated[str | None, time_of("settles_at_ns")]
     settled: bool
 
 
@@ -182,9 +188,9 @@ class RuleTrialDocument(WireDocument, kw_only=True):
 
     rule: JsonObject
     revision: str
-    window_seconds: float
+    window_seconds: Annotated[float, From("window_s")]
     looked_at: int
-    decisions: list[DecisionCount]
+    decisions: Annotated[list[DecisionCount], From("counts")]
     cost: TrialCost
     examples: list[TrialExample]
     prompt: Annotated[PromptDocument | UnsetType | None, about("With `prompt=true`; null: there is no example.")] = (
@@ -214,26 +220,32 @@ class ExplainedTrace(WireDocument, kw_only=True):
 class BackfillDocument(WireDocument):
     """A run of a rule over what was stored before."""
 
-    id: str
+    id: Annotated[str, From("backfill_id")]
     revision: int
-    from_time: str = field(name="from")
-    to_time: str = field(name="to")
-    chosen_traces: Annotated[int | None, about("Where it is about chosen traces only, how many.")]
+    from_time: Annotated[str, time_of("from_ns")] = field(name="from")
+    to_time: Annotated[str, time_of("to_ns")] = field(name="to")
+    chosen_traces: Annotated[
+        int | None, From("trace_ids", len), about("Where it is about chosen traces only, how many.")
+    ]
     occasion: Annotated[str, about("`backfill`, or `baseline`: monitors compare with what it finds.")]
     state: str
     looked_at: int
     matched: int
     error: str | None
-    created_at: str
-    updated_at: str
+    created_at: Annotated[str, time_of("created_at_ns")]
+    updated_at: Annotated[str, time_of("updated_at_ns")]
 
 
 class BaselineEstimateDocument(WireDocument):
     """An estimate of what a baseline would judge again; nothing was judged."""
 
-    evaluations_at_most: Annotated[int, about("What the edited rule has judged already is not judged again.")]
+    evaluations_at_most: Annotated[
+        int, From("evaluations"), about("What the edited rule has judged already is not judged again.")
+    ]
     asks_judge: bool
-    averaged_evaluations: Annotated[int, about("The latest evaluations by which the rest is estimated.")]
+    averaged_evaluations: Annotated[
+        int, From("averaged"), about("The latest evaluations by which the rest is estimated.")
+    ]
     tokens: Annotated[float | None, about("Null if that is not known.")]
     usd: Annotated[float | None, about("Null if that is not known.")]
 
@@ -296,7 +308,7 @@ class ConnectionTrialDocument(WireDocument):
 class JobDocument(WireDocument):
     """A job, done or to be done."""
 
-    id: int
+    id: Annotated[int, From("job_id")]
     state: JobState
     tenant: str
     project: str | None
@@ -310,11 +322,11 @@ class JobDocument(WireDocument):
     release: str | None
     round: int
     attempts: int
-    not_before: str | None
+    not_before: Annotated[str | None, time_of("not_before_ns")]
     error_kind: str | None
     error: str | None
-    created_at: str
-    finished_at: str | None
+    created_at: Annotated[str, time_of("created_ns")]
+    finished_at: Annotated[str | None, time_of("finished_ns")]
 
 
 class JobPage(PageAnswer):

@@ -1,16 +1,21 @@
 """Queues of what people are to judge."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import to_builtins
 
 from collector.api.answers.annotations import AnnotationDocument
 from collector.api.answers.base import JsonObject
-from collector.api.answers.wire import PageAnswer, WireDocument
+from collector.api.answers.traces import ToolCallDocument
+from collector.api.answers.wire import From, PageAnswer, WireDocument, time_of_us
+from storage.records import TraceToolCall
 
 
 class ReviewQueueDocument(WireDocument):
     """A queue and how far it is. `feeds` is null to a key that only reviews, where the queue is blind."""
 
-    id: str
+    id: Annotated[str, From("queue_id")]
     tenant: str
     name: str
     question: str
@@ -28,37 +33,41 @@ class ReviewQueueDocument(WireDocument):
     votes: int
     leased: int
     created_by: str | None
-    created_at: str
-    updated_at: str
+    created_at: Annotated[str, From("created_us", time_of_us)]
+    updated_at: Annotated[str, From("updated_us", time_of_us)]
 
 
 class ReviewEntryDocument(WireDocument):
     """What is to be judged. `hidden`: why it is here is null, the queue is blind and the asker has not voted."""
 
-    id: str
+    id: Annotated[str, From("entry_id")]
     queue_id: str
     tenant: str
     target: Literal["trace", "span", "run_item"]
-    project_name: str | None
+    project_name: Annotated[str | None, From("project")]
     trace_id: str | None
     span_id: str | None
     run_id: str | None
-    item_result_id: str | None
+    item_result_id: Annotated[str | None, From("item_number", str)]
     hidden: bool
     reason: Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"] | None
     rule_id: str | None
     probability: float | None
     added_by: str | None
-    added_at: str
-    vote_count: int
-    leased: int
-    voted: bool
+    added_at: Annotated[str, From("added_us", time_of_us)]
+    vote_count: Annotated[int, From("votes")]
+    leased: Annotated[int, From("leases")]
+    voted: Annotated[bool, From("is_mine")]
 
 
 class ReviewEntryPage(PageAnswer):
     """A page of entries."""
 
     content: list[ReviewEntryDocument]
+
+
+def _calls(calls: Sequence[TraceToolCall]) -> list[JsonObject]:
+    return [to_builtins(ToolCallDocument.of(each)) for each in calls]
 
 
 class ReviewedContent(WireDocument):
@@ -68,8 +77,8 @@ class ReviewedContent(WireDocument):
     output: Any
     expected: Any
     conversation: list[JsonObject]
-    earlier_messages: int
-    tool_calls: list[JsonObject]
+    earlier_messages: Annotated[int, From("earlier")]
+    tool_calls: Annotated[list[JsonObject], From("calls", _calls)]
 
 
 class ReviewedResult(WireDocument):

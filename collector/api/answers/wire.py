@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, Union, get_args, get_or
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, UnsetType, structs
-from pydantic import Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from collector.api.answers.base import ApiAnswer
 from collector.api.base.times import time_text
@@ -39,6 +39,11 @@ def computed(convert: Convert) -> From:
 def time_of(name: str) -> From:
     """Return the source of a time: nanoseconds since the Unix epoch in the record, RFC 3339 in the document."""
     return From(name, time_text)
+
+
+def time_of_us(time_us: int) -> str | None:
+    """Convert microseconds since the Unix epoch to RFC 3339."""
+    return time_text(time_us * 1_000)
 
 
 class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
@@ -101,6 +106,8 @@ def read_type(kind: Any) -> Any:  # noqa: ANN401 - a type
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = [_read_field(each) for each in structs.fields(kind)]
         return msgspec.defstruct(kind.__name__, fields, bases=(kind,), module=kind.__module__, kw_only=True)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return dict[str, Any]
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return read_type(parts[0])

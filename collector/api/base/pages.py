@@ -65,8 +65,11 @@ class _Part:
 
     def answer(self, found: Sequence[T], document: Callable[[T], object]) -> Response:
         """Answer with the documents of that part."""
-        content = [document(each) for each in self.of(found)]
-        return encoded(content, headers=self._response.headers)
+        return self.encoded([document(each) for each in self.of(found)])
+
+    def encoded(self, document: object) -> Response:
+        """Answer with a document that holds that part."""
+        return encoded(document, headers=self._response.headers)
 
 
 Part = Annotated[_Part, Depends(_Part)]

@@ -1,25 +1,26 @@
-"""Connections as the API's JSON. A key is no part of what this module is given."""
+"""Connections as the API's JSON, which never holds a key."""
 
 import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
+from collector.api.answers.judging import SpendingDocument
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.llm_connection import LlmConnection
 
 
 def connection_document(
-    found: LlmConnection, spent: Iterable[SpentToday], problem: str | None = None
+    connection: LlmConnection, spent: Iterable[SpentToday], problem: str | None = None
 ) -> dict[str, Any]:
     """Return a connection with its spending of today, and the reason why it gives no verdicts."""
-    row, text = found.row, found.text
+    row, text = connection.row, connection.text
     return {
         "id": row.connection_id,
         "tenant": row.tenant,
         "origin": row.origin,
         **text.model_dump(mode="json", by_alias=True, exclude={"api_key"}),
-        "credential": found.credential,
-        "spentToday": _spent(found, spent),
+        "credential": connection.credential,
+        "spentToday": _spent(connection, spent),
         "problem": problem,
         "version": row.version,
         "createdAt": _time(row.created_at),
@@ -27,18 +28,12 @@ def connection_document(
     }
 
 
-def _spent(found: LlmConnection, spent: Iterable[SpentToday]) -> dict[str, Any]:
-    key = ("connection", "", found.connection_id)
-    for each in spent:
-        if (each.kind, each.tenant, each.identity) == key:
-            return {
-                "calls": each.calls,
-                "failedCalls": each.failed_calls,
-                "tokens": each.tokens,
-                "usd": each.usd,
-                "unpricedCalls": each.unpriced_calls,
-            }
-    return {"calls": 0, "failedCalls": 0, "tokens": 0, "usd": 0.0, "unpricedCalls": 0}
+def _spent(connection: LlmConnection, spent: Iterable[SpentToday]) -> SpendingDocument:
+    key = ("connection", "", connection.connection_id)
+    return next(
+        (SpendingDocument.of(each) for each in spent if (each.kind, each.tenant, each.identity) == key),
+        SpendingDocument(usd=0.0),
+    )
 
 
 def _time(moment: dt.datetime) -> str:

@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from collector.api.answers.judging import JobDocument
-from collector.api.base.times import time_text
 from storage.judging.judgements import Judged
 
 
@@ -18,17 +16,6 @@ def judged_by_span(judged: Judged) -> Mapping[str | None, Mapping[str, list[Any]
         for each in getattr(judged, name):
             by_span[each.span_id][name].append(each)
     return by_span
-
-
-def job_document(row: Mapping[str, Any]) -> JobDocument:
-    """Return a job, done or to be done."""
-    return JobDocument.of(
-        row,
-        id=row["job_id"],
-        not_before=time_text(row["not_before_ns"]),
-        created_at=time_text(row["created_ns"]),
-        finished_at=time_text(row["finished_ns"]),
-    )
 
 
 def refusal(state: str | None) -> str:

@@ -6,12 +6,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pydantic.alias_generators import to_camel
+
 from collector.access.caller import Caller
+from collector.api.answers.judging import (
+    ActiveRuleDocument,
+    DecisionCounts,
+    EvaluationCounts,
+    FileProblemDocument,
+    RuleActivity,
+    RuleDocument,
+    RuleList,
+    RuleTrialDocument,
+    SpendingDocument,
+    TrialCost,
+)
 from collector.api.answers.traces import DIGEST_DIGITS
 from collector.api.base.context import Context
-from collector.api.base.times import time_text
-from collector.api.documents.reading_documents import Document
-from collector.evaluation.rule_trial import RuleTrial, TargetExample
+from collector.evaluation.rule_trial import RuleTrial
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import ProblemsOfJudges
 from collector.live.monitors.compared import judges_alike, standings
@@ -22,9 +34,7 @@ from rules.conditions import label
 from rules.rule_text import written_keys
 from storage.alerting.monitors import StreamKey, StreamRow
 from storage.errors import Conflict
-from storage.judging.backfills import Backfill
 from storage.judging.baselines import ComparedStream
-from storage.judging.rulebook import Project
 from storage.judging.spending import NANO
 
 _MOST_PLACES: Final = 3
@@ -50,13 +60,13 @@ READ_ONLY: Final = frozenset(
 """Keys of a rule's document that tell about it and are no part of it: sent back, they are passed over."""
 
 _AS_WRITTEN: Final = (
-    "matchType",
-    "matchKey",
-    "matchValue",
-    "evaluatorName",
+    "match_type",
+    "match_key",
+    "match_value",
+    "evaluator_name",
     "criteria",
-    "minScore",
-    "maxScore",
+    "min_score",
+    "max_score",
     "threshold",
     "conditions",
     "config",
@@ -84,39 +94,23 @@ def rule_document(
     project_ids: Mapping[tuple[str, str], str],
     problem_of: ProblemOf = no_problem,
     comparison_of: ProblemOf = no_problem,
-) -> Document:
-    """A rule: what was written, with the defaults of what was not, and what is known about it.
+) -> RuleDocument:
+    """Describe a rule: what was written, with the defaults of what was not, and what is known about it.
 
     Sent back as it is, it changes nothing.
     """
     stored, rule = kept.stored, kept.active.rule
     written = _written(stored.text)
-    return {
-        "id": stored.rule_id,
-        "tenant": stored.tenant,
-        "projectId": None if stored.project is None else project_ids.get((stored.tenant, stored.project)),
-        "project": stored.project,
-        "name": stored.name,
-        "enabled": stored.enabled,
-        "target": rule.target,
-        "evaluator": rule.evaluator,
-        "connectionId": rule.connection,
-        "sampleRate": rule.sample_rate,
-        "compareBy": rule.compare_by,
-        "judge": rule.judge,
-        "settle": rule.settle_s,
-        **{key: written.get(key) for key in _AS_WRITTEN},
-        "clauses": [label(clause) for clause in rule.clauses],
-        "problem": problem_of(kept.active),
-        "comparison": comparison_of(kept.active),
-        "origin": stored.origin,
-        "file": stored.file,
-        "revision": stored.revision,
-        "digest": rule.revision[:DIGEST_DIGITS],
-        "version": stored.version,
-        "createdAt": time_text(stored.created_at_us * 1_000),
-        "updatedAt": time_text(stored.updated_at_us * 1_000),
-    }
+    return RuleDocument.of(
+        stored,
+        rule,
+        project_id=None if stored.project is None else project_ids.get((stored.tenant, stored.project)),
+        clauses=[label(clause) for clause in rule.clauses],
+        problem=problem_of(kept.active),
+        comparison=comparison_of(kept.active),
+        digest=rule.revision[:DIGEST_DIGITS],
+        **{name: written.get(to_camel(name)) for name in _AS_WRITTEN},
+    )
 
 
 def rules_document(
@@ -126,100 +120,41 @@ def rules_document(
     problems: Iterable[FileProblem],
     problem_of: ProblemOf = no_problem,
     comparison_of: ProblemOf = no_problem,
-) -> Document:
-    """All rules with what they did of late, and what is wrong with files."""
-    return {
-        "content": [
-            rule_document(each, project_ids, problem_of, comparison_of)
-            | {"activity": _activity(activity.get(each.stored.rule_id, {}))}
+) -> RuleList:
+    """Describe rules with their latest results, and the problems of files."""
+    return RuleList(
+        content=[
+            ActiveRuleDocument.of(
+                rule_document(each, project_ids, problem_of, comparison_of),
+                activity=_activity(activity.get(each.stored.rule_id, {})),
+            )
             for each in kept
         ],
-        "problems": [problem_document(problem) for problem in problems],
-    }
+        problems=[FileProblemDocument.of(problem) for problem in problems],
+    )
 
 
-def problem_document(problem: FileProblem) -> Document:
-    """One thing that is wrong with a file; without a line where it is the whole file."""
-    return {"file": problem.file, "line": problem.line or None, "key": problem.key, "message": problem.message}
+def _activity(counts: Mapping[str, float]) -> RuleActivity:
+    return RuleActivity(
+        decisions=DecisionCounts.of(counts),
+        evaluations=EvaluationCounts.of(counts),
+        spent_today=SpendingDocument.of(counts, usd=counts.get("nano_usd", 0.0) / NANO),
+    )
 
 
-def project_document(project: Project) -> Document:
-    """A project; without an id where only traces name it."""
-    return {
-        "id": project.project_id,
-        "tenant": project.tenant,
-        "name": project.name,
-        "createdAt": time_text(project.created_at_ns),
-    }
-
-
-def backfill_document(backfill: Backfill) -> Document:
-    """A run over what was stored before."""
-    return {
-        "id": backfill.backfill_id,
-        "revision": backfill.revision,
-        "from": time_text(backfill.from_ns),
-        "to": time_text(backfill.to_ns),
-        "chosenTraces": None if backfill.trace_ids is None else len(backfill.trace_ids),
-        "occasion": backfill.occasion,
-        "state": backfill.state,
-        "lookedAt": backfill.looked_at,
-        "matched": backfill.matched,
-        "error": backfill.error,
-        "createdAt": time_text(backfill.created_at_ns),
-        "updatedAt": time_text(backfill.updated_at_ns),
-    }
-
-
-_COUNTED: Final = {
-    "decisions": ("filtered", "sampled_out", "matched", "undecided"),
-    "evaluations": ("passed", "not_passed", "failed", "skipped"),
-}
-
-
-def _activity(counts: Mapping[str, float]) -> Document:
-    counted = {group: {name: int(counts.get(name, 0)) for name in names} for group, names in _COUNTED.items()}
-    spent = {
-        "calls": int(counts.get("calls", 0)),
-        "failedCalls": int(counts.get("failed_calls", 0)),
-        "tokens": int(counts.get("tokens", 0)),
-        "usd": counts.get("nano_usd", 0.0) / NANO,
-        "unpricedCalls": int(counts.get("unpriced_calls", 0)),
-    }
-    return {**counted, "spentToday": spent}
-
-
-def trial_document(trial: RuleTrial) -> Document:
-    """How many targets which decision is made of, what that costs, and examples of what would be judged."""
+def trial_document(trial: RuleTrial) -> RuleTrialDocument:
+    """Describe how many targets which decision is made of, the cost, and examples of what would be judged."""
     budget = trial.rule.budget
-    return {
-        "rule": trial.rule.document(),
-        "revision": trial.rule.revision,
-        "windowSeconds": trial.window_s,
-        "lookedAt": trial.looked_at,
-        "decisions": [{"decision": count.decision, "why": count.why, "count": count.count} for count in trial.counts],
-        "cost": {
-            "evaluations": trial.evaluations,
-            "evaluationsPerDay": trial.evaluations_per_day,
-            "judge": trial.judge,
-            "judgeCallsAtLeast": trial.evaluations if trial.judge == "always" else 0,
-            "budget": None if budget is None else budget.document(),
-        },
-        "examples": [_example_document(example) for example in trial.examples],
-    }
-
-
-def _example_document(example: TargetExample) -> Document:
-    return {
-        "traceId": example.trace_id,
-        "spanId": example.span_id,
-        "sessionId": example.session_id,
-        "name": example.name,
-        "serviceName": example.service,
-        "startTime": time_text(example.start_ns),
-        "settlesAt": time_text(example.settles_at_ns),
-        "settled": example.settled,
-    }
+    return RuleTrialDocument.of(
+        trial,
+        rule=trial.rule.document(),
+        revision=trial.rule.revision,
+        cost=TrialCost.of(
+            trial,
+            judge_calls_at_least=trial.evaluations if trial.judge == "always" else 0,
+            budget=None if budget is None else budget.document(),
+        ),
+    )
 
 
 def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
@@ -308,16 +243,6 @@ class BaselineEstimate:
     averaged: int  # by so many of the latest evaluations
     tokens: float | None  # None: unknown
     usd: float | None
-
-    def document(self) -> Document:
-        """Write it as the API has it."""
-        return {
-            "evaluationsAtMost": self.evaluations,
-            "asksJudge": self.asks_judge,
-            "averagedEvaluations": self.averaged,
-            "tokens": self.tokens,
-            "usd": self.usd,
-        }
 
 
 def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:

@@ -15,14 +15,16 @@ from collector.api.answers.reviewing import (
     AddedEntries,
     ReviewEntryDetail,
     ReviewEntryPage,
+    ReviewerDocument,
     ReviewProgress,
     ReviewQueueDocument,
 )
 from collector.api.base.context import Context
 from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
 from collector.api.base.numbers import Amount, Number
-from collector.api.base.pages import At, page_document
+from collector.api.base.pages import At
 from collector.api.base.routing import Here, Who
+from collector.api.base.written import encoded
 from collector.api.kernel import Creation, Operation, Resource, router_of
 from collector.api.review.annotations import (
     VERDICT,
@@ -32,7 +34,7 @@ from collector.api.review.annotations import (
     item_target,
     own_target,
 )
-from collector.api.review.review_documents import entry_detail, entry_document, progress_document, queue_document
+from collector.api.review.review_documents import entry_detail, entry_document, queue_document
 from collector.live.upkeep.review_feeder import feeds_of
 from storage.errors import BadQuery, Missing
 from storage.offline.runs import Run
@@ -211,23 +213,22 @@ Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 @router.get(_ONE + "/progress")
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewProgress)
-def show_progress(queue: Seen, here: Here) -> dict[str, object]:
+def show_progress(queue: Seen, here: Here) -> Response:
     """How far it is, and what each person did."""
-    return progress_document(queue, here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000))
+    people = here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000)
+    return encoded(ReviewProgress.of(queue, reviewers=list(map(ReviewerDocument.of, people))))
 
 
 @router.get(_ONE + "/entries")
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewEntryPage)
-def list_entries(
-    queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]
-) -> dict[str, object]:
+def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]) -> Response:
     """What is in it, in the order in which it was added."""
     author, now_us = author_of(who, filters.by), here.now_ns() // 1000
     found = here.reviews.queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
     )
-    return page_document([entry_document(queue, each) for each in found], at.page, at.size)
+    return encoded(ReviewEntryPage.page([entry_document(queue, each) for each in found], at.page, at.size))
 
 
 @router.post(
@@ -251,9 +252,9 @@ def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, obje
 @router.get(_ENTRY)
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewEntryDetail)
-def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> dict[str, object]:
+def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
     """An entry with what there is to judge, and what others said if the asker may know it."""
-    return entry_detail(here, queue, entry_in(here, queue, entry_id, author_of(who, by)))
+    return encoded(entry_detail(here, queue, entry_in(here, queue, entry_id, author_of(who, by))))
 
 
 @router.delete(_ENTRY, status_code=HTTPStatus.NO_CONTENT)

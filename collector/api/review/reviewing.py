@@ -11,11 +11,12 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
+from collector.api.answers.wire import time_of_us
 from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.numbers import Number
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.times import time_text
+from collector.api.base.written import encoded
 from collector.api.review.annotations import Note, author_of, expected_text
 from collector.api.review.review_documents import entry_detail
 from collector.api.review.review_queues import By, EntryId, Voting, entry_in
@@ -47,7 +48,7 @@ Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]
 @router.post(_NEXT)
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(NextReview)
-def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> dict[str, object]:
+def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> Response:
     """Give the asker an entry that he has not voted on and that has room; it is his until the lease ends.
 
     Who asks again before he has voted is given the same one, with a new lease.
@@ -55,11 +56,9 @@ def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> dict[str, o
     turn = turn_of(here, who, by)
     entry_id = here.reviews.turns.next(queue, turn)
     if entry_id is None:
-        return {"entry": None, "leasedUntil": None}
-    return {
-        "entry": entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author)),
-        "leasedUntil": time_text((turn.now_us + turn.lease_us) * 1_000),
-    }
+        return encoded(NextReview(entry=None, leased_until=None))
+    entry = entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author))
+    return encoded(NextReview(entry=entry, leased_until=time_of_us(turn.now_us + turn.lease_us)))
 
 
 @router.put(
@@ -69,11 +68,11 @@ def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> dict[str, o
 )
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(ReviewEntryDetail)
-def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> dict[str, object]:
+def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> Response:
     """Answer the queue's question; the vote is stored before it is answered, with what may be known from then on."""
     turn = turn_of(here, who, by)
     cast_vote(here, queue, entry_id, body, turn, goes_on=False)
-    return entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author))
+    return encoded(entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author)))
 
 
 @router.delete(_ENTRY + "/vote", status_code=HTTPStatus.NO_CONTENT)

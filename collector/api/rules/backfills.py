@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from fastapi import Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
@@ -16,7 +15,8 @@ from collector.api.base.pages import PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.times import moment_ns
-from collector.api.documents.rule_documents import backfill_document, baseline_estimate
+from collector.api.base.written import encoded
+from collector.api.documents.rule_documents import baseline_estimate
 from collector.api.documents.rule_documents import start_baseline as start_baseline_of
 from collector.api.rules.rules import RULES, find_own
 from collector.path_names import path_segment
@@ -47,7 +47,7 @@ class Bounds(BaseModel):
 @router.post(_PATH, status_code=HTTPStatus.CREATED)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BackfillDocument)
-def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> JSONResponse:
+def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> Response:
     """Run a rule over what is stored."""
     kept = find_own(here, who, project, rule_id)
     from_ns = moment_ns(bounds.from_time)
@@ -58,27 +58,25 @@ def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> J
     return _started(here, project, rule_id, here.backfills.start(kept.active, from_ns, to_ns, trace_ids=chosen))
 
 
-def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> JSONResponse:
+def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> Response:
     place = f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{rule_id}/backfills/{backfill_id}"
-    return JSONResponse(
-        backfill_document(_find(here, rule_id, backfill_id)),
-        status_code=HTTPStatus.CREATED,
-        headers={"location": place},
-    )
+    document = BackfillDocument.of(_find(here, rule_id, backfill_id))
+    return encoded(document, status=HTTPStatus.CREATED, headers={"location": place})
 
 
 @router.get(f"{RULES}/{{rule_id}}/baseline")
 @needs(Permission.READ, by_tenant=True)
 @answers(BaselineEstimateDocument)
-def estimate_baseline(project: str, rule_id: str, here: Here, who: Who) -> dict[str, object]:
+def estimate_baseline(project: str, rule_id: str, here: Here, who: Who) -> Response:
     """Estimate what a baseline would judge again, and its cost by that of the latest evaluations. Judge nothing."""
-    return baseline_estimate(here, find_own(here, who, project, rule_id).active).document()
+    estimate = baseline_estimate(here, find_own(here, who, project, rule_id).active)
+    return encoded(BaselineEstimateDocument.of(estimate))
 
 
 @router.post(f"{RULES}/{{rule_id}}/baseline", status_code=HTTPStatus.CREATED)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BackfillDocument)
-def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
+def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> Response:
     """Judge the releases again that monitors compare, as far as the evaluator of the rule has not judged them."""
     kept = find_own(here, who, project, rule_id)
     return _started(here, project, rule_id, start_baseline_of(here, kept.active))
@@ -87,19 +85,19 @@ def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> JSONResp
 @router.get(_PATH, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[BackfillDocument])
-def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> Response:
     """The runs of a rule, newest first. Those of a shared rule are about everybody's spans, so no tenant sees them."""
     find_own(here, who, project, rule_id)
-    return [backfill_document(each) for each in part.of(here.backfills.of_rule(rule_id))]
+    return part.answer(here.backfills.of_rule(rule_id), BackfillDocument.of)
 
 
 @router.get(f"{_PATH}/{{backfill_id}}")
 @needs(Permission.READ, by_tenant=True)
 @answers(BackfillDocument)
-def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> dict[str, object]:
+def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
     """One run."""
     find_own(here, who, project, rule_id)
-    return backfill_document(_find(here, rule_id, backfill_id))
+    return encoded(BackfillDocument.of(_find(here, rule_id, backfill_id)))
 
 
 @router.delete(f"{_PATH}/{{backfill_id}}", status_code=HTTPStatus.NO_CONTENT)

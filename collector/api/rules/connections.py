@@ -36,13 +36,13 @@ def _body(schema: dict[str, Any]) -> dict[str, Any]:
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ConnectionDocument])
-def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
+def list_connections(here: Here, who: Who, part: Part) -> Response:
     """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
     spent, problems = spent_over_connections(here, who), judge_problems(here, who)
-    return [
-        connection_document(each, spent, problems.of_connection(each.connection_id))
-        for each in part.of(connections_seen(here, who))
-    ]
+    return part.answer(
+        connections_seen(here, who),
+        lambda each: connection_document(each, spent, problems.of_connection(each.connection_id)),
+    )
 
 
 @router.post("", status_code=201, openapi_extra=_body(CONNECTION), responses=TAGGED_NEW)

@@ -10,12 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
-from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
-from collector.api.base.pages import page_document
+from collector.api.answers.judging import JobDocument, JobPage, RetriedJob, RetriedJobs
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
-from collector.api.documents.judgement_documents import job_document, refusal
+from collector.api.documents.judgement_documents import refusal
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED
 
@@ -64,7 +63,7 @@ def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Resp
         tenant=who.visible_tenant,
     )
     rows = here.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
-    return encoded(page_document([job_document(row) for row in rows], query.page, query.size))
+    return encoded(JobPage.page([JobDocument.of(row) for row in rows], query.page, query.size))
 
 
 @router.post("/{job_id}/retry")

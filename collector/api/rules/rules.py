@@ -1,26 +1,34 @@
 """Rules and projects over HTTP."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Response
 from fastapi.responses import JSONResponse
+from msgspec import convert
 from pydantic import BaseModel, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
-from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
+from collector.api.answers.judging import (
+    ExplainedTrace,
+    ProjectDocument,
+    PromptDocument,
+    RuleDocument,
+    RuleList,
+    RuleTrialDocument,
+)
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
+from collector.api.base.written import encoded
 from collector.api.documents.rule_documents import (
     comparisons_of,
     problems_of,
-    project_document,
     rule_document,
     rules_document,
     trial_document,
@@ -64,34 +72,35 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
 @router.get("/projects", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ProjectDocument])
-def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_projects(here: Here, who: Who, part: Part) -> Response:
     """The projects that were made, and those that traces name, by name."""
-    return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.visible_tenant))]
+    return part.answer(here.rulebook.projects(who.visible_tenant), ProjectDocument.of)
 
 
 @router.get("/trace-eval-rules", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(RuleList)
-def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
+def list_all(here: Here, who: Who, part: Part) -> Response:
     """All rules, what each did of late, and what is wrong with the files of the folder."""
     activity = here.status.rule_activity(here.now_ns(), who.visible_tenant)
     ids = here.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
     problem_of = problems_of(here, who)
     comparison_of = comparisons_of(here, who.visible_tenant)
-    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of, comparison_of))
+    rules = rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of, comparison_of)
+    return part.encoded(rules)
 
 
 @router.get(RULES, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RuleDocument])
-def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_rules(project: str, here: Here, who: Who, part: Part) -> Response:
     """The rules that are about a project, oldest first; those about all are among them."""
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.visible_tenant)
-    found = [kept for kept in _kept(here, who) if kept.stored.project in about]
+    kept = [each for each in _kept(here, who) if each.stored.project in about]
     notes = problems_of(here, who), comparisons_of(here, who.visible_tenant)
-    return [dict(rule_document(kept, ids, *notes)) for kept in part.of(found)]
+    return part.answer(kept, lambda each: rule_document(each, ids, *notes))
 
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
@@ -123,7 +132,7 @@ def try_out(
     body: Body,
     here: Here,
     who: Who,
-    asked: Annotated[TrialQuery, Query()],
+    query: Annotated[TrialQuery, Query()],
 ) -> Response:
     """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why.
 
@@ -137,14 +146,15 @@ def try_out(
             select, parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=QueryOptions(is_ours=True)
         ).rows
 
-    trace = asked.trace
+    trace = query.trace
     if trace is None:
-        window_s = asked.window_s if asked.newest is None else _window_s(here, who, asked.window_s, asked.newest)
+        window_s = query.window_s if query.newest is None else _window_s(here, who, query.window_s, query.newest)
         trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=who.tenant or None)
         document = trial_document(trial)
-        if asked.prompt:
-            document["prompt"] = here.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
-        return JSONResponse(document)
+        if query.prompt:
+            preview = here.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
+            document.prompt = convert(preview, PromptDocument | None)
+        return encoded(document)
     explained = explain_trace(rule, trace.strip().lower(), ask, tenant=who.tenant or None)
     if explained is None:
         raise Missing(f"no trace {trace} here")
@@ -231,6 +241,6 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
     return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
 
 
-def _document(here: Here, who: Caller, kept: KeptRule) -> Mapping[str, object]:
+def _document(here: Here, who: Caller, kept: KeptRule) -> RuleDocument:
     comparison_of = comparisons_of(here, who.visible_tenant, kept.stored.rule_id)
     return rule_document(kept, here.rulebook.project_ids(), problems_of(here, who), comparison_of)
