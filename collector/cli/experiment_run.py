@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.offline import BegunRun, ReportedKeys, RunDetail, RunItemDocument, VersionDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, fetch, open_server
 from collector.cli.connecting import connect_async
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_files import form_of, server_of_command, write_run
-from collector.cli.run_text import RunRate, print_run
+from collector.cli.run_text import print_run
 from collector.path_names import path_segment
 from collector.units import count_text
 from collector.visible import one_line
@@ -45,60 +46,6 @@ class ExperimentNotRun(click.ClickException):
     """The experiment could not be run, or not whole, or its result could not be read."""
 
     exit_code = NOT_RUN
-
-
-class _RunOnVersion(AnswerView):
-    version: int
-
-
-class _Begun(AnswerView):
-    run_id: str
-    status: str
-
-
-class _Key(AnswerView):
-    item_key: str | None
-    trial: int
-
-
-class _Keys(AnswerView):
-    content: list[_Key]
-    next: int | None
-
-
-class _Outcome(AnswerView):
-    item_key: str | None
-    outcome: str
-    error_kind: str | None
-
-    @property
-    def is_known(self) -> bool:
-        """Return whether it says something about the application: it has a verdict, or the application failed."""
-        if self.outcome == "error":
-            return self.error_kind not in _NOT_THE_AGENTS
-        return self.outcome in {"passed", "not_passed"}
-
-
-class _Outcomes(AnswerView):
-    content: list[_Outcome]
-    last: bool
-
-
-class _RunPage(AnswerView):
-    items: _Outcomes
-
-
-class _Rate(RunRate):
-    total_items: int
-    passed_items: int
-
-    @property
-    def judged(self) -> int:
-        return self.passed_items + self.not_passed_items
-
-    @property
-    def unknown(self) -> int:
-        return self.error_items + self.not_evaluated_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +120,7 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
         print_run(document)
         for k, chance, cases in chances:
             click.echo(f"pass^{k} {chance:.1%}, of {count_text(cases, 'case')}")
-    context.exit(_exit_code(read_view(_Rate, document), min_pass_rate))
+    context.exit(_exit_code(read_answer(RunDetail, document), min_pass_rate))
 
 
 def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]]:
@@ -186,10 +133,11 @@ def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]
         raise ExperimentNotRun(f"{error.format_message()}; {shown}") from error
 
 
-def _exit_code(run: _Rate, least: float | None) -> int:
+def _exit_code(run: RunDetail, least: float | None) -> int:
     """Report on standard error why a run is no success; an item that could not be judged proves nothing."""
+    unknown = run.error_items + run.not_evaluated_items
     rate = pass_rate(run.passed_items, run.not_passed_items)
-    if rate is None and (run.unknown or least is not None):
+    if rate is None and (unknown or least is not None):
         click.echo(
             f"none of {count_text(run.total_items, 'item')} was judged: {count_text(run.error_items, 'error')}, "
             f"{run.not_evaluated_items} without a verdict, {run.unjudged_items} not judged",
@@ -199,16 +147,23 @@ def _exit_code(run: _Rate, least: float | None) -> int:
     if rate is None or least is None:
         return 0
     if rate < least:
-        of = count_text(run.judged, "judged item")
+        of = count_text(run.passed_items + run.not_passed_items, "judged item")
         click.echo(f"{rate:.1%} of {of} passed, and {least:.1%} are needed", err=True)
         return _BELOW
-    if (pass_rate(run.passed_items, run.not_passed_items + run.unknown) or 0.0) < least:
+    if (pass_rate(run.passed_items, run.not_passed_items + unknown) or 0.0) < least:
         click.echo(
-            f"{count_text(run.unknown, 'item')} could not be judged, so that it is not known whether {least:.1%} pass",
+            f"{count_text(unknown, 'item')} could not be judged, so that it is not known whether {least:.1%} pass",
             err=True,
         )
         return _INCONCLUSIVE
     return 0
+
+
+def _is_known(item: RunItemDocument) -> bool:
+    """Return whether an item says something about the application: it has a verdict, or the application failed."""
+    if item.outcome == "error":
+        return item.error_kind not in _NOT_THE_AGENTS
+    return item.outcome in {"passed", "not_passed"}
 
 
 def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
@@ -222,16 +177,16 @@ def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
     passes: Counter[str | None] = Counter()
     page: int | None = 0
     while page is not None:
-        found = read_view(_RunPage, asking.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
-        counted = [each for each in found.content if each.is_known]
+        items = read_answer(RunDetail, asking.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
+        counted = [each for each in items.content if _is_known(each)]
         trials.update(each.item_key for each in counted)
         passes.update(each.item_key for each in counted if each.outcome == "passed")
-        page = None if found.last else page + 1
+        page = None if items.last else page + 1
     most = max(trials.values(), default=0)
     chances = []
     for k in range(1, most + 1) if most > 1 else ():
-        told = [hat for key, count in trials.items() if (hat := pass_hat_k(count, passes[key], k)) is not None]
-        chances.append((k, sum(told) / len(told), len(told)))
+        hats = [hat for key, count in trials.items() if (hat := pass_hat_k(count, passes[key], k)) is not None]
+        chances.append((k, sum(hats) / len(hats), len(hats)))
     return chances
 
 
@@ -347,7 +302,7 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
         raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
     place = f"/api/v1/datasets/{path_segment(name)}/versions"
     with open_server(choice.server, None) as asking:
-        stored = read_view(_RunOnVersion, asking.get(f"{place}/{path_segment(number)}"))
+        stored = read_answer(VersionDocument, asking.get(f"{place}/{path_segment(number)}"))
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "items.jsonl"
         fetch(choice.server, f"{place}/{stored.version}/export", {"format": "jsonl"}, kept)
@@ -370,7 +325,7 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
         "triggeredBy": "tracejury experiments run",
     }
     with open_server(choice.server, None) as asking:
-        begun = read_view(_Begun, asking.post(f"/api/v1/projects/{path_segment(plan.project)}/runs", body))
+        begun = read_answer(BegunRun, asking.post(f"/api/v1/projects/{path_segment(plan.project)}/runs", body))
         if begun.status not in _GOING_ON:
             raise ExperimentNotRun(
                 f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another"
@@ -378,7 +333,7 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
         known: set[tuple[str | None, int]] = set()
         after: int | None = 0
         while after is not None:
-            page = read_view(_Keys, asking.get(f"/api/v1/runs/{begun.run_id}/keys", after=after))
+            page = read_answer(ReportedKeys, asking.get(f"/api/v1/runs/{begun.run_id}/keys", after=after))
             known |= {(each.item_key, each.trial) for each in page.content}
             after = page.next
     return begun.run_id, known

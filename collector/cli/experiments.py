@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.offline import BegunRun, ExperimentDocument, RunDocument, RunEvaluationDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.deciding import (
     allow_removed_option,
@@ -20,7 +21,7 @@ from collector.cli.gate import NO_BASELINE, exiting_as_gate
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
-from collector.cli.run_text import RATE_HEADS, RunRate, print_rows, print_run, rate_cells, status_cell
+from collector.cli.run_text import RATE_HEADS, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
 from collector.path_names import path_segment
 from collector.result_words import NO_VERDICT, SKIPPED
@@ -31,42 +32,6 @@ _LOOK_S: Final = 0.5
 _ITEMS_AT_ONCE: Final = 100  # an item of which more than 80 kB is said is rare; a guess
 
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
-
-
-class _Begun(AnswerView):
-    run_id: str
-
-
-class _Latest(RunRate):
-    run_id: str
-    started_at: str
-
-
-class _ExperimentView(AnswerView):
-    id: str
-    name: str
-    latest_run: _Latest | None
-
-
-class _Run(RunRate):
-    id: str
-    name: str | None
-    item_count: int
-    cost_usd: float | None
-    dataset_name: str | None
-    dataset_version: int | None
-    git_branch: str | None
-    started_at: str
-
-
-class _Evaluation(AnswerView):
-    id: str
-    evaluator_name: str
-    status: str
-    last_error: str | None
-    scored_count: int
-    failed_count: int
-    skipped_count: int
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
@@ -93,7 +58,7 @@ def list_experiments(*, project: str, as_json: bool, server: str | None, data: P
         print_json(documents)
         return
     rows = []
-    for each in (read_view(_ExperimentView, document) for document in documents):
+    for each in read_answer(list[ExperimentDocument], documents):
         run = each.latest_run
         cells = (None,) * 6 if run is None else (run.run_id, status_cell(run), *rate_cells(run), run.started_at[:19])
         rows.append((each.name, *cells))
@@ -110,8 +75,8 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
     """The runs of an experiment, newest first."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = [read_view(_ExperimentView, document) for document in _experiments(asking, project)]
-        ids = [each.id for each in found if experiment in {each.name, each.id}]
+        known = read_answer(list[ExperimentDocument], _experiments(asking, project))
+        ids = [each.id for each in known if experiment in {each.name, each.id}]
         if not ids:
             raise click.ClickException(f"project {one_line(project)} has no experiment {one_line(experiment)}")
         documents = asking.get(f"/api/v1/experiments/{ids[0]}/runs", size=limit)
@@ -119,7 +84,7 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
         print_json(documents)
         return
     rows = []
-    for run in (read_view(_Run, document) for document in documents):
+    for run in read_answer(list[RunDocument], documents):
         cost = None if run.cost_usd is None else usd_text(run.cost_usd)
         dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
         cells = (run.id, status_cell(run), run.item_count, *rate_cells(run), cost, dataset, run.git_branch)
@@ -169,15 +134,14 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     body |= {name: options[name] for name in ("evaluator", "name")}
     place = f"/api/v1/runs/{path_segment(run)}/evaluations"
     with open_server(server, None) as asking:
-        made, waits = read_view(_Evaluation, asking.post(place, body)), None
+        made, waits = read_answer(RunEvaluationDocument, asking.post(place, body)), None
         while wait and made.status in _OPEN:
             if made.last_error is not None and made.last_error != waits:
                 waits = made.last_error
                 click.echo(f"{made.status}: {one_line(waits)}", err=True)
             time.sleep(_LOOK_S)
-            listed = asking.get(place)
-            found = [read_view(_Evaluation, each) for each in (listed if isinstance(listed, list) else [])]
-            made = next((each for each in found if each.id == made.id), made)
+            evaluations = read_answer(list[RunEvaluationDocument], asking.get(place))
+            made = next((each for each in evaluations if each.id == made.id), made)
     counts = f"{made.scored_count} scored, {made.failed_count} {NO_VERDICT}, {made.skipped_count} {SKIPPED}"
     click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}, {counts}")
     if made.last_error is not None:
@@ -250,7 +214,7 @@ def report(*, results: Path, file: Path, form: str | None) -> None:
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise click.ClickException(f"{one_line(str(results))} holds no results: {one_line(str(error))}") from None
     with server_of_command() as server, open_server(server, None) as asking:
-        run_id = read_view(_Begun, asking.post("/api/v1/projects/default/runs", document)).run_id
+        run_id = read_answer(BegunRun, asking.post("/api/v1/projects/default/runs", document)).run_id
         place = f"/api/v1/runs/{run_id}"
         for first in range(0, len(items), _ITEMS_AT_ONCE):
             asking.post(f"{place}/items", {"items": items[first : first + _ITEMS_AT_ONCE]})

@@ -1,11 +1,16 @@
 """Datasets, experiments, runs, and evaluators that judge runs."""
 
+import json
 from typing import Annotated, Any, Literal
 
 from msgspec import field
 
 from collector.api.answers.base import JsonObject
-from collector.api.answers.wire import PageAnswer, WireDocument, about
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
+from storage.offline.runs import Run
+
+Created = Annotated[str, time_of("created_at_ns")]
+Started = Annotated[str, time_of("started_at_ns")]
 
 
 class DatasetDocument(WireDocument):
@@ -102,32 +107,42 @@ class ChangedItemPage(PageAnswer):
     total_elements: int
 
 
-class _RunRate(WireDocument):
+def _version_id(run: Run) -> str | None:
+    return None if run.dataset_id is None else f"{run.dataset_id}@{run.dataset_version}"
+
+
+class _RunRate(WireDocument, kw_only=True):
     pass_rate: Annotated[float | None, about("The share that passed of the items with a verdict; null without any.")]
-    not_passed_items: int
-    error_items: Annotated[int, about("Items whose task failed.")]
-    not_evaluated_items: Annotated[int, about("Items without a verdict, because an evaluator could not judge.")]
-    unjudged_items: Annotated[int, about("Items of which no evaluator gave a verdict, such as skipped ones.")]
-    failed_evaluations: Annotated[list[str], about("Evaluations of the server that gave up, by name.")]
+    not_passed_items: Annotated[int, From("not_passed")] = 0
+    error_items: Annotated[int, From("errors"), about("Items whose task failed.")] = 0
+    not_evaluated_items: Annotated[
+        int, From("not_evaluated"), about("Items without a verdict, because an evaluator could not judge.")
+    ] = 0
+    unjudged_items: Annotated[
+        int, From("unjudged"), about("Items of which no evaluator gave a verdict, such as skipped ones.")
+    ] = 0
+    failed_evaluations: Annotated[list[str], about("Evaluations of the server that gave up, by name.")] = field(
+        default_factory=list
+    )
 
 
-class LatestRun(_RunRate):
+class LatestRun(_RunRate, kw_only=True):
     """The latest run of an experiment."""
 
     run_id: str
     status: str
-    started_at: str
+    started_at: Started
 
 
-class ExperimentDocument(WireDocument):
+class ExperimentDocument(WireDocument, kw_only=True):
     """An experiment and its latest run."""
 
-    id: str
+    id: Annotated[str, From("experiment_id")]
     tenant: str
-    project_name: str
+    project_name: Annotated[str, From("project")]
     name: str
-    description: Annotated[str, about("That of its latest run.")]
-    created_at: str
+    description: Annotated[str, about("That of its latest run.")] = ""
+    created_at: Created
     latest_run: LatestRun | None
 
 
@@ -140,56 +155,58 @@ class BegunRun(WireDocument):
     status: str
 
 
-class _RunHead(_RunRate):
-    id: str
+class _RunHead(_RunRate, kw_only=True):
+    id: Annotated[str, From("run_id")]
     tenant: str
-    project_name: str
+    project_name: Annotated[str, From("project")]
     experiment_id: str
-    experiment_name: str
+    experiment_name: Annotated[str, From("experiment")]
     name: str | None
-    description: str
+    description: str = ""
     run_key: str | None
     status: str
-    status_reason: Annotated[str | None, about("Why it ended so, or what an evaluation waits for.")]
+    status_reason: Annotated[
+        str | None, From("state_reason"), about("Why it ended so, or what an evaluation waits for.")
+    ]
     verdict: str | None
-    config: JsonObject
+    config: Annotated[JsonObject, From("metadata", json.loads)]
     git_sha: str | None
     git_branch: str | None
     triggered_by: str | None
-    dataset_name: str | None
-    dataset_version_id: str | None
+    dataset_name: Annotated[str | None, From("dataset")]
+    dataset_version_id: Annotated[str | None, computed(_version_id)]
     dataset_version: int | None
     trials: int
     created_by: str | None
-    pinned: Annotated[bool, about("Whether it is kept beyond its expiry.")]
-    started_at: str
-    completed_at: str | None
+    pinned: Annotated[bool, From("is_pinned"), about("Whether it is kept beyond its expiry.")]
+    started_at: Started
+    completed_at: Annotated[str | None, time_of("completed_at_ns")]
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
     latency_ms: float | None
 
 
-class RunDocument(_RunHead):
+class RunDocument(_RunHead, kw_only=True):
     """A run as a list tells it."""
 
-    item_count: int
-    passed_count: int
+    item_count: Annotated[int, From("items")]
+    passed_count: Annotated[int, From("passed")]
 
 
 class EvaluatorSummary(WireDocument):
     """What one evaluator said in a run. What differs within the run is null."""
 
-    evaluator_name: str
-    scored_count: int
-    failed_count: int
-    skipped_count: int
-    passed_count: int
+    evaluator_name: Annotated[str, From("name")]
+    scored_count: Annotated[int, From("scored")]
+    failed_count: Annotated[int, From("failed")]
+    skipped_count: Annotated[int, From("skipped")]
+    passed_count: Annotated[int, From("passed")]
     pass_rate: float | None
-    average_score: float | None
-    score_std_dev: float | None
-    lowest_score: float | None
-    highest_score: float | None
+    average_score: Annotated[float | None, From("mean")]
+    score_std_dev: Annotated[float | None, From("deviation")]
+    lowest_score: Annotated[float | None, From("lowest")]
+    highest_score: Annotated[float | None, From("highest")]
     threshold: float | None
     direction: str | None
     fingerprint: str | None
@@ -197,7 +214,7 @@ class EvaluatorSummary(WireDocument):
     cost_usd: float | None
 
 
-class RunWithEvaluators(RunDocument):
+class RunWithEvaluators(RunDocument, kw_only=True):
     """A run as the list of all experiments tells it."""
 
     evaluators: list[EvaluatorSummary]
@@ -206,18 +223,18 @@ class RunWithEvaluators(RunDocument):
 class RunScore(WireDocument):
     """What one evaluator said of an item."""
 
-    evaluator_name: str
+    evaluator_name: Annotated[str, From("name")]
     outcome: str
     score: float | None
     label: str | None
     threshold: float | None
     direction: str | None
-    success: bool | None
+    success: Annotated[bool | None, From("passed")]
     reason: str | None
     error_kind: str | None
     fingerprint: str | None
-    version: str | None
-    metadata: Any
+    version: Annotated[str | None, From("evaluator_version")]
+    metadata: Annotated[Any, From(convert=json.loads)]
     evaluation_id: str | None
     judge_model: str | None
     cost_usd: float | None
@@ -227,16 +244,16 @@ class RunScore(WireDocument):
 class RunItemDocument(WireDocument):
     """What came of an item in one trial, with the scores that count."""
 
-    id: str
+    id: Annotated[str, From("item_number", str)]
     dataset_item_id: str | None
-    item_key: str | None
+    item_key: Annotated[str | None, computed(lambda item: item["item_key"] if item["is_keyed"] else None)]
     trial: int
-    input: JsonObject
-    expected_output: JsonObject
-    actual_output: JsonObject
-    metadata: JsonObject
+    input: Annotated[JsonObject, From("inputs", json.loads)]
+    expected_output: Annotated[JsonObject, From("expected_outputs", json.loads)]
+    actual_output: Annotated[JsonObject, From("actual_outputs", json.loads)]
+    metadata: Annotated[JsonObject, From(convert=json.loads)]
     outcome: str
-    success: bool
+    success: Annotated[bool, computed(lambda item: item["outcome"] == "passed")]
     error: str | None
     error_kind: str | None
     stop_reason: str | None
@@ -244,14 +261,14 @@ class RunItemDocument(WireDocument):
     retries: int | None
     tokens_in: int | None
     tokens_out: int | None
-    cached_tokens: int | None
-    reasoning_tokens: int | None
+    cached_tokens: Annotated[int | None, From("tokens_cached")]
+    reasoning_tokens: Annotated[int | None, From("tokens_reasoning")]
     cost_usd: float | None
     latency_ms: float | None
     trace_id: str | None
     span_id: str | None
-    created_at: str
-    eval_results: list[RunScore]
+    created_at: Created
+    eval_results: Annotated[list[RunScore], From("scores")]
 
 
 class RunItemPage(PageAnswer):
@@ -264,9 +281,9 @@ class UndecidedItem(RunItemDocument):
     """An item of a run about which no person has decided."""
 
     run_id: str
-    project_name: str
+    project_name: Annotated[str, From("project")]
     experiment_id: str
-    experiment_name: str
+    experiment_name: Annotated[str, From("experiment")]
 
 
 class UndecidedItemPage(PageAnswer):
@@ -275,26 +292,26 @@ class UndecidedItemPage(PageAnswer):
     content: list[UndecidedItem]
 
 
-class RunDetail(_RunHead):
+class RunDetail(_RunHead, kw_only=True):
     """A run, what its items sum up to, and a page of these."""
 
-    total_items: int
-    case_count: int
-    passed_items: int
-    priced_item_count: int
-    tokenized_item_count: int
+    total_items: Annotated[int, From("items")]
+    case_count: Annotated[int, From("cases")]
+    passed_items: Annotated[int, From("passed")]
+    priced_item_count: Annotated[int, From("priced")]
+    tokenized_item_count: Annotated[int, From("tokenized")]
     latency_p95_ms: float | None = field(name="latencyP95Ms")
     evaluators: list[EvaluatorSummary]
     items: RunItemPage
 
 
-class TrendRun(_RunRate):
+class TrendRun(_RunRate, kw_only=True):
     """The pass rate of a run."""
 
     run_id: str
-    started_at: str
-    total_items: int
-    passed_items: int
+    started_at: Started
+    total_items: Annotated[int, From("items")]
+    passed_items: Annotated[int, From("passed")]
 
 
 class TrendDocument(WireDocument):
@@ -340,30 +357,31 @@ class PinnedRun(WireDocument):
     """Whether a run is kept beyond its expiry."""
 
     run_id: str
-    pinned: bool
+    pinned: Annotated[bool, From("is_pinned")]
 
 
-class RunEvaluationDocument(WireDocument):
+class RunEvaluationDocument(WireDocument, kw_only=True):
     """An evaluator that is asked about the items of a run, and how far that is."""
 
-    id: str
+    id: Annotated[str, From("evaluation_id")]
     tenant: str
     run_id: str
     evaluator: str
-    evaluator_name: str
-    config: JsonObject
-    connection_id: str | None
+    evaluator_name: Annotated[str, From("name")]
+    config: Annotated[JsonObject, From("configuration", lambda rule: json.loads(rule).get("config", {}))]
+    connection_id: Annotated[str | None, From("connection")]
     status: Annotated[
         Literal["WAITING", "RUNNING", "DONE", "FAILED", "CANCELLED"],
+        From("state", str.upper),
         about("FAILED: it ended without a single verdict, or could not begin; lastError says why."),
     ]
-    last_error: str | None
-    scored_count: Annotated[int, about("Items that it scored so far.")]
-    failed_count: Annotated[int, about("Items that it could not judge.")]
-    skipped_count: int
+    last_error: Annotated[str | None, From("error")]
+    scored_count: Annotated[int, From("scored"), about("Items that it scored so far.")] = 0
+    failed_count: Annotated[int, From("failed"), about("Items that it could not judge.")] = 0
+    skipped_count: Annotated[int, From("skipped")] = 0
     created_by: str | None
-    created_at: str
-    completed_at: str | None
+    created_at: Created
+    completed_at: Annotated[str | None, time_of("ended_at_ns")]
 
 
 class ExportedRun(WireDocument):

@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
@@ -16,12 +15,12 @@ from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.numbers import Number
 from collector.api.base.pages import PARTED, Part
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.times import time_text
+from collector.api.base.written import encoded
 from collector.api.offline.runs import Own, Seen
 from collector.live.jobs.run_evaluator import name_of
 from rules.rule_text import JURIES, parse_json
 from storage.errors import BadQuery, Conflict, Missing
-from storage.offline.run_evaluations import Evaluation, NewEvaluation
+from storage.offline.run_evaluations import NewEvaluation
 from storage.offline.runs import Run
 
 router = api_router(prefix="/api/v1/runs/{run_id}")
@@ -68,15 +67,15 @@ Wanted = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 @router.get("/evaluations", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
-def list_evaluations(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
+def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
     """What was asked about a run, in that order."""
-    return [evaluation_document(each) for each in part.of(here.run_evaluations.of_run(run.run_id))]
+    return part.answer(here.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
 
 
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
-def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
+def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> Response:
     """Have the items of a run scored, once it has ended; scores of the same name that it has count no more."""
     return _made(here, run, body, who.key_name)
 
@@ -84,7 +83,7 @@ def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
 @router.post("/judge-jobs", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
-def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
+def judge(run: Own, body: Wanted, here: Here, who: Who) -> Response:
     """Have the items of a run scored, in the words of judges."""
     return _made(here, run, body, who.key_name)
 
@@ -92,7 +91,7 @@ def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
 @router.get("/judge-jobs", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
-def list_judge_jobs(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
+def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
     """What was asked about a run, in the words of judges."""
     return list_evaluations(run, here, part)
 
@@ -108,7 +107,7 @@ def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> JSONResponse:
+def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Response:
     if run.status == "CANCELLED":
         raise Conflict("the run was cancelled, and its items are not all there")
     if body.evaluator is None and body.criteria is None:
@@ -133,26 +132,4 @@ def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> JSON
     made = here.run_evaluations.add(run, new, now_us=here.now_ns() // 1000)
     here.run_evaluator.wake()
     headers = {"location": f"/api/v1/runs/{run.run_id}/evaluations"}
-    return JSONResponse(evaluation_document(made), status_code=HTTPStatus.CREATED, headers=headers)
-
-
-def evaluation_document(evaluation: Evaluation) -> dict[str, object]:
-    """An evaluation of a run, and how far it is."""
-    rule = json.loads(evaluation.configuration)
-    return {
-        "id": evaluation.evaluation_id,
-        "tenant": evaluation.tenant,
-        "runId": evaluation.run_id,
-        "evaluator": evaluation.evaluator,
-        "evaluatorName": evaluation.name,
-        "config": rule.get("config", {}),
-        "connectionId": evaluation.connection,
-        "status": evaluation.state.upper(),
-        "lastError": evaluation.error,
-        "scoredCount": evaluation.scored,
-        "failedCount": evaluation.failed,
-        "skippedCount": evaluation.skipped,
-        "createdBy": evaluation.created_by,
-        "createdAt": time_text(evaluation.created_at_ns),
-        "completedAt": time_text(evaluation.ended_at_ns),
-    }
+    return encoded(RunEvaluationDocument.of(made), status=HTTPStatus.CREATED, headers=headers)

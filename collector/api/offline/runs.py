@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collector.access.caller import Caller
@@ -16,27 +15,24 @@ from collector.api.answers.offline import (
     BegunRun,
     ExperimentDocument,
     ItemsReceipt,
+    LatestRun,
     PinnedRun,
+    ReportedKey,
     ReportedKeys,
     RunChangeReceipt,
     RunDetail,
     RunDocument,
+    RunItemDocument,
+    RunItemPage,
     RunWithEvaluators,
     TrendDocument,
+    TrendRun,
 )
 from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.pages import PARTED, At, Part, page_document
+from collector.api.base.pages import PARTED, At, Part
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.times import time_text
-from collector.api.documents.run_documents import (
-    experiment_document,
-    latest_run_document,
-    rate_document,
-    run_detail,
-    run_document,
-    run_item_document,
-)
+from collector.api.base.written import encoded
 from collector.api.offline.datasets import NAME_PATTERN, Description, dataset_seen
 from collector.api.offline.run_items import ReportedItems, items_of
 from collector.datasets.item import BadItem, json_text
@@ -123,14 +119,17 @@ Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
 @router.get("/projects/{project:name}/experiments", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ExperimentDocument])
-def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response:
     """The experiments of a project, by name, each with its latest run."""
-    documents = []
-    for each in part.of(here.runs.experiments(who.visible_tenant, project=here.project_named(who, project))):
-        latest = next(iter(here.runs.of_experiment(each.experiment_id)), None)
-        sums = None if latest is None else here.runs.sums([latest.run_id])[latest.run_id]
-        documents.append(experiment_document(each, latest, sums))
-    return documents
+
+    def document(experiment: Experiment) -> ExperimentDocument:
+        latest = next(iter(here.runs.of_experiment(experiment.experiment_id)), None)
+        if latest is None:
+            return ExperimentDocument.of(experiment, description="", latest_run=None)
+        run = LatestRun.of(latest, here.runs.sums([latest.run_id])[latest.run_id])
+        return ExperimentDocument.of(experiment, description=latest.description, latest_run=run)
+
+    return part.answer(here.runs.experiments(who.visible_tenant, project=here.project_named(who, project)), document)
 
 
 @router.post(
@@ -141,16 +140,11 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dic
 )
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BegunRun, 200)
-def begin(
-    project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who
-) -> JSONResponse:
+def begin(project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who) -> Response:
     """Begin a run, with its project and experiment where there are none. One whose key is known is told of (200)."""
     run, is_new = here.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
-    return JSONResponse(
-        {"runId": run.run_id, "experimentId": run.experiment_id, "tenant": run.tenant, "status": run.status},
-        status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
-        headers={"location": f"/api/v1/runs/{run.run_id}"},
-    )
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    return encoded(BegunRun.of(run), status=status, headers={"location": f"/api/v1/runs/{run.run_id}"})
 
 
 def _metadata_text(here: Context, metadata: Mapping[str, Any]) -> str:
@@ -187,12 +181,12 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
 @router.get(_EXPERIMENT + "/runs")
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunDocument])
-def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> list[dict[str, object]]:
+def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> Response:
     """The runs of an experiment, newest first, a page at a time."""
     _experiment(here, who, experiment_id)
     runs = here.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
-    return [run_document(run, sums[run.run_id]) for run in runs]
+    return encoded([RunDocument.of(run, sums[run.run_id]) for run in runs])
 
 
 @router.get("/runs")
@@ -203,22 +197,20 @@ def list_latest_runs(
     who: Who,
     at: At,
     dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
-) -> list[dict[str, object]]:
+) -> Response:
     """The runs of all experiments, newest first, a page at a time, with what each evaluator said.
 
     Of a file, which the metadata name as `datasetFile`, any of its path, its name and that without the ending will do.
     """
     runs = here.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
-    return [latest_run_document(run, sums[run.run_id]) for run in runs]
+    return encoded([RunWithEvaluators.of(run, sums[run.run_id]) for run in runs])
 
 
 @router.get(_EXPERIMENT + "/trends")
 @needs(Permission.READ, by_tenant=True)
 @answers(TrendDocument)
-def show_trends(
-    experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20
-) -> dict[str, object]:
+def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> Response:
     """The pass rates of its latest runs that have ended as they should, oldest first."""
     experiment = _experiment(here, who, experiment_id)
     ended = [
@@ -226,66 +218,50 @@ def show_trends(
     ]
     shown = ended[:limit][::-1]
     sums = here.runs.sums([run.run_id for run in shown])
-    return {
-        "experimentName": experiment.name,
-        "projectName": experiment.project,
-        "runs": [
-            {
-                "runId": run.run_id,
-                "startedAt": time_text(run.started_at_ns),
-                "totalItems": sums[run.run_id].items,
-                "passedItems": sums[run.run_id].passed,
-                **rate_document(sums[run.run_id]),
-                "failedEvaluations": list(run.failed_evaluations),
-            }
-            for run in shown
-        ],
-    }
+    return encoded(
+        TrendDocument(
+            experiment_name=experiment.name,
+            project_name=experiment.project,
+            runs=[TrendRun.of(run, sums[run.run_id]) for run in shown],
+        )
+    )
 
 
 @router.get(_RUN)
 @needs(Permission.READ, by_tenant=True)
 @answers(RunDetail)
-def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> dict[str, object]:
+def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Response:
     """A run, what its items sum up to, and a page of these in the order in which they came."""
     sums = here.runs.sums([run.run_id])[run.run_id]
     items = here.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
-    return run_detail(run, sums) | {
-        "items": page_document([run_item_document(each) for each in items], at.page, at.size)
-    }
+    documents = [RunItemDocument.of(each) for each in items]
+    return encoded(RunDetail.of(run, sums, items=RunItemPage.page(documents, at.page, at.size)))
 
 
 @router.get(_RUN + "/keys")
 @needs(Permission.READ, by_tenant=True)
 @answers(ReportedKeys)
-def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> dict[str, object]:
+def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
     """Which items were reported, for whoever goes on with a run; `next` is where the list goes on."""
-    found = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
-    return {
-        "content": [{"itemKey": key, "trial": trial} for _, key, trial in found[:_KEYS]],
-        "next": found[_KEYS - 1][0] if len(found) > _KEYS else None,
-    }
+    keys = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
+    content = [ReportedKey(item_key=key, trial=trial) for _, key, trial in keys[:_KEYS]]
+    return encoded(ReportedKeys(content=content, next=keys[_KEYS - 1][0] if len(keys) > _KEYS else None))
 
 
 @router.post(_RUN + "/items", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ReportedItems))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(ItemsReceipt)
-def report(run: Own, body: Items, here: Here, request: Request) -> dict[str, object]:
+def report(run: Own, body: Items, here: Here, request: Request) -> Response:
     """Report items, each once for its key and trial, however often it is told, also after a crash."""
     items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
-    told = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
-    return {
-        "status": "ok",
-        "stored": told.stored,
-        "alreadyPresent": told.already_present,
-        "conflicting": list(told.conflicting),
-    }
+    receipt = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
+    return encoded(ItemsReceipt.of(receipt, status="ok"), status=HTTPStatus.CREATED)
 
 
 @router.patch(_RUN)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunChangeReceipt)
-def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
+def patch(run: Own, body: RunChange, here: Here) -> Response:
     """Let a run have ended, once; or note what a gate said of it."""
     if body.status == "RUNNING":
         if run.status != "RUNNING":
@@ -296,13 +272,13 @@ def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
         here.run_evaluator.wake()
     if body.verdict is not None:
         run = here.runs.set_verdict(run, body.verdict)
-    return {"status": "updated", "runStatus": run.status, "verdict": run.verdict}
+    return encoded(RunChangeReceipt(status="updated", run_status=run.status, verdict=run.verdict))
 
 
 @router.post(_RUN + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(PinnedRun)
-def pin(run: Own, here: Here) -> dict[str, object]:
+def pin(run: Own, here: Here) -> Response:
     """Keep a run beyond its expiry."""
     return _pinned(here, run, keep=True)
 
@@ -310,7 +286,7 @@ def pin(run: Own, here: Here) -> dict[str, object]:
 @router.delete(_RUN + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(PinnedRun)
-def unpin(run: Own, here: Here) -> dict[str, object]:
+def unpin(run: Own, here: Here) -> Response:
     """Keep it no longer."""
     return _pinned(here, run, keep=False)
 
@@ -323,9 +299,8 @@ def delete(run: Own, here: Here) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _pinned(here: Context, run: Run, *, keep: bool) -> dict[str, object]:
-    run = here.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)
-    return {"runId": run.run_id, "pinned": run.is_pinned}
+def _pinned(here: Context, run: Run, *, keep: bool) -> Response:
+    return encoded(PinnedRun.of(here.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)))
 
 
 def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:

@@ -3,14 +3,15 @@
 from typing import Annotated, Literal
 
 from fastapi import Query
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
-from collector.api.answers.offline import UndecidedItemPage
-from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.answers.offline import UndecidedItem, UndecidedItemPage
+from collector.api.base.pages import MAX_PAGE
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.documents.run_documents import run_item_document
+from collector.api.base.written import encoded
 from storage.offline.run_items import UndecidedLike
 
 router = api_router(prefix="/api/v1/review-queue")
@@ -32,7 +33,7 @@ class UndecidedFilters(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(UndecidedItemPage)
-def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Query()]) -> dict[str, object]:
+def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Query()]) -> Response:
     """Items of the latest 100 runs that did not pass, and on which nobody has voted, or only people who are unsure.
 
     The latest run comes first. `outcome` lists those that came to something else.
@@ -45,14 +46,5 @@ def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Qu
         outcome=filters.outcome,
     )
     page = here.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
-    items = [
-        run_item_document(item)
-        | {
-            "runId": item["run_id"],
-            "projectName": item["project"],
-            "experimentId": item["experiment_id"],
-            "experimentName": item["experiment"],
-        }
-        for item in page
-    ]
-    return page_document(items, filters.page, filters.size)
+    items = [UndecidedItem.of(item) for item in page]
+    return encoded(UndecidedItemPage.page(items, filters.page, filters.size))
