@@ -8,10 +8,16 @@ from typing import IO, Any, Final
 
 import click
 import httpx
-from pydantic import Field
 
+from collector.api.answers.offline import (
+    ChangedItemPage,
+    DatasetDetail,
+    DatasetDocument,
+    ImportedVersion,
+    VersionDocument,
+)
 from collector.api_calls import error_of
-from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, download, open_server, open_source
 from collector.cli.connecting import NoAnswer
 from collector.cli.options import one_source, server_option, source_options
@@ -28,49 +34,6 @@ _TOOLS: Final = ("deepeval", "langfuse", "openai-evals", "phoenix", "promptfoo")
 _CHUNK_BYTES: Final = 1 << 18
 _FILE_TIMEOUT_S: Final = 3_600
 _MOST_CHANGES: Final = 1_000
-
-
-class _Named(AnswerView):
-    name: str
-
-
-class _DatasetView(_Named):
-    tenant: str
-    latest_version: int | None
-    latest_item_count: int
-    description: str
-    updated_at: str
-
-
-class _DatasetVersion(AnswerView):
-    dataset_name: str
-    version: int
-    item_count: int
-    added: int
-    removed: int
-    changed: int
-    description: str = ""
-    created_by: str | None = None
-    created_at: str = ""
-
-
-class _Imported(_DatasetVersion):
-    left_out: int = 0
-    left_out_places: list[str] = Field(default=[])
-
-
-class _DatasetDetail(_DatasetView):
-    versions: list[_DatasetVersion]
-
-
-class _Change(AnswerView):
-    status: str
-    id: str
-
-
-class _Changes(AnswerView):
-    content: list[_Change]
-    total_elements: int
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
@@ -95,8 +58,10 @@ def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> No
     if as_json:
         print_json(documents)
         return
-    found = [read_view(_DatasetView, document) for document in documents]
-    rows = [(each.name, each.latest_version, each.latest_item_count, each.description) for each in found]
+    rows = [
+        (each.name, each.latest_version, each.latest_item_count, each.description)
+        for each in read_answer(list[DatasetDocument], documents)
+    ]
     _print(("name", "latest version", "items", "description"), rows)
 
 
@@ -114,7 +79,7 @@ def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> 
         return
     rows = [
         (each.version, each.item_count, each.added, each.removed, each.changed, each.created_at[:19], each.description)
-        for each in read_view(_DatasetDetail, document).versions
+        for each in read_answer(DatasetDetail, document).versions
     ]
     _print(("version", "items", "added", "removed", "changed", "made (UTC)", "description"), rows)
 
@@ -126,7 +91,7 @@ def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> 
 def create(*, name: str, description: str, server: str) -> None:
     """Make a dataset, which has no version yet."""
     with open_server(server, None) as asking:
-        made = read_view(_Named, asking.post(_ROOT, {"name": name, "description": description}))
+        made = read_answer(DatasetDocument, asking.post(_ROOT, {"name": name, "description": description}))
     click.echo(f"dataset {one_line(made.name)} is there, without a version")
 
 
@@ -161,7 +126,7 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
         raise NoAnswer(f"{some_lines(error_of(response) or 'HTTP 404')}; --create makes the dataset")
     document = client.content(response)
     _echo_version(document, as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
-    imported = read_view(_Imported, document)
+    imported = read_answer(ImportedVersion, document)
     _echo_left_out(imported.left_out, imported.left_out_places, "rows without a value")
     _echo_left_out(len(left_out), left_out, "without an input")
 
@@ -192,10 +157,10 @@ def diff(*, version: str, base: str | None, as_json: bool, server: str | None, d
     if as_json:
         print_json(document)
         return
-    found = read_view(_Changes, document)
-    _print(("status", "id"), [(each.status, each.id) for each in found.content])
-    if found.total_elements > len(found.content):
-        click.echo(f"and {found.total_elements - len(found.content):,} more", err=True)
+    changes = read_answer(ChangedItemPage, document)
+    _print(("status", "id"), [(each.status, each.id) for each in changes.content])
+    if changes.total_elements > len(changes.content):
+        click.echo(f"and {changes.total_elements - len(changes.content):,} more", err=True)
 
 
 @datasets.command()
@@ -281,7 +246,7 @@ def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> No
     if as_json:
         print_json(document)
         return
-    made = read_view(_DatasetVersion, document)
+    made = read_answer(VersionDocument, document)
     same = "" if is_new is not False else " (the same as before)"
     counts = f"{made.item_count:,} items: {made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     click.echo(f"dataset://{one_line(made.dataset_name)}@{made.version}{same}: {counts}")

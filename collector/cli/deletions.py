@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.deletions import DeletionDocument
+from collector.cli.answer_view import AnswerView, read_answer, read_view
 from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
@@ -27,19 +28,6 @@ class _Caller(AnswerView):
     tenant: str
 
 
-class _Deletion(AnswerView):
-    """A deletion, and how far it is."""
-
-    id: str
-    state: str
-    filters: list[str]
-    deleted_traces: int
-    deleted_spans: int
-    looked_through: float
-    created_at: str
-    created_by: str | None
-
-
 @click.command()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
@@ -51,8 +39,8 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
         documents = source.listed("/api/v1/deletions", limit)
     if as_json:
         print_json(documents)
-    else:
-        _print([read_view(_Deletion, document) for document in documents])
+        return
+    _print(read_answer(list[DeletionDocument], documents))
 
 
 @click.command()
@@ -100,11 +88,11 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
     click.echo(f"deleting {size} of {what}; `tracejury deletions` shows how far it is")
 
 
-def _print(found: list[_Deletion]) -> None:
+def _print(rows: list[DeletionDocument]) -> None:
     from rich.text import Text
 
     console = output_console()
-    if not found:
+    if not rows:
         console.print("nothing was asked to be deleted")
         return
     table = list_table()
@@ -112,7 +100,7 @@ def _print(found: list[_Deletion]) -> None:
         table.add_column(title, no_wrap=True)
     for title in ("LOOKED THROUGH", "TRACES", "SPANS"):
         table.add_column(title, justify="right", no_wrap=True)
-    for each in found:
+    for each in rows:
         table.add_row(
             one_line(each.id),
             one_line(each.state),

@@ -1,33 +1,39 @@
 """Datasets, experiments, runs, and evaluators that judge runs."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import field
 
 from collector.api.answers.base import JsonObject
 from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
-from storage.offline.runs import Run
+
+if TYPE_CHECKING:  # a command needs no database
+    from storage.offline.datasets import VersionChange
+    from storage.offline.runs import Run
 
 Created = Annotated[str, time_of("created_at_ns")]
 Started = Annotated[str, time_of("started_at_ns")]
 
 
+ParsedObject = Annotated[JsonObject, From(convert=json.loads)]
+
+
 class DatasetDocument(WireDocument):
     """A dataset."""
 
-    id: str
+    id: Annotated[str, From("dataset_id")]
     tenant: str
     name: str
     description: str
     tags: list[str]
-    input_schema: JsonObject | None
-    expected_output_schema: JsonObject | None
-    latest_version: int | None
+    input_schema: Annotated[JsonObject | None, From(convert=json.loads)]
+    expected_output_schema: Annotated[JsonObject | None, From("expected_schema", json.loads)]
+    latest_version: Annotated[int | None, From(convert=lambda number: number or None)]
     latest_item_count: int | None
     version: int
-    created_at: str
-    updated_at: str
+    created_at: Created
+    updated_at: Annotated[str, time_of("updated_at_ns")]
 
 
 class VersionDocument(WireDocument):
@@ -35,14 +41,14 @@ class VersionDocument(WireDocument):
 
     id: str
     tenant: str
-    dataset_name: str
+    dataset_name: Annotated[str, From("name")]
     version: int
     description: str
     item_count: int
     added: int
     removed: int
     changed: int
-    created_at: str
+    created_at: Created
     created_by: str | None
 
 
@@ -65,12 +71,12 @@ class DatasetDetail(DatasetDocument):
 class ItemDocument(WireDocument):
     """An item of a version."""
 
-    id: str
+    id: Annotated[str, From("item_id")]
     ordinal: int
-    inputs: JsonObject
-    expected_outputs: JsonObject
-    metadata: JsonObject
-    source: JsonObject | None
+    inputs: ParsedObject
+    expected_outputs: ParsedObject
+    metadata: ParsedObject
+    source: Annotated[JsonObject | None, From(convert=json.loads)]
     digest: str
 
 
@@ -89,13 +95,24 @@ class ItemSide(WireDocument):
     metadata: JsonObject | None
 
 
+def _side_of(when: str) -> From:
+    """Return the source of an item as one version has it, of the texts `inputs_before` and so on."""
+
+    def side(change: "VersionChange") -> ItemSide | None:
+        texts = [getattr(change, f"{name}_{when}") for name in ("inputs", "expected", "metadata")]
+        inputs, expected, metadata = (None if text is None else json.loads(text) for text in texts)
+        return None if inputs is None else ItemSide(inputs=inputs, expected_outputs=expected, metadata=metadata)
+
+    return computed(side)
+
+
 class ChangedItem(WireDocument):
     """An item that differs between two versions."""
 
     status: Literal["ADDED", "REMOVED", "CHANGED"]
-    id: str
-    before: ItemSide | None
-    after: ItemSide | None
+    id: Annotated[str, From("item_id")]
+    before: Annotated[ItemSide | None, _side_of("before")]
+    after: Annotated[ItemSide | None, _side_of("after")]
 
 
 class ChangedItemPage(PageAnswer):
@@ -107,7 +124,7 @@ class ChangedItemPage(PageAnswer):
     total_elements: int
 
 
-def _version_id(run: Run) -> str | None:
+def _version_id(run: "Run") -> str | None:
     return None if run.dataset_id is None else f"{run.dataset_id}@{run.dataset_version}"
 
 

@@ -1,6 +1,6 @@
 """Sessions: conversations of several traces."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from collector.api.answers.base import JsonObject, json_value
 from collector.api.answers.traces import (
@@ -13,10 +13,12 @@ from collector.api.answers.traces import (
     ToolCallDocument,
 )
 from collector.api.answers.wire import From, WireDocument, about, computed, time_of
-from storage.query.sessions import SessionSummary
+
+if TYPE_CHECKING:  # a command needs no database
+    from storage.query.sessions import SessionSummary
 
 
-def _duration_ms(session: SessionSummary) -> float | None:
+def _duration_ms(session: "SessionSummary") -> float | None:
     return (session.last_ns - session.start_ns) / 1e6 if session.start_ns else None
 
 

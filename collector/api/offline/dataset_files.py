@@ -118,7 +118,7 @@ def _imported(
         dataset, items, mode=options.mode, description=options.description, created_by=by, now_us=now_us
     )
     places = options.left_out
-    return version_answer(dataset, made, leftOut=len(places), leftOutPlaces=places[:_MOST_PLACES])
+    return version_answer(dataset, made, ImportedVersion, left_out=len(places), left_out_places=places[:_MOST_PLACES])
 
 
 def _items(texts: Iterator[tuple[str, ItemText]], maker: ItemMaker, is_over: threading.Event) -> Iterator[NewItem]:

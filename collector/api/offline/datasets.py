@@ -1,31 +1,36 @@
 """Datasets over HTTP: what they are called, their versions, what these hold, and how they differ."""
 
-import json
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
 from collector.api.answers.declared import answers
-from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
+from collector.api.answers.offline import (
+    ChangedItem,
+    ChangedItemPage,
+    DatasetDetail,
+    DatasetDocument,
+    ItemDocument,
+    ItemPage,
+    VersionDocument,
+)
 from collector.api.base.context import Context
 from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.pages import PARTED, At, Part, page_document
+from collector.api.base.pages import PARTED, At, Part
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.times import time_text
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, require_seen, shown
+from collector.api.base.written import encoded
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import AgainstSchema, schema_text, schemas_of
 from collector.path_names import path_segment
 from evaluators.tool_schema import BadSchema
 from storage.errors import BadQuery, Conflict, Missing
-from storage.offline.datasets import Dataset, DatasetText, Item, Mode, Version, VersionChange
+from storage.offline.datasets import Dataset, DatasetText, Mode, Version
 
 router = api_router(prefix="/api/v1/datasets")
 
@@ -143,9 +148,9 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
 @answers(list[DatasetDocument])
-def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+def list_all(here: Here, who: Who, part: Part) -> Response:
     """The datasets, by name."""
-    return [dataset_document(each) for each in part.of(here.datasets.all(who.visible_tenant))]
+    return part.answer(here.datasets.all(who.visible_tenant), DatasetDocument.of)
 
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))
@@ -154,7 +159,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 def create(body: Created, here: Here, who: Who) -> Response:
     """Make a dataset, which has no version yet."""
     made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
-    return created(dataset_document(made), made.version, at=f"/api/v1/datasets/{path_segment(made.name)}")
+    return created(DatasetDocument.of(made), made.version, at=f"/api/v1/datasets/{path_segment(made.name)}")
 
 
 @router.get(_ONE, responses=TAGGED)
@@ -163,8 +168,8 @@ def create(body: Created, here: Here, who: Who) -> Response:
 def show(dataset: Seen, here: Here) -> Response:
     """One dataset with its versions, newest first."""
     versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
-    document = dataset_document(dataset) | {"versions": [version_document(dataset, each) for each in versions]}
-    return shown(document, dataset.version)
+    documents = [_version_document(dataset, each) for each in versions]
+    return shown(DatasetDetail.of(dataset, versions=documents), dataset.version)
 
 
 @router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(DatasetChange))
@@ -174,7 +179,7 @@ def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> Resp
     """Let a dataset say something else about itself. A schema holds for the versions to come."""
     require_seen(dataset.version, if_match)
     changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
-    return shown(dataset_document(changed), changed.version)
+    return shown(DatasetDocument.of(changed), changed.version)
 
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
@@ -209,9 +214,9 @@ def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response
 @router.get(_VERSION)
 @needs(Permission.READ, by_tenant=True)
 @answers(VersionDocument)
-def show_version(dataset: Seen, version: Number, here: Here) -> dict[str, object]:
+def show_version(dataset: Seen, version: Number, here: Here) -> Response:
     """One version: its number, or `latest`."""
-    return version_document(dataset, version_seen(here, dataset, version))
+    return encoded(_version_document(dataset, version_seen(here, dataset, version)))
 
 
 @router.get(_VERSION + "/items")
@@ -222,12 +227,12 @@ def list_items(
     version: Number,
     here: Here,
     at: At,
-) -> dict[str, object]:
+) -> Response:
     """The items of a version in their order."""
     found = version_seen(here, dataset, version)
     items = here.datasets.items(found, first=at.page * at.size, most=at.size + 1)
-    total = {"totalElements": found.item_count}
-    return page_document([item_document(each) for each in items], at.page, at.size) | total
+    documents = [ItemDocument.of(each) for each in items]
+    return encoded(ItemPage.page(documents, at.page, at.size, total_elements=found.item_count))
 
 
 @router.get(_VERSION + "/diff")
@@ -241,13 +246,14 @@ def list_changes(
     base: Annotated[
         str | None, Query(pattern=_NUMBER, description="The version to compare with; the one before by default.")
     ] = None,
-) -> dict[str, object]:
+) -> Response:
     """The items that a version adds, removes and changes against another one."""
     later = version_seen(here, dataset, version)
     earlier = version_seen(here, dataset, str(later.version - 1) if base is None else base)
     changes, total = here.datasets.changes(earlier, later, skip=at.page * at.size, most=at.size + 1)
-    summary = {"base": earlier.version, "version": later.version, "totalElements": total}
-    return page_document([change_document(each) for each in changes], at.page, at.size) | summary
+    documents = [ChangedItem.of(each) for each in changes]
+    numbers = {"base": earlier.version, "version": later.version, "total_elements": total}
+    return encoded(ChangedItemPage.page(documents, at.page, at.size, **numbers))
 
 
 def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
@@ -255,82 +261,19 @@ def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
     return ItemMaker(schemas=schemas_of(dataset.input_schema, dataset.expected_schema), redact=here.redact)
 
 
-def version_answer(dataset: Dataset, made: tuple[Version, bool], **more: object) -> Response:
-    """A version, and by the status whether it is new."""
+def version_answer(
+    dataset: Dataset, made: tuple[Version, bool], kind: type[VersionDocument] = VersionDocument, **more: object
+) -> Response:
+    """Answer with a version, and by the status whether it is new."""
     version, is_new = made
-    return JSONResponse(
-        version_document(dataset, version) | more,
-        status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
+    return encoded(
+        _version_document(dataset, version, kind, **more),
+        status=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
         headers={"location": f"/api/v1/datasets/{path_segment(dataset.name)}/versions/{version.version}"},
     )
 
 
-Document = dict[str, object]
-
-
-def dataset_document(dataset: Dataset) -> Document:
-    """A dataset and its latest version; null where there is none."""
-    return {
-        "id": dataset.dataset_id,
-        "tenant": dataset.tenant,
-        "name": dataset.name,
-        "description": dataset.description,
-        "tags": list(dataset.tags),
-        "inputSchema": _parsed(dataset.input_schema),
-        "expectedOutputSchema": _parsed(dataset.expected_schema),
-        "latestVersion": dataset.latest_version or None,
-        "latestItemCount": dataset.latest_item_count,
-        "version": dataset.version,
-        "createdAt": time_text(dataset.created_at_ns),
-        "updatedAt": time_text(dataset.updated_at_ns),
-    }
-
-
-def version_document(dataset: Dataset, version: Version) -> Document:
-    """A version, and how it differs from the one before it."""
-    return {
-        "id": f"{dataset.dataset_id}@{version.version}",
-        "tenant": dataset.tenant,
-        "datasetName": dataset.name,
-        "version": version.version,
-        "description": version.description,
-        "itemCount": version.item_count,
-        "added": version.added,
-        "removed": version.removed,
-        "changed": version.changed,
-        "createdAt": time_text(version.created_at_ns),
-        "createdBy": version.created_by,
-    }
-
-
-def item_document(item: Item) -> Document:
-    """An item of a version."""
-    return {
-        "id": item.item_id,
-        "ordinal": item.ordinal,
-        "inputs": json.loads(item.inputs),
-        "expectedOutputs": json.loads(item.expected_outputs),
-        "metadata": json.loads(item.metadata),
-        "source": _parsed(item.source),
-        "digest": item.digest,
-    }
-
-
-def change_document(change: VersionChange) -> Document:
-    """An item that differs between two versions; null is what one of them does not have."""
-    return {
-        "status": change.status,
-        "id": change.item_id,
-        "before": _side(change.inputs_before, change.expected_before, change.metadata_before),
-        "after": _side(change.inputs_after, change.expected_after, change.metadata_after),
-    }
-
-
-def _side(inputs: str | None, expected: str | None, metadata: str | None) -> Mapping[str, Any] | None:
-    if inputs is None:
-        return None
-    return {"inputs": _parsed(inputs), "expectedOutputs": _parsed(expected), "metadata": _parsed(metadata)}
-
-
-def _parsed(text: str | None) -> Any:  # noqa: ANN401 - JSON
-    return None if text is None else json.loads(text)
+def _version_document(
+    dataset: Dataset, version: Version, kind: type[VersionDocument] = VersionDocument, **more: object
+) -> VersionDocument:
+    return kind.of(version, dataset, id=f"{dataset.dataset_id}@{version.version}", **more)

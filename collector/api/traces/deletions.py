@@ -5,58 +5,23 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from fastapi.responses import Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of
+from collector.api.answers.deletions import DeletionDocument, DeletionPage, Rewritten
 from collector.api.base.context import Context
-from collector.api.base.pages import MAX_ITEMS, MAX_PAGE, page_document
+from collector.api.base.pages import MAX_ITEMS, MAX_PAGE
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.times import DATE_TIME, stored_ns, time_text
+from collector.api.base.times import DATE_TIME, stored_ns
+from collector.api.base.written import encoded
 from storage.errors import Missing
 from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria
 from storage.upkeep.rewriting import Progress
 
 router = api_router(prefix="/api/v1")
-
-
-class Rewritten(BaseModel):
-    """How far the pass over the disk is, which all deletions of that time share."""
-
-    done: int = Field(description="Row groups that were written anew.")
-    total: int = Field(description="How many there are to be, as an estimate.")
-
-
-class DeletionDocument(BaseModel):
-    """A deletion, and how far it is."""
-
-    id: str
-    tenantId: str | None
-    state: str = Field(description="deleting; erasing: no rows are left, but bytes on the disk; done")
-    filters: list[str] = Field(description="The names of the filters; what they said is forgotten with the rows.")
-    deletedTraces: int
-    deletedSpans: int
-    more: bool = Field(description="Whether there may be rows still.")
-    lookedThrough: float = Field(description="How much of what was stored was looked through, from 0 to 1.")
-    rowGroups: Rewritten | None = Field(description="While a pass over the disk is under way.")
-    createdAt: str
-    createdBy: str | None = Field(description="The name of a key.")
-    rowsGoneAt: str | None
-    finishedAt: str | None
-
-
-class DeletionPage(BaseModel):
-    """A page of deletions."""
-
-    content: list[DeletionDocument]
-    number: int
-    size: int
-    numberOfElements: int
-    first: bool
-    last: bool
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -71,7 +36,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.delete("/traces/{trace_id}", responses=_ANSWERS)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """Delete a trace from every table, and from the disk soon after."""
     wanted = DeletionCriteria(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
     if not here.eraser.erasure.is_stored(wanted):
@@ -93,7 +58,7 @@ class DeletionRequest:
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_traces(
     here: Here, who: Who, named: Annotated[DeletionRequest, Depends()], tenant: Tenant = None
-) -> JSONResponse:
+) -> Response:
     """Delete the traces that all of these are true of."""
     if named == DeletionRequest():
         return problem(400, "name what is to go: project, sessionId, userId, before")
@@ -118,47 +83,34 @@ def list_deletions(
     who: Who,
     page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
     size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
-) -> JSONResponse:
+) -> Response:
     """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
     found = here.eraser.deletions.page(tenant=who.visible_tenant, skip=page * size, most=size + 1)
     documents = [deletion_document(each, here.eraser.erasure.progress) for each in found]
-    return JSONResponse(page_document(documents, page, size))
+    return encoded(DeletionPage.page(documents, page, size))
 
 
 @router.get("/deletions/{deletion_id}", responses={200: {"model": DeletionDocument}})
 @needs(Permission.ADMINISTER, by_tenant=True)
-def show_deletion(deletion_id: str, here: Here, who: Who) -> JSONResponse:
+def show_deletion(deletion_id: str, here: Here, who: Who) -> Response:
     """How far a deletion is."""
     found = here.eraser.deletions.find(deletion_id, who.visible_tenant)
     if found is None:
         raise Missing(f"no deletion {deletion_id} here")
-    return JSONResponse(deletion_document(found, here.eraser.erasure.progress))
+    return encoded(deletion_document(found, here.eraser.erasure.progress))
 
 
-def _delete(here: Context, who: Caller, wanted: DeletionCriteria) -> JSONResponse:
+def _delete(here: Context, who: Caller, wanted: DeletionCriteria) -> Response:
     deletion = here.eraser.delete(wanted, now_us=here.now_ns() // 1000, created_by=who.key_name)
     document = deletion_document(deletion, here.eraser.erasure.progress)
     if deletion.state != DELETING:
-        return JSONResponse(document)
+        return encoded(document)
     place = {"location": f"/api/v1/deletions/{deletion.deletion_id}"}
-    return JSONResponse(document, status_code=HTTPStatus.ACCEPTED, headers=place)
+    return encoded(document, status=HTTPStatus.ACCEPTED, headers=place)
 
 
-def deletion_document(deletion: Deletion, progress: Progress) -> dict[str, object]:
-    """A deletion as JSON."""
+def deletion_document(deletion: Deletion, progress: Progress) -> DeletionDocument:
+    """Describe a deletion with the progress of the pass over the disk."""
     has_pass = deletion.state == ERASING and progress.total > 0
-    return {
-        "id": deletion.deletion_id,
-        "tenantId": deletion.criteria.tenant or None,
-        "state": deletion.state,
-        "filters": list(deletion.filters),
-        "deletedTraces": deletion.traces,
-        "deletedSpans": deletion.spans,
-        "more": deletion.state == DELETING,
-        "lookedThrough": round(deletion.share, 3),
-        "rowGroups": {"done": progress.done, "total": progress.total} if has_pass else None,
-        "createdAt": time_text(deletion.created_at_ns),
-        "createdBy": deletion.created_by,
-        "rowsGoneAt": time_text(deletion.rows_gone_at_ns),
-        "finishedAt": time_text(deletion.finished_at_ns),
-    }
+    row_groups = Rewritten.of(progress) if has_pass else None
+    return DeletionDocument.of(deletion, more=deletion.state == DELETING, row_groups=row_groups)

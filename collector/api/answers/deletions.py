@@ -1,0 +1,41 @@
+"""Deletions of traces on the wire."""
+
+from functools import partial
+from typing import Annotated
+
+from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
+
+
+class Rewritten(WireDocument):
+    """How far the pass over the disk is, which all deletions of that time share."""
+
+    done: Annotated[int, about("Row groups that were written anew.")]
+    total: Annotated[int, about("How many there are to be, as an estimate.")]
+
+
+class DeletionDocument(WireDocument):
+    """A deletion, and how far it is."""
+
+    id: Annotated[str, From("deletion_id")]
+    tenant_id: Annotated[str | None, computed(lambda deletion: deletion.criteria.tenant or None)]
+    state: Annotated[str, about("deleting; erasing: no rows are left, but bytes on the disk; done")]
+    filters: Annotated[list[str], about("The names of the filters; what they said is forgotten with the rows.")]
+    deleted_traces: Annotated[int, From("traces")]
+    deleted_spans: Annotated[int, From("spans")]
+    more: Annotated[bool, about("Whether there may be rows still.")]
+    looked_through: Annotated[
+        float,
+        From("share", partial(round, ndigits=3)),
+        about("How much of what was stored was looked through, from 0 to 1."),
+    ]
+    row_groups: Annotated[Rewritten | None, about("While a pass over the disk is under way.")]
+    created_at: Annotated[str, time_of("created_at_ns")]
+    created_by: Annotated[str | None, about("The name of a key.")]
+    rows_gone_at: Annotated[str | None, time_of("rows_gone_at_ns")]
+    finished_at: Annotated[str | None, time_of("finished_at_ns")]
+
+
+class DeletionPage(PageAnswer):
+    """A page of deletions."""
+
+    content: list[DeletionDocument]
