@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from msgspec import structs
 from pydantic.alias_generators import to_camel
 
 from collector.access.caller import Caller
@@ -124,8 +125,8 @@ def rules_document(
     """Describe rules with their latest results, and the problems of files."""
     return RuleList(
         content=[
-            ActiveRuleDocument.of(
-                rule_document(each, project_ids, problem_of, comparison_of),
+            ActiveRuleDocument(
+                **structs.asdict(rule_document(each, project_ids, problem_of, comparison_of)),
                 activity=_activity(activity.get(each.stored.rule_id, {})),
             )
             for each in kept
