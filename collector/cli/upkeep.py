@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import LONG_S, ServerClient, StoppedData, find_data, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
@@ -208,13 +208,11 @@ def check(*, directory: Path) -> None:
     click.echo("no damage")
 
 
-class _ReadAgain(AnswerView):
-    older_spans: int
-
-
 def _reread_by_server(source: ServerClient) -> Iterator[int]:
     """Wait until the server has read older spans again; yields how many are left."""
-    while left := read_view(_ReadAgain, source.get("/api/v1/status")).older_spans:
+    from collector.api.answers.server import StatusDocument
+
+    while left := read_answer(StatusDocument, source.get("/api/v1/status")).older_spans:
         yield left
         time.sleep(_LOOK_S)
 

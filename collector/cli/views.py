@@ -1,21 +1,6 @@
-"""The API's JSON documents as the values that are printed; whatever does not fit them is not our server's answer."""
+"""Answers of the API that no document declares: tables of SQL, and keys."""
 
-from typing import Annotated
-
-from pydantic import BeforeValidator
-
-from collector.api.base.times import instant_ns
 from collector.cli.answer_view import AnswerView
-
-
-def _instant_ns(text: object) -> object:
-    """RFC 3339 with any number of digits as nanoseconds since the Unix epoch; anything but text as it is."""
-    if not isinstance(text, str):
-        return text
-    return instant_ns(text)
-
-
-InstantNs = Annotated[int, BeforeValidator(_instant_ns)]
 
 
 class ColumnView(AnswerView):
@@ -34,7 +19,7 @@ class TableView(AnswerView):
 
 
 class KeyView(AnswerView):
-    """An API key; `key` is its text, where it was made just now."""
+    """An API key; `key` is its text if it is new."""
 
     id: str
     name: str
@@ -49,7 +34,7 @@ class KeyView(AnswerView):
 
     @property
     def state(self) -> str:
-        """Whether it opens anything, and how long."""
+        """The state of the key: disabled, enabled, or until when."""
         if not self.enabled:
             return "disabled"
         return f"until {self.expires_at}" if self.expires_at else "enabled"

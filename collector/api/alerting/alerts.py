@@ -13,7 +13,7 @@ from collector.api.access.tenants import refuse_shared
 from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage, CorrectedDifferenceDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
-from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.pages import MAX_PAGE
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
@@ -52,13 +52,13 @@ class AlertQuery(BaseModel):
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
 @answers(AlertPage)
-def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
+def list_alerts(here: Here, who: Who, query: Annotated[AlertQuery, Query()]) -> Response:
     """Alerts by the time they were opened, newest first."""
-    filters = AlertFilter(**wanted.model_dump(exclude={"page", "size"}))
+    filters = AlertFilter(**query.model_dump(exclude={"page", "size"}))
     alerts = here.alerts.newest(
-        filters, tenant=who.visible_tenant, offset=wanted.page * wanted.size, limit=wanted.size + 1
+        filters, tenant=who.visible_tenant, offset=query.page * query.size, limit=query.size + 1
     )
-    return page_document([alert_document(alert) for alert in alerts], wanted.page, wanted.size)
+    return encoded(AlertPage.page([alert_document(alert) for alert in alerts], query.page, query.size))
 
 
 @router.get("/{alert_id}")

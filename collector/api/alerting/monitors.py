@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.answers.alerting import StreamPage
 from collector.api.answers.declared import answers
-from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.pages import MAX_PAGE
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
 from collector.api.documents.monitor_documents import monitor_document
@@ -41,4 +41,4 @@ def list_monitors(here: Here, who: Who, query: Annotated[StreamQuery, Query()]) 
         limit=query.size + 1,
     )
     documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: query.size]]
-    return encoded(page_document([*documents, *rows[query.size :]], query.page, query.size))
+    return encoded(StreamPage.page([*documents, *rows[query.size :]], query.page, query.size))

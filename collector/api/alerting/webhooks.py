@@ -12,7 +12,7 @@ from collector.api.access.tenants import own_webhooks
 from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
 from collector.api.answers.declared import answers
 from collector.api.base.context import Context
-from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.pages import MAX_PAGE, PARTED, Part
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
@@ -160,7 +160,7 @@ def deliveries(
 ) -> Response:
     """What it was told or is to be told, newest first."""
     found = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
-    return encoded(page_document([DeliveryDocument.of(delivery) for delivery in found], page, size))
+    return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in found], page, size))
 
 
 @router.get(_ONE + "/deliveries/{delivery_id}")

@@ -15,19 +15,6 @@ MAX_ITEMS: Final = 1_000
 """Of a list that is an array: nobody has so many rules or keys, and who has needs a bound."""
 
 
-def page_document(found: Sequence[object], page: int, size: int) -> dict[str, object]:
-    """A page; `found` begins with its content, and goes beyond it where there are more pages."""
-    content = list(found[:size])
-    return {
-        "content": content,
-        "number": page,
-        "size": size,
-        "numberOfElements": len(content),
-        "first": page == 0,
-        "last": len(found) <= size,
-    }
-
-
 class _Page:
     """Which page of a list."""
 

@@ -14,7 +14,6 @@ from collector.api.access.tenants import Tenant, visible_tenant_of
 from collector.api.answers.declared import answers
 from collector.api.answers.traces import TraceDocument, TraceExport, TracePage, TraceSummaryDocument
 from collector.api.base.context import Context
-from collector.api.base.pages import page_document
 from collector.api.base.problems import problem
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.streamed import streamed
@@ -131,7 +130,7 @@ def list_traces(
             judging, tenant=visible_tenant, project=project, offset=offset, limit=limit
         )
     documents = [TraceSummaryDocument.of(summary) for summary in summaries]
-    return encoded(page_document(documents, at.page, at.size) | {"next": None, "searchedTo": None})
+    return encoded(TracePage.page(documents, at.page, at.size, next=None, searched_to=None))
 
 
 def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None) -> Response:
