@@ -1,4 +1,4 @@
-"""Servers with keys, and what they answer to whoever asks."""
+"""Servers with keys, and requests with each key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What tests of alerts and webhooks share: findings, a clock that is set by hand, and a receiver that is scripted."""
+"""Shared parts of the tests of alerts and webhooks: findings, a manual clock, and a scripted receiver."""
 
 import dataclasses
 import random
@@ -67,7 +67,7 @@ def a_finding(number: int = 0, **changes: Any) -> AlertFinding:
 
 
 class Clock:
-    """A clock that goes on by itself, and is put forward by tests."""
+    """A running clock that tests can move forward."""
 
     def __init__(self, *, behind_s: float = 0) -> None:
         self._offset_s = -behind_s
@@ -83,7 +83,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A request as it came."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str] = field(repr=False)
@@ -99,7 +99,7 @@ class Script:
 
     @property
     def ids(self) -> list[str]:
-        """Return the ids of what it got, in the order in which it came."""
+        """Return the ids of the received requests, in their order."""
         return [each.headers["webhook-id"] for each in self.taken]
 
 
@@ -138,7 +138,7 @@ def a_receiver() -> Iterator[tuple[str, Script]]:
             self.do_POST()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
@@ -158,7 +158,7 @@ async def as_it_is(host: str, _port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerting:
-    """A store with everything that tells receivers, by a clock of the test's."""
+    """A store with the alert delivery, run by a manual clock."""
 
     store: Store
     receivers: Receivers

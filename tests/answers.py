@@ -1,4 +1,4 @@
-"""Whether what the API answers is what the models say that it answers."""
+"""Validation of API responses against their models."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""What nobody may do by asking a question, in every disguise; each door that takes SQL is tried with all of it."""
+"""Forbidden effects of a query, in every disguise; each listener that takes SQL is tried with all of it."""
 
 from typing import Final
 

@@ -101,7 +101,7 @@ def a_browser(address: str) -> Iterator[Browser]:
 
 @dataclass(slots=True)
 class Watch:
-    """A page, and what went wrong on it."""
+    """A page, and the errors on it."""
 
     page: Page
     origin: str
@@ -124,7 +124,7 @@ class Watch:
         ]
 
     def sideways(self) -> int:
-        """By how many pixels the page is wider than its window."""
+        """Return by how many pixels the page is wider than its window."""
         width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         return width
 

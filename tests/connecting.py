@@ -28,7 +28,7 @@ PRICE = Price(input_usd_per_million=1, output_usd_per_million=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AJob:
-    """As much of a job as a judge needs."""
+    """The fields of a job that a judge needs."""
 
     job_id: int = 1
     tenant: str = ""
@@ -36,7 +36,7 @@ class AJob:
 
 
 class AClock:
-    """A wall clock that moves when it is told to."""
+    """A manual wall clock."""
 
     def __init__(self, now: datetime = NOON) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""What a change of the OpenAPI document takes from clients that rely on the document before."""
+"""Changes of the OpenAPI document that break clients of the document before."""
 
 import re
 from collections.abc import Iterator, Mapping

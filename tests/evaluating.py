@@ -15,7 +15,7 @@ USAGE = Usage(calls=1, model="judge-1", input_tokens=10, output_tokens=2, cost_u
 
 
 class ScriptedJudge:
-    """Answers what it was given, one after the other, and keeps the questions."""
+    """A judge that gives prepared answers in turn, and records the prompts."""
 
     model = "judge-1"
     parameters: Mapping[str, JsonValue] = {}
@@ -48,7 +48,7 @@ def verdict(
 
 
 def failure(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None) -> str:
-    """Kind and message of the failure of the evaluator, which must be one."""
+    """Return kind and message of the outcome, which must be a failure."""
     outcome = evaluate(name, configuration, case, judge)
     assert isinstance(outcome, Failure), outcome
     return f"{outcome.kind}: {outcome.message}"

@@ -18,7 +18,7 @@ ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
 
 
 class Filler:
-    """Gives every field of a message a value that occurs nowhere else."""
+    """A message whose fields each have a value that occurs nowhere else."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(3)

@@ -1,4 +1,4 @@
-"""What a client sees, in a form that is the same each time: outlines of pages, and answers without ids and numbers."""
+"""Output for clients in a reproducible form: outlines of pages, and responses without ids and numbers."""
 
 import json
 import re
@@ -52,7 +52,7 @@ class Normalizer:
     """The replacement of what differs from one store to the next."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
-        """`names` are what ids are called."""
+        """Set the `names` of ids."""
         self._names = {value: f"{{{name}}}" for value, name in names.items() if len(value) >= ID_LENGTH}
 
     def text(self, text: str) -> str:
@@ -119,14 +119,14 @@ class Normalizer:
 
 @dataclass(slots=True)
 class Tag:
-    """A tag, its attributes that are shown, and what it holds."""
+    """A tag with its shown attributes and its content."""
 
     name: str
     shown: dict[str, str | None] = field(default_factory=dict)
     inside: list["Tag | str"] = field(default_factory=list)
 
     def flat(self) -> "Iterator[Tag | str]":
-        """Yield texts and tags that show something; those that do not are replaced by what they hold."""
+        """Yield texts and tags that show something; other tags are replaced by their content."""
         for each in self.inside:
             if isinstance(each, Tag) and each.name in QUIET and not each.shown:
                 yield " "
@@ -162,7 +162,7 @@ class _Tree(HTMLParser):
         self.feed(page)
 
     def main(self) -> Tag:
-        """Return what is in `main`, or all of a part of a page."""
+        """Return the content of `main`, or all of a fragment."""
         tags = [self._open[0]]
         for tag in tags:
             if tag.name == "main":

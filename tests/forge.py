@@ -15,7 +15,7 @@ ONE = re.compile(r"/repos/me/agent/issues/comments/(\d+)|/projects/3/merge_reque
 
 
 class Forge(ThreadingHTTPServer):
-    """The comments of one request, and what was asked."""
+    """The comments of one request, and the received requests."""
 
     daemon_threads = True
 
@@ -32,7 +32,7 @@ class Forge(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the two services document it."""
+    """Responses as the two services document them."""
 
     server: Forge
 

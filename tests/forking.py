@@ -66,7 +66,7 @@ class ForkedProcess:
     """The part of `subprocess.Popen` that tests and the product use, of a process that a zygote has forked."""
 
     def __init__(self, arguments: Sequence[str], connection: socket.socket) -> None:
-        """`connection` is the zygote's: it tells the process id, and then the exit code."""
+        """Take the zygote's `connection`, over which come the process id and, at the end, the exit code."""
         self.args = arguments
         self.returncode: int | None = None
         self.stdin: IO[Any] | None = None
@@ -77,7 +77,7 @@ class ForkedProcess:
         self.pid = int(_line(self._telling))
 
     def __del__(self) -> None:
-        """Threads that waited are gone: they had this object."""
+        """Close the connection: no thread waits, since it would hold this object."""
         os.close(self._telling)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What matching and judging leave in the tables, written by hand: decisions, work to be done, and what came of it."""
+"""Rows as matching and judging write them, made by the tests: decisions, open jobs, and results."""
 
 import datetime as dt
 from collections.abc import Mapping

@@ -69,7 +69,7 @@ class Live:
         forked: bool = True,
         new: bool = False,
     ) -> None:
-        """`before` is a command that runs it; where it is not `forked`, an interpreter of its own starts it.
+        """Start the server. `before` is a command that runs it; unless `forked`, it has an interpreter of its own.
 
         Where it is `new`, its first start makes the database; else one is there, without a row.
         """

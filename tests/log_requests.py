@@ -21,7 +21,7 @@ MESSAGE = "gen_ai.user.message"
 
 
 def a_log(number: int = 0, *, trace: int = 0, span: int = 0, at_ns: int = START_NS, **fields: Any) -> LogRecord:
-    """Build a log record to be kept, which tells its number; `fields` replace what it has."""
+    """Build a log record to be kept, which holds its number; `fields` replace others."""
     record = LogRecord(
         trace_id=bytes.fromhex(trace_id(trace)),
         span_id=bytes.fromhex(span_id(span)),
@@ -60,7 +60,7 @@ def a_log_batch(*exports: ExportLogsServiceRequest, tenant: str = "") -> SpanBat
 
 
 def flat_logs(request: ExportLogsServiceRequest) -> list[tuple[ResourceLogs, ScopeLogs, LogRecord]]:
-    """Return every log record with what it hangs under, in the order of the request."""
+    """Return every log record with its resource and scope, in the order of the request."""
     return [
         (resource_logs, scope_logs, record)
         for resource_logs in request.resource_logs

@@ -63,7 +63,7 @@ def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
 def reading_and_matching(
     store: Store, in_force: InForce, settling: Settling | None = None
 ) -> Iterator[Callable[[], bool]]:
-    """Yield sums of traces and a matcher at work on the store; what is yielded waits for both of them."""
+    """Run trace updater and matcher on the store; yield a function that waits for both."""
     with matching(store, in_force, settling) as matcher, adding_up(store) as traces:
         yield lambda: traces.wait_idle(WAIT_S) and matcher.wait_matched(WAIT_S)
 

@@ -20,7 +20,7 @@ GARBAGE = b"\x00\xff not http, not json \x1b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One request, as it came."""
+    """One received request."""
 
     path: str
     headers: Mapping[str, str]  # lower-case names
@@ -76,7 +76,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """A success with this body, whatever it is."""
+    """A success with any body."""
 
     body: bytes
     content_type: str = "application/json"
@@ -100,7 +100,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Hangs:
-    """Nothing, until the client has gone."""
+    """No response, until the client has gone."""
 
 
 Step: TypeAlias = Says | Status | Sends | HalfSends | Streams | Hangs
@@ -108,7 +108,7 @@ Script: TypeAlias = Callable[[ModelRequest], Step]
 
 
 class ModelServer(ThreadingHTTPServer):
-    """The server, and what it was asked."""
+    """A scripted model server, and the requests that it received."""
 
     daemon_threads = True
     block_on_close = False

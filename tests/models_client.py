@@ -114,7 +114,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 def a_trace(number: int, release: str, *, fails: bool) -> ExportTraceServiceRequest:
-    """Build an agent that calls a tool, which fails or does not; the first trace says what it should not."""
+    """Build an agent that calls a tool, which fails or does not; the first trace holds a hostile text."""
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     for key, value in (("service.name", "checkout"), ("service.version", release), ("dokimos.project", "shop")):

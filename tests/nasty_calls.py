@@ -1,4 +1,4 @@
-"""Calls of DuckDB's functions with arguments that nobody means well with, and a process that asks them of a store.
+"""Hostile calls of DuckDB's functions, and a process that runs them on a store.
 
 The process takes statements line by line, as JSON, and answers each with how it ended. It is a process of its own
 because some calls kill it, and some never end.
@@ -68,7 +68,7 @@ class Function:
 
 
 def functions(rows: Iterable[tuple[str, str, list[str] | None, list[str] | None, str | None]]) -> list[Function]:
-    """From names, kinds, parameters, their types, and the type of more of them: macros do not tell types."""
+    """Parse names, kinds, parameters, their types, and the type of variadic ones: macros have no types."""
     return [
         Function(
             name=name,
@@ -224,7 +224,7 @@ def _rows(arguments: list[str], chosen: random.Random) -> str:
 
 
 @dataclass(slots=True)
-class Found:
+class Outcomes:
     """The outcomes of statements: how many ended in each way, and those that must not be run."""
 
     ended: Counter[str] = field(default_factory=Counter)
@@ -279,9 +279,9 @@ class Asker:
         return forking.start(command, stdin=forking.PIPE, stdout=forking.PIPE, text=True, cwd=ROOT, env=environment())
 
 
-def try_out(statements: Iterator[str], seconds: float) -> Found:
+def try_out(statements: Iterator[str], seconds: float) -> Outcomes:
     """Ask one after the other for so long."""
-    outcomes, until_s = Found(), time.monotonic() + seconds
+    outcomes, until_s = Outcomes(), time.monotonic() + seconds
     with Asker() as asker:
         for statement in statements:
             if time.monotonic() > until_s:

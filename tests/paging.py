@@ -1,4 +1,4 @@
-"""What the tests of pages share: a server that has something on every page, and where each page is found."""
+"""Shared parts of the tests of pages: a server with something on every page, and the address of each page."""
 
 import re
 import time
@@ -25,7 +25,7 @@ SAMPLE_RULES = Path(__file__).parent.parent / "collector" / "sample_rules"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A server that needs no key, with the sample in it and what its rules made of that."""
+    """A server without keys, with the sample in it and the results of its rules."""
 
     running: Running
     sample: SampleReport

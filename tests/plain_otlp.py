@@ -12,7 +12,7 @@ from storage.records import AttributeValue
 
 
 def flat(request: ExportTraceServiceRequest) -> list[tuple[ResourceSpans, ScopeSpans, Span]]:
-    """Return every span with what it hangs under, in the order of the request."""
+    """Return every span with its resource and scope, in the order of the request."""
     return [
         (resource_spans, scope_spans, span)
         for resource_spans in request.resource_spans
@@ -56,7 +56,7 @@ def plain_attributes(pairs: Iterable[KeyValue]) -> dict[str, AttributeValue]:
 
 
 def exact(value: object) -> object:
-    """Return the value in a form that tells 1 from 1.0 and True, -0.0 from 0.0, and in which NaN equals NaN."""
+    """Return the value in a form that separates 1 from 1.0 and True, -0.0 from 0.0, and in which NaN equals NaN."""
     match value:
         case dict():
             return [(key, exact(item)) for key, item in value.items()]

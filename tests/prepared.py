@@ -12,7 +12,7 @@ from storage.engine.database import FILE_NAME, Database, DatabaseOptions
 
 
 def prepare(directory: Path) -> None:
-    """Put a database where there is none yet."""
+    """Create a database if there is none."""
     file = directory / FILE_NAME
     if not file.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -146,7 +146,7 @@ def drawn(source: random.Random, count: int, level: float, at: dt.datetime, **sa
 
 @contextmanager
 def a_history(data: Path, **settings: Any) -> Iterator[History]:
-    """Ten days: another evaluator after three, a release after six, and one that is worse since yesterday."""
+    """Serve ten days: another evaluator after three, a release after six, and one that is worse since yesterday."""
     source = random.Random(7)
     now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
     with a_server(data, **settings) as running:

@@ -53,7 +53,7 @@ class Receiver:
     @property
     def numbers(self) -> list[int]:
         """List the numbers of the results that were received."""
-        return [int(told(record)["tracejury.number"]) for record in self.records]
+        return [int(attributes_of(record)["tracejury.number"]) for record in self.records]
 
 
 def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
@@ -66,7 +66,7 @@ def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
     ]
 
 
-def told(record: LogRecord) -> Attributes:
+def attributes_of(record: LogRecord) -> Attributes:
     """Return the attributes as plain values."""
     return {pair.key: _plain(pair.value) for pair in record.attributes}
 

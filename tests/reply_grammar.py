@@ -91,7 +91,7 @@ _RENDERINGS: tuple[Callable[[dict[str, object]], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeReply:
-    """A reply, what was judged, and the verdict, if there is one."""
+    """A reply, the judged text, and the verdict, if there is one."""
 
     text: str
     judged: str

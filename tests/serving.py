@@ -89,7 +89,7 @@ def run(*arguments: object, env: dict[str, str] | None = None) -> Result:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """A server that answers with what the test queued, and remembers what it was asked."""
+    """A server that gives queued responses, and records its requests."""
 
     queue: ClassVar[list[tuple[int, dict[str, str], bytes]]] = []
     requests: ClassVar[list[tuple[str, str, bytes]]] = []

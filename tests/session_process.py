@@ -30,7 +30,7 @@ SETTLING = Settling(after_root_s=0.05, quiet_s=0.2, longest_s=0.5, session_s=0.3
 
 @contextmanager
 def judging(store: Store) -> Iterator[Callable[[], bool]]:
-    """Yield sums of traces, a matcher and workers at work on the store; what is yielded waits for all of them."""
+    """Run trace updater, matcher and workers on the store; yield a function that waits for all of them."""
     with working(Book(store, revisions=RULES)) as workers, adding_up(store) as traces:
         matcher = Matcher(
             store.matching,

@@ -1,4 +1,4 @@
-"""What docs/configuration.md and deploy/config.example.yaml say of the settings, made of the model."""
+"""The settings reference in docs/configuration.md and deploy/config.example.yaml, made of the model."""
 
 import re
 import textwrap

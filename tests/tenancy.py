@@ -1,4 +1,4 @@
-"""A server in which two tenants, and nobody in particular, have something of everything, under the same names and ids.
+"""A server with all kinds of objects of two tenants and of none, under the same names and ids.
 
 What belongs to a tenant has its mark somewhere in it, which nothing that another one is told may hold.
 """
@@ -39,7 +39,7 @@ def mark_of(tenant: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
-    """The server, and the ids of what each tenant has, by the names that paths have for them."""
+    """The server, and the ids of each tenant's objects, by their names in paths."""
 
     server: Closed
     ids: Mapping[str, Mapping[str, str]]

@@ -1,4 +1,4 @@
-"""Who is let in: the decisions, without a server."""
+"""Access decisions, without a server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every route, asked by everybody: made from the application's own routes, so that no new one is forgotten."""
+"""Every route with every kind of key: made from the application's routes, so that no new one is forgotten."""
 
 import itertools
 import re
@@ -146,7 +146,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
         yield closed
 
 
-def wanted(name: str) -> Permission:
+def required_permission(name: str) -> Permission:
     """Return the permission that a route should require."""
     for names, permission in (
         (OPEN, Permission.OPEN),
@@ -191,7 +191,7 @@ def test_a_route_asks_for_what_the_tables_say(method: str, path: str, endpoint: 
     """A route declares no other need than is written down here."""
     need = need_of(endpoint, method)
     name = f"{method} {path}"
-    assert need.permission is wanted(name)
+    assert need.permission is required_permission(name)
     assert need.by_tenant == (name not in OF_THE_WHOLE_SERVER | OPEN)
 
 
@@ -200,7 +200,7 @@ def test_a_route_asks_for_what_the_tables_say(method: str, path: str, endpoint: 
 def test_every_route_lets_in_whom_it_should(server: Closed, method: str, path: str) -> None:
     """Without a key and with a wrong one the answer is 401, with one that is too small 403, and else neither."""
     name = f"{method} {path}"
-    permission = wanted(name)
+    permission = required_permission(name)
     without_key = server.ask(method, path_of(path)).status_code
     wrong = server.ask(method, path_of(path), key=WRONG_KEY, source=next(sources)).status_code
     assert [code in {401, 403} for code in (without_key, wrong)] == [permission is not Permission.OPEN] * 2 or (

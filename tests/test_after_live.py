@@ -146,7 +146,7 @@ def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) ->
     put("b", "a")
     with an_offline_server(tmp_path / "data", rules=folder) as server:
 
-        def told() -> dict[str, str]:
+        def problem_messages() -> dict[str, str]:
             return {each["file"]: each["message"] for each in server.ask("GET", "trace-eval-rules")["problems"]}
 
         def after() -> dict[str, Any]:
@@ -156,10 +156,10 @@ def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) ->
         until(after, lambda rules: rules == {"a": None, "b": "a"})
         put("a", "b")
         circle = "rules would wait for each other: 'a' goes by 'b' goes by 'a'"
-        assert until(told, bool)["a.yaml"] == circle
+        assert until(problem_messages, bool)["a.yaml"] == circle
         assert after() == {"a": None, "b": "a"}
         put("b", None)
         until(after, lambda rules: rules == {"a": "b", "b": None})
-        until(told, lambda problems: not problems)
+        until(problem_messages, lambda messages: not messages)
         put("c", "nobody")
-        assert until(told, bool) == {"c.yaml": "there is no rule 'nobody' to go by; there are: a, b"}
+        assert until(problem_messages, bool) == {"c.yaml": "there is no rule 'nobody' to go by; there are: a, b"}

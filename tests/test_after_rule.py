@@ -30,7 +30,7 @@ OF_FIRST_RULE = "SELECT job_id FROM job WHERE revision = 1 ORDER BY job_id"
 def a_pair(
     target: str = "SPAN", of: str | None = None, after: Mapping[str, object] | None = None
 ) -> tuple[ActiveRule, ActiveRule]:
-    """Build a check, and a rule that judges what did not pass there, or what else is told."""
+    """Build a check, and a rule that judges what did not pass there, or another condition."""
     condition = {"rule": "check", **(after or {"passed": False})}
     return active(1, name="check", target=of or target), active(2, name="judge", target=target, after=condition)
 
@@ -41,7 +41,7 @@ def store_results(store: Store, *results: JobResult) -> None:
 
 
 def scored(job_id: int, score: float = 0.0, *, passed: bool = False) -> JobResult:
-    """Return a score, which does not pass unless told otherwise."""
+    """Return a score, which by default does not pass."""
     return JobResult(job_id=job_id, name="check", outcome="scored", score=score, passed=passed, fingerprint="f")
 
 

@@ -1,4 +1,4 @@
-"""Which failed tests get a second time."""
+"""The choice of failed tests to retry."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Who called whom in a trace: the graph of its agents, models and tools, and its picture."""
+"""The call graph of a trace: its agents, models and tools, and its picture."""
 
 import time
 import xml.etree.ElementTree as ET

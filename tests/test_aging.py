@@ -1,4 +1,4 @@
-"""What is deleted because of its age while the clock of the machine is wrong, after long stops, and all at once."""
+"""Deletion by age while the clock of the machine is wrong, after long stops, and all at once."""
 
 import re
 import shutil

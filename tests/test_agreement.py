@@ -1,4 +1,4 @@
-"""Whether people agree: known numbers, and over HTTP, on the page of a queue and by command."""
+"""Agreement between people: known numbers, and over HTTP, on the page of a queue and by command."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

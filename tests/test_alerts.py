@@ -31,7 +31,7 @@ def a_webhook(store: Store, name: str = "w1", tenant: str = "") -> None:
 
 
 def an_attempt(due: DueDelivery, *, at_ns: int = AT_NS, **changes: object) -> DeliveryAttempt:
-    """Build a success, unless told otherwise."""
+    """Build an attempt, by default a success."""
     outcome: dict[str, object] = {"state": "delivered", "status": 200, "error": None, "next_at_ns": at_ns} | changes
     return DeliveryAttempt(
         delivery_id=due.delivery_id,

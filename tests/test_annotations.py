@@ -1,4 +1,4 @@
-"""What people, applications and their users say of what was recorded: stored, kept, shown, promoted and erased."""
+"""Annotations by people, applications and their users: stored, kept, shown, promoted and erased."""
 
 import time
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         yield server
 
 
-def said(api: Offline, **params: object) -> list[dict[str, Any]]:
+def annotations_of(api: Offline, **params: object) -> list[dict[str, Any]]:
     """List annotations, latest first."""
     annotations: list[dict[str, Any]] = api.ask("GET", "annotations", params=params)
     return annotations
@@ -56,9 +56,9 @@ def test_a_changed_vote_keeps_the_one_before_it(api: Offline) -> None:
         "shop",
     )
     api.ask("PUT", path, json={"verdict": "INCORRECT", "note": "wrong sum", "by": "Ada"})
-    counting = said(api, traceId=TRACE, name="verdict")
+    counting = annotations_of(api, traceId=TRACE, name="verdict")
     assert [(each["verdict"], each["note"]) for each in counting] == [("INCORRECT", "wrong sum")]
-    history = said(api, traceId=TRACE, name="verdict", history=True)
+    history = annotations_of(api, traceId=TRACE, name="verdict", history=True)
     assert [(each["verdict"], each["superseded"]) for each in history] == [("INCORRECT", False), ("UNSURE", True)]
 
 
@@ -71,7 +71,7 @@ def test_several_people_vote_and_an_adjudicator_decides(api: Offline) -> None:
     api.ask("PUT", path, json={"verdict": "CORRECT", "adjudicates": True, "by": "Eve"})
     api.ask("PUT", path, json={"verdict": "UNSURE", "by": "Bob"})
     assert (api.ask("GET", path)["verdict"], api.ask("GET", path)["source"]) == ("CORRECT", "adjudicator")
-    assert len(said(api, traceId=OTHER, spanId=SPAN)) == 3
+    assert len(annotations_of(api, traceId=OTHER, spanId=SPAN)) == 3
     api.ask("GET", f"traces/{OTHER}/annotation", 404)
 
 
@@ -85,7 +85,7 @@ def test_a_vote_is_taken_back_and_may_be_given_again(api: Offline) -> None:
         api.ask("DELETE", path, 204)
     api.ask("GET", path, 404)
     assert api.ask("PUT", path, json={"verdict": "CORRECT"})["author"] == "anonymous"
-    history = [each for each in said(api, traceId=OTHER, history=True) if each["target"] == "trace"]
+    history = [each for each in annotations_of(api, traceId=OTHER, history=True) if each["target"] == "trace"]
     assert [each["withdrawn"] for each in history] == [False, True, False]
 
 
@@ -140,8 +140,10 @@ def test_applications_and_their_users_score(api: Offline) -> None:
         {"traceId": TRACE, "sessionId": "s", "name": "two", "score": 1},
     ):
         api.ask("POST", "scores", 400, json={"scores": [thumb | {"author": "user-8"}, wrong]})
-    assert said(api, traceId=TRACE, name="empty") == []
-    assert [each["author"] for each in said(api, traceId=TRACE, name="helpful")] == ["user-7"], "all or nothing"
+    assert annotations_of(api, traceId=TRACE, name="empty") == []
+    assert [each["author"] for each in annotations_of(api, traceId=TRACE, name="helpful")] == ["user-7"], (
+        "all or nothing"
+    )
     api.ask("POST", "scores", 404, json={"scores": [{"sessionId": "unheard of", "name": "solved", "label": "no"}]})
 
 
@@ -231,7 +233,7 @@ def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -
         assert deleted.status_code in {200, 202}, deleted.text
         done = "SELECT count(*) FROM deletion WHERE state <> 'done'"
         until(lambda: api.sql(done), lambda rows: rows == [[0]])
-        assert [each["note"] for each in said(api)] == ["stays"]
+        assert [each["note"] for each in annotations_of(api)] == ["stays"]
         assert marks_in(data, marks) == set()
 
 
@@ -246,6 +248,6 @@ def test_scores_of_traces_that_never_came_leave_in_the_end(tmp_path: Path) -> No
         api.ask("POST", "scores", 201, json={"scores": scores})
         retention, now_us = api.running.store.retention, time.time_ns() // 1000
         retention.sweep(now_us=now_us)
-        assert len(said(api)) == 2
+        assert len(annotations_of(api)) == 2
         retention.sweep(now_us=now_us + 100 * 86_400 * 10**6)
-        assert [each["traceId"] for each in said(api)] == [TRACE]
+        assert [each["traceId"] for each in annotations_of(api)] == [TRACE]

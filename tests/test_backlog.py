@@ -1,4 +1,4 @@
-"""When what waits for the writer is due: at once where it comes now and then, later where more keeps coming."""
+"""The time when the writer's queue is due: at once for single requests, later while more keep coming."""
 
 import itertools
 from pathlib import Path

@@ -14,7 +14,7 @@ PROJECT = "/api/v1/projects/shop"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """Yield a client of a server that can store what is secret."""
+    """Yield a client of a server that can store secrets."""
     server = a_server(tmp_path_factory.mktemp("data"), encryption_key="a passphrase of the tests")
     with server as running, httpx.Client(base_url=f"http://{running.http}", trust_env=False) as asking:
         yield asking

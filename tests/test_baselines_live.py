@@ -78,12 +78,12 @@ class Shop:
         until(lambda: self.server.sql(left), lambda rows: not rows, within_s=PATIENCE_S)
 
     def settle(self) -> None:
-        """Wait until nothing is to be evaluated any more, and monitors have looked."""
+        """Wait until all jobs are done and the monitors are up to date."""
         until(lambda: self.server.sql("SELECT count(*) FROM job"), lambda rows: rows == [[0]], within_s=PATIENCE_S)
         self.look()
 
     def command(self, *words: str) -> str:
-        """Run a command about the rule, and wait for the results; what it printed."""
+        """Run a command about the rule and wait for the results; return its output."""
         output = execute("rules", *words, "--server", self.server.http).output
         self.settle()
         return output
@@ -97,7 +97,7 @@ class Shop:
         return self.command("baseline", self.project, "--follow")
 
     def lacks(self) -> str | None:
-        """Return what the rule says that its monitors lack."""
+        """Return the message of the rule about what its monitors lack."""
         message: str | None = self.server.client.get(f"{self.rules}/{self.rule_id}").json()["comparison"]
         return message
 
@@ -348,7 +348,7 @@ def test_sessions_are_judged_again(server: Live, seed: int) -> None:
 
 
 class Mood:
-    """A judge that answers by the text, unless it is down."""
+    """A judge that scores by the text, unless it is down."""
 
     def __init__(self) -> None:
         self.is_down = False

@@ -56,7 +56,7 @@ def zstd_frames(body: bytes) -> bytes:
 
 
 def zstd_stream(body: bytes) -> bytes:
-    """Return a zstd frame that does not tell its size."""
+    """Return a zstd frame without its size."""
     compressor = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return compressor.compress(body) + compressor.flush()
 
@@ -408,7 +408,7 @@ def test_a_refused_compressed_body_is_let_go_with_its_answer(tmp_path: Path, rea
 
 @contextmanager
 def no_cycles_are_looked_for() -> Iterator[None]:
-    """Memory that Python holds is traced, and freed only by counting references."""
+    """Trace the memory that Python holds, freed only by counting references."""
     gc.disable()
     tracemalloc.start()
     try:

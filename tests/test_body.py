@@ -35,7 +35,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def zstd_without_size(data: bytes) -> bytes:
-    """Return a frame that does not tell its size, as a streaming sender makes it."""
+    """Return a frame without its size, as a streaming sender makes it."""
     packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return packer.compress(data) + packer.flush()
 

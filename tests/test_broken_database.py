@@ -1,4 +1,4 @@
-"""A statement that breaks DuckDB: it is answered alone with an error, and everybody else waits and has his answer."""
+"""A statement that breaks DuckDB: its client alone gets an error; all others wait and get their response."""
 
 import itertools
 import operator
@@ -197,7 +197,7 @@ def test_what_is_written_meanwhile_is_stored_once(store: Store) -> None:
 
 @contextmanager
 def again_and_again(acts: list[Callable[[], int]]) -> Iterator[Counter[int]]:
-    """During the block, do all of this in threads of their own; what it was answered, counted."""
+    """Repeat all of this in threads during the block; count the responses."""
     answers: Counter[int] = Counter()
     stop = threading.Event()
 
@@ -289,16 +289,16 @@ def test_the_catalog_of_quack_is_made_anew(tmp_path: Path) -> None:
         all_bytes=1 << 20,
     )
 
-    class Nobody:
+    class DenyNone:
         def admit(self, _token: str) -> bool:
-            """Everybody."""
+            """Admit every token."""
             return True
 
         def batches(self, _token: str, _statement: str) -> Iterator[pa.RecordBatch]:
             """Yield nothing."""
             yield pa.RecordBatch.from_pylist([])
 
-    one = quack.Quack(options, Nobody())
+    one = quack.Quack(options, DenyNone())
     one._sessions["s"] = quack._QuackSession(token="t")
     assert "INTERNAL Error" in str(one._answer("s", f"{BREAKS} FROM duckdb_tables()"))
     select = one._answer("s", "SELECT table_name FROM duckdb_tables()")

@@ -37,8 +37,8 @@ def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
     return hub.run(ask_all())
 
 
-async def asked(server: ModelServer, times: int) -> None:
-    """Wait until the model was asked so often."""
+async def wait_for_requests(server: ModelServer, times: int) -> None:
+    """Wait until the model has received so many requests."""
     await asyncio.to_thread(until, lambda: len(server.requests), lambda count: count >= times)
 
 
@@ -178,7 +178,7 @@ def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:
 
         async def cancelled() -> None:
             asking = asyncio.create_task(hub.ask(an_active_rule()))
-            await asked(server, 2)
+            await wait_for_requests(server, 2)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
@@ -342,12 +342,12 @@ def test_what_is_under_way_at_midnight_counts_for_its_day(tmp_path: Path) -> Non
 
         async def over_midnight() -> None:
             first = asyncio.create_task(hub.ask(active))
-            await asked(server, 1)
+            await wait_for_requests(server, 1)
             waiting = asyncio.create_task(hub.ask(active))
             await asyncio.sleep(0.05)
             hub.clock.forward(hours=12)
             second = asyncio.create_task(hub.ask(active))
-            await asked(server, 2)
+            await wait_for_requests(server, 2)
             gate.set()
             await asyncio.gather(first, second)
             with pytest.raises(OverBudget, match="1 of 1 calls"):

@@ -1,4 +1,4 @@
-"""Which tests run: the subject of each, and what has changed since its part was recorded."""
+"""The choice of tests to run: the subject of each, and what has changed since its part was recorded."""
 
 import os
 import re

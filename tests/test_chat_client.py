@@ -198,7 +198,7 @@ def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again
 
 
 def ask_all(base_url: str, times: int) -> list[bool]:
-    """Ask one client so often; whether each request was answered."""
+    """Send so many requests with one client; return for each whether it was answered."""
     connection = ModelConnection(base_url=base_url, model="m", protocol="CHAT_COMPLETIONS")
 
     async def asks() -> list[bool]:

@@ -1,4 +1,4 @@
-"""What a judge writes around its JSON, and what must never be taken for it."""
+"""Text that a judge writes around its JSON, and text that must never be taken for it."""
 
 import json
 import random

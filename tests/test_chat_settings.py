@@ -1,4 +1,4 @@
-"""How a judge is configured, and that what is configured is what is asked."""
+"""The configuration of a judge, and its effect on requests."""
 
 import asyncio
 import subprocess

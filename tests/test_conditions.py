@@ -28,18 +28,18 @@ from tests.traffic import DOORS, Load, a_batch
 MIB = 1 << 20
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def condition_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines about conditions."""
     return [record.getMessage() for record in caplog.records if record.name == "collector.conditions"]
 
 
 def lines(server: Live, name: str) -> list[str]:
-    """Return the lines of a server's log that tell of a condition."""
+    """Return the lines of a server's log about a condition."""
     return [line.partition("collector.conditions: ")[2] for line in server.log.splitlines() if f" {name}" in line]
 
 
 def begun_and_over(server: Live, name: str) -> None:
-    """Wait until the log has told once that it began and once that it is over, and nothing else of it."""
+    """Wait until the log has one line about its beginning, one about its end, and nothing else of it."""
     first, last = until(lambda: lines(server, name), lambda logged: len(logged) > 1)
     assert first.startswith(f"{name}: ")
     assert last.startswith(f"{name} is over after ")
@@ -60,7 +60,7 @@ def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog
     for second in range(6, 9):
         conditions.look(second)
     assert [(each.about, each.told) for each in conditions.lasting] == [("b", "b is bad")]
-    assert told(caplog) == ["bad: a is bad", "bad: b is bad", "bad is over after 5 s; it was: a is worse"]
+    assert condition_lines(caplog) == ["bad: a is bad", "bad: b is bad", "bad is over after 5 s; it was: a is worse"]
 
 
 def test_what_comes_and_goes_is_one_condition(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,7 +75,7 @@ def test_what_comes_and_goes_is_one_condition(caplog: pytest.LogCaptureFixture) 
         conditions.look(second)
         held.append(conditions.holds("bad"))
     assert held == [False, False, False, False, True, True, True, True, False, False]
-    assert told(caplog) == ["bad: it is", "bad is over after 5 s; it was: it is"]
+    assert condition_lines(caplog) == ["bad: it is", "bad is over after 5 s; it was: it is"]
 
 
 def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,7 +92,7 @@ def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixtur
     )
     for second in range(3):
         conditions.look(second)
-    assert told(caplog) == ["first: it cannot be found out: ValueError: no database", "second: it holds"]
+    assert condition_lines(caplog) == ["first: it cannot be found out: ValueError: no database", "second: it holds"]
 
 
 def watching(store: Store, *, stuck_s: float = 30.0) -> ServerConditions:
@@ -126,7 +126,7 @@ def test_matching_that_is_far_behind_is_told(tmp_path: Path, caplog: pytest.LogC
         time.sleep(0.6)
         conditions.look(40)
         conditions.look(60)
-    first, last = told(caplog)
+    first, last = condition_lines(caplog)
     assert first.startswith("matching_behind: 3 spans wait to be matched, the first of them for 11 min 4")
     assert last.startswith("matching_behind is over after 20 s")
 
@@ -145,7 +145,7 @@ def test_a_writer_that_is_stuck_cannot_commit(tmp_path: Path, caplog: pytest.Log
         until(lambda: store.writing_s, lambda seconds: seconds is None)
         conditions.look(20)
         assert not conditions.holds(CANNOT_COMMIT)
-    assert told(caplog)[0] == "cannot_commit: one transaction has been under way for more than 0.2 s"
+    assert condition_lines(caplog)[0] == "cannot_commit: one transaction has been under way for more than 0.2 s"
 
 
 def test_a_backup_and_a_schema_step_are_told(

@@ -401,7 +401,7 @@ def an_ingest_key(server: Running) -> str:
 
 
 def is_ended(client: socket.socket) -> bool:
-    """Tell whether the other side ended a connection that it sends nothing over."""
+    """Return whether the other side ended a connection that it sends nothing over."""
     try:
         return client.recv(1) == b""
     except TimeoutError:

@@ -31,7 +31,7 @@ A_JOB = Job(
 
 @dataclass
 class VirtualExecutor:
-    """An executor whose jobs take so long, by a clock that jumps to what happens next."""
+    """An executor with fixed durations of jobs, on a clock that jumps to the next event."""
 
     takes_s: float = 1.0
     rule_of: Callable[[Job], ActiveRule | None] = lambda _: RULE
@@ -64,7 +64,7 @@ class VirtualExecutor:
         return 64
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Note which."""
+        """Record the prepared jobs."""
         self.prepared += [job.job_id for job in jobs]
 
     def hand_back(self, jobs: Sequence[Job]) -> None:

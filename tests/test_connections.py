@@ -342,20 +342,20 @@ def test_a_rule_finds_its_connection(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         hub = Hub(store)
 
-        def found(**rule: object) -> str:
+        def connection_of(**rule: object) -> str:
             return hub.judges.connection_of(an_active_rule(**rule))  # type: ignore[arg-type] # keys of the rule
 
         with pytest.raises(BadConfiguration, match="no connection is configured; create one"):
-            found()
+            connection_of()
         first = hub.connections.create(a_connection(OFF)).connection_id
-        assert found() == found(connectionId="judge") == found(connectionId=first) == first
+        assert connection_of() == connection_of(connectionId="judge") == connection_of(connectionId=first) == first
         other = hub.connections.create(a_connection(OFF, name="other", limits={"inFlight": 3})).connection_id
         with pytest.raises(BadConfiguration, match="no connection is named, and there are 2"):
-            found()
+            connection_of()
         with pytest.raises(BadConfiguration, match="there is no connection 'nowhere'; there are: 'judge', 'other'"):
-            found(connectionId="nowhere")
+            connection_of(connectionId="nowhere")
         default = hub.connections.create(a_connection(OFF, name="default")).connection_id
-        assert found() == default
+        assert connection_of() == default
         assert [hub.judges.in_flight(each) for each in (first, other, "gone")] == [64, 3, 1]
 
 

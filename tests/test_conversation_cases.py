@@ -17,7 +17,7 @@ from tests.model_server import Says, a_model
 from tests.offline import an_offline_server
 from tests.serving import post
 from tests.test_hostile_sessions import RULE, fence_of
-from tests.test_sessions import a_turn, said
+from tests.test_sessions import a_message, a_turn
 
 CALL = {"type": "tool_call", "id": "c1", "name": "refund", "arguments": {"order": 7}}
 QUESTION, CALLED = text("user", "Refund order 7"), {"role": "assistant", "parts": [CALL]}
@@ -85,7 +85,9 @@ def test_the_conversation_of_a_session_with_too_many_spans_is_not_judged(
             server.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)
         assert server.running is not None
         turns = [
-            a_turn(at + 1, "long", [said("user", f"Question {at}"), said("assistant", f"Answer {at}")], at_s=at)
+            a_turn(
+                at + 1, "long", [a_message("user", f"Question {at}"), a_message("assistant", f"Answer {at}")], at_s=at
+            )
             for at in range(15)
         ]
         post(f"http://{server.running.otlp_http}/v1/traces", b"".join(turns))

@@ -44,7 +44,7 @@ class Watched:
         self.rule = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
 
     def traces(self, count: int, release: str = "1", name: str = "root", project: str = "shop") -> list[str]:
-        """New traces, which the rule is decided about."""
+        """Store new traces, about which the rule decides."""
         assert self.api.running is not None
         ids = [self._source.randbytes(16).hex() for _ in range(count)]
         together = ExportTraceServiceRequest()

@@ -1,4 +1,4 @@
-"""What sends requests to models: connections of its own, or the package where the environment names a proxy."""
+"""HTTP clients for models: connections of its own, or the package if the environment names a proxy."""
 
 import asyncio
 import gzip

@@ -106,7 +106,7 @@ class Spooled:
         return Spooled(data=to, segment=to / self.segment.relative_to(self.data), batches=self.batches, ends=self.ends)
 
     def tear(self, at: int, *, tail: Callable[[int], bytes] = lambda _: b"") -> None:
-        """Replace what comes after a byte by a tail, which is told how much that was."""
+        """Replace what comes after a byte by a tail, a function of its length."""
         content = self.segment.read_bytes()
         self.segment.write_bytes(content[:at] + tail(len(content) - at))
 
@@ -125,7 +125,7 @@ def the_segment(data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def spooled(tmp_path_factory: pytest.TempPathFactory) -> Spooled:
-    """Twelve acknowledged batches that a killed server has left in its spool."""
+    """Return twelve acknowledged batches that a killed server has left in its spool."""
     data = tmp_path_factory.mktemp("spooled") / "data"
     source = random.Random(7)
     batches = [a_batch(source, source.choice([1, 7, 60])) for _ in range(12)]
@@ -141,7 +141,7 @@ def spooled(tmp_path_factory: pytest.TempPathFactory) -> Spooled:
     return Spooled(data=data, segment=the_segment(data), batches=batches, ends=ends)
 
 
-def found(server: Live, batches: list[Batch]) -> list[bool]:
+def are_stored(server: Live, batches: list[Batch]) -> list[bool]:
     """Return for each batch whether it is stored; fail if one is stored in part."""
     ids = set(stored_ids(server))
     parts = [len(ids & set(batch.span_ids)) for batch in batches]
@@ -157,7 +157,7 @@ def check_it_goes_on(server: Live, data: Path) -> None:
             assert send(batch.body).kind == "taken"
     server.kill()
     with a_live_server(data) as again:
-        assert found(again, batches) == [True, True, True]
+        assert are_stored(again, batches) == [True, True, True]
 
 
 def test_a_torn_tail_costs_what_was_torn(spooled: Spooled, tmp_path: Path, seed: int) -> None:
@@ -168,7 +168,7 @@ def test_a_torn_tail_costs_what_was_torn(spooled: Spooled, tmp_path: Path, seed:
         torn = spooled.copy(tmp_path / str(number))
         torn.tear(tear)
         with a_live_server(torn.data) as server:
-            assert found(server, torn.batches) == [end <= tear for end in torn.ends]
+            assert are_stored(server, torn.batches) == [end <= tear for end in torn.ends]
             clean_cut = tear in {0, *torn.ends}
             assert ("is torn at byte" in server.log) is not clean_cut
 
@@ -182,7 +182,7 @@ def test_rubbish_after_the_tear_is_no_span(spooled: Spooled, tmp_path: Path, see
         tear = source.randrange(torn.ends[-1] - 1)
         torn.tear(tear, tail=fill)
         with a_live_server(torn.data) as server:
-            assert found(server, torn.batches) == [end <= tear for end in torn.ends]
+            assert are_stored(server, torn.batches) == [end <= tear for end in torn.ends]
             assert "is damaged at byte" in server.log
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_record_costs_only_itself(spooled: Spooled, tmp_path: Path, se
     damaged = spooled.copy(tmp_path / "damaged")
     damaged.flip(source.randrange(spooled.starts[number], spooled.ends[number]), source.randrange(8))
     with a_live_server(damaged.data) as server:
-        assert found(server, damaged.batches) == [each != number for each in range(len(damaged.batches))]
+        assert are_stored(server, damaged.batches) == [each != number for each in range(len(damaged.batches))]
         assert "is damaged at byte" in server.log
         check_it_goes_on(server, damaged.data)
 
@@ -245,4 +245,4 @@ def test_empty_and_foreign_files_in_the_spool_do_no_harm(spooled: Spooled, tmp_p
         (littered.data / "spool" / name).touch()
     (littered.data / "spool" / "00000000000000000050-000001.spool").write_bytes(b"TJ")
     with a_live_server(littered.data) as server:
-        assert all(found(server, littered.batches))
+        assert all(are_stored(server, littered.batches))

@@ -35,7 +35,7 @@ def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Calls:
-    """Counts calls, of Python's functions and of C's, in a `with` block."""
+    """A count of the calls of Python's and C's functions in a `with` block."""
 
     def __init__(self) -> None:
         self.count = 0

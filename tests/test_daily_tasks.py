@@ -1,4 +1,4 @@
-"""What people do every day in a real browser: how many clicks or keys it takes, and that nobody loses their place.
+"""Daily tasks in a real browser: how many clicks or keys they take, and that no place on a page is lost.
 
 Seconds are printed (`pytest -s`), and not asserted: they are the machine's.
 """

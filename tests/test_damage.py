@@ -61,7 +61,7 @@ def data(stopped: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def checked(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Result]]:
-    """Return a copy of it, and what `tracejury check` tells of the copy while each block is damaged."""
+    """Return a copy of it, and the report of `tracejury check` while each block is damaged."""
     data = Path(shutil.copytree(stopped, tmp_path_factory.mktemp("checked") / "data"))
     results = {}
     for number in blocks(data / FILE_NAME):

@@ -560,7 +560,7 @@ PLAIN_SPAN = Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="n").SerializeToStr
 
 
 def a_deep_value(levels: int) -> bytes:
-    """Sixteen megabytes of text, so many arrays deep."""
+    """Build sixteen megabytes of text, so many arrays deep."""
     text = b"x" * (16 << 20)
     heads, length = [in_field_of(1, len(text))], len(text)
     for _ in range(levels):
@@ -677,7 +677,7 @@ ENDLESS = b"\x0a" + b"\xff" * 9 + b"\x01"
 
 @pytest.fixture
 def no_panic(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """While the test runs no Rust panics, and nothing is written to the standard error."""
+    """Check that no Rust panics during the test, and that nothing is written to standard error."""
     before = wire.panics.count
     yield
     assert (wire.panics.count - before, capfd.readouterr().err) == (0, "")

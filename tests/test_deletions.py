@@ -43,7 +43,7 @@ _START_BYTES = 5  # no longer than the shortest text that is looked for
 
 
 class Marker(Filler):
-    """Gives every field of text or bytes, ids and keys included, a value that can be found in a file."""
+    """A message whose texts and bytes, ids and keys included, can be found in a file."""
 
     def __init__(self) -> None:
         super().__init__()

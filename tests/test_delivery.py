@@ -581,7 +581,7 @@ class Unwilling(Outbox):
     refusals = 3
 
     def record(self, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
-        """Refuse, until it was asked often enough."""
+        """Refuse the first so many records."""
         if self.refusals:
             self.refusals -= 1
             raise Overloaded("the disk is full")

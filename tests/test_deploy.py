@@ -1,4 +1,4 @@
-"""What deploy/ holds fits the program and itself, as far as that can be told without a container engine."""
+"""The files in deploy/ fit the program and each other, as far as that can be checked without containers."""
 
 import configparser
 import csv
@@ -94,7 +94,7 @@ def test_every_panel_asks_what_the_views_answer(api: httpx.Client, panel: Any) -
 
 @pytest.fixture(scope="module")
 def metrics(api: httpx.Client) -> dict[str, set[str]]:
-    """Return the samples that /metrics tells, by name, with the names of their labels."""
+    """Return the samples of /metrics, by name, with the names of their labels."""
     families = text_string_to_metric_families(api.get("/metrics").text)
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 

@@ -34,7 +34,7 @@ def taken(load: Load, spans: int) -> None:
     until(lambda: load.sent.counts["taken"], lambda count: count >= before + spans)
 
 
-def check_all_there(server: Live, sent: Sent) -> None:
+def check_all_stored(server: Live, sent: Sent) -> None:
     """Check that exactly the acknowledged spans are stored, each once, and that the others may be sent again."""
     assert (sent.counts["rejected"], sent.without_delay) == (0, 0)
     server.committed(sent.counts["taken"])
@@ -63,7 +63,7 @@ def test_a_full_disk_is_the_senders_news_and_passes(tmp_path: Path, seed: int) -
         sent = load.stop()
         assert sent.counts["lost"] == 0
         assert any("No space left" in reason or "the disk" in reason for reason in sent.reasons), sent.reasons
-        check_all_there(server, sent)
+        check_all_stored(server, sent)
         assert "Traceback" not in server.log
         assert server.stop() == 0
 
@@ -97,7 +97,7 @@ def test_a_crash_on_a_full_disk_loses_nothing(tmp_path: Path, seed: int) -> None
             early.kill()
         disks.give_back(disk)
         with a_live_server(disk / "data", before=disks.inside) as server:
-            check_all_there(server, sent)
+            check_all_stored(server, sent)
 
 
 def on_two_disks(tmp_path: Path) -> tuple[Path, Path, dict[Path, int]]:
@@ -124,7 +124,7 @@ def test_a_database_that_cannot_be_written_is_waited_for(tmp_path: Path, seed: i
         taken(load, 1000)
         sent = load.stop()
         assert sent.counts["taken"] > committed
-        check_all_there(server, sent)
+        check_all_stored(server, sent)
 
 
 def test_a_start_on_a_full_disk_waits_for_room(tmp_path: Path, seed: int) -> None:
@@ -142,7 +142,7 @@ def test_a_start_on_a_full_disk_waits_for_room(tmp_path: Path, seed: int) -> Non
             time.sleep(3)
             assert server.process.poll() is None
             disks.give_back(database)
-            check_all_there(server.wait_ready(), sent)
+            check_all_stored(server.wait_ready(), sent)
 
 
 def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path, seed: int) -> None:
@@ -167,11 +167,11 @@ def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path,
             write_and_read()
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         until(lambda: server.client.get(f"{server.http}/api/v1/traces").status_code, lambda status: status == 200)
-        check_all_there(server, sent)
+        check_all_stored(server, sent)
         batch = a_batch(source, 20)
         answer = until(lambda: send(batch.body), lambda answer: answer.kind == "taken")
         sent.add(batch, answer)
-        check_all_there(server, sent)
+        check_all_stored(server, sent)
         assert server.stop() == 0
 
 
@@ -210,7 +210,7 @@ def test_a_little_room_goes_to_what_was_promised(tmp_path: Path, seed: int) -> N
             disks.give_back(disk, 2 * MIB)
             time.sleep(1)
         sent = load.stop()
-        check_all_there(server, sent)
+        check_all_stored(server, sent)
 
 
 def a_dataset(server: Live, name: str) -> int:
@@ -244,7 +244,7 @@ def test_a_server_starts_on_a_full_disk_and_resumes_by_itself(tmp_path: Path, se
             assert a_dataset(server, "still full") == 503
             disks.give_back(disk)
             until(lambda: a_dataset(server, "after"), lambda status: status == 201)
-            check_all_there(server, sent)
+            check_all_stored(server, sent)
             until((disks.seen(disk) / "data" / "reserve").exists, bool)
             assert server.stop() == 0
 

@@ -1,4 +1,4 @@
-"""What the OTLP doors answer: opentelemetry-proto's `docs/specification.md`, row by row, over gRPC and HTTP."""
+"""Responses of the OTLP listeners: opentelemetry-proto's `docs/specification.md`, row by row, over gRPC and HTTP."""
 
 import json
 import random

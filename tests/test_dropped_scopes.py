@@ -63,7 +63,7 @@ def a_request(project: str = "shop", scopes: Any = ROOT_SCOPES) -> ExportTraceSe
 
 
 def left(entries: dict[str, list[str]], *requests: ExportTraceServiceRequest) -> tuple[list[str], dict[Any, int]]:
-    """Return the names of the spans that stay, each once, and what was dropped by entry."""
+    """Return the names of the spans that stay, each once, and the dropped ones by entry."""
     scopes = ScopeFilter(entries)
     batch, dropped = scopes.drop(a_batch(*requests))
     assert batch.spans.num_rows + dropped.total() == sum(

@@ -34,7 +34,7 @@ def tracejury(*arguments: object, stdin: bytes | str | None = None) -> Result:
 
 
 def evaluated(*arguments: object, stdin: object) -> tuple[int, Any]:
-    """Exit code and printed document of one evaluation of a case on standard input."""
+    """Return exit code and printed document of one evaluation of a case on standard input."""
     result = tracejury("evaluate", *arguments, "-", stdin=json.dumps(stdin))
     return result.exit_code, json.loads(result.stdout)
 

@@ -167,7 +167,7 @@ def repeated(text: str) -> str:
 
 
 class Late(Exception):
-    """The deadline is over."""
+    """The exception of an exceeded deadline."""
 
 
 @pytest.fixture(name="deadline")

@@ -1,4 +1,4 @@
-"""Scores that somebody else gave: `gen_ai.evaluation.result` events, through every door."""
+"""Scores of external evaluators: `gen_ai.evaluation.result` events, through every listener."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -121,7 +121,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def through_http(server: Running, export: ExportLogsServiceRequest) -> None:
-    """Protobuf over HTTP."""
+    """Send protobuf over HTTP."""
     post(f"http://{server.otlp_http}/v1/logs", export.SerializeToString())
 
 

@@ -1,4 +1,4 @@
-"""What clients see without a server, as files: a change of it is a diff that somebody looks at.
+"""Output for clients without a server, as files: a change of it is a diff to review.
 
 `--update-golden` writes them again; a commit that changes one says what and why. What a server prints and answers is in
 tests/test_tenants.py, which has one.

@@ -1,4 +1,4 @@
-"""What is asked about traces between whose commits many others lie: each is looked up where it is."""
+"""Queries about traces between whose commits many others lie: each is looked up in its extent."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -36,8 +36,8 @@ print(json.dumps(told))
 """
 
 
-def told(*arguments: str, **how: Any) -> dict[str, Any]:
-    """Run the program in a forked process; return what it prints about itself."""
+def describe_fork(*arguments: str, **how: Any) -> dict[str, Any]:
+    """Run the program in a forked process; return its description of itself."""
     done = forking.run([sys.executable, "-c", PROGRAM, *arguments], check=True, **how)
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -46,7 +46,7 @@ def told(*arguments: str, **how: Any) -> dict[str, Any]:
 def test_a_forked_process_is_its_own(tmp_path: Path) -> None:
     """It has its process id, folder, arguments, environment, signals and streams, one thread, and nothing else open."""
     environ = environment({"OF_ITS_OWN": "yes"})
-    one, two = (told("a", "b c", env=environ, cwd=tmp_path) for _ in range(2))
+    one, two = (describe_fork("a", "b c", env=environ, cwd=tmp_path) for _ in range(2))
     assert (one["folder"], one["arguments"], one["environment"]) == (str(tmp_path), ["-c", "a", "b c"], environ)
     assert (one["interrupted"], one["ended"], one["threads"], one["name"]) == (True, True, 1, "__main__")
     assert one["files"] == [0, 1, 2]
@@ -133,8 +133,8 @@ def test_what_is_in_front_of_it_is_done_by_the_new_process_alone(tmp_path: Path)
         assert forking.run(outside).returncode == 0
     limited = forking.run(["prlimit", "--nofile=100:200", sys.executable, "-c", PROGRAM], check=True)
     assert json.loads(limited.stdout)["open_files"] == [100, 200]
-    assert json.loads(limited.stdout)["zygote"] == told()["zygote"]
-    assert told()["open_files"] != [100, 200]
+    assert json.loads(limited.stdout)["zygote"] == describe_fork()["zygote"]
+    assert describe_fork()["open_files"] != [100, 200]
 
 
 @pytest.mark.parametrize(

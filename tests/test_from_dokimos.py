@@ -107,14 +107,14 @@ def fields_of_api() -> set[str]:
 
 @cache
 def requests() -> set[str]:
-    """Return every route of the API and of the pages, with places for what is chosen."""
+    """Return every route of the API and of the pages, with placeholders."""
     made = [*routes(), *make_site().routes]
     api_routes = [route for route in made if isinstance(route, APIRoute)]
     return {f"{method} {place(route.path)}" for route in api_routes for method in route.methods or ()}
 
 
 def place(path: str) -> str:
-    """Return a path with nothing said of what is chosen in it."""
+    """Return a path with its parameters replaced by a placeholder."""
     return re.sub(r"\{[^}]+\}", "{}", path)
 
 

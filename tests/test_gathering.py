@@ -1,4 +1,4 @@
-"""Which requests share a decode and a sync: those that are under way together, and nobody waits for others alone."""
+"""Requests that share a decode and a sync: those that are in flight together; a single one does not wait."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bodies that cost more than they should, whatever key is shown: refused, and nobody else waits."""
+"""Bodies that cost more than they should, with any key: refused, without delaying others."""
 
 import asyncio
 import contextlib
@@ -71,13 +71,13 @@ def test_bodies_share_one_budget(api: httpx.Client, path: str, size: int, count:
         connection = raw(api, head)
         connection.sendall(b" " * size)
         connections.append(connection)
-    asked_until(api, 503)
+    send_until(api, 503)
     for connection in connections:
         connection.close()
-    asked_until(api, 200)
+    send_until(api, 200)
 
 
-def asked_until(api: httpx.Client, status: int) -> None:
+def send_until(api: httpx.Client, status: int) -> None:
     """Ask with a large body until this is the answer."""
     until_s = time.monotonic() + PATIENCE_S
     headers = {"content-type": "application/json"}
@@ -257,7 +257,7 @@ Ask = Callable[[str, int], Coroutine[None, None, None]]
 
 
 def repeating(answer: bytes) -> tuple[Repetitions, list[str], Ask]:
-    """Remembered requests, the paths of those that were made, and a request of a caller with an `Idempotency-Key`."""
+    """Return stored requests, the paths of those that were made, and a request with an `Idempotency-Key`."""
     made: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,7 +12,7 @@ from tests.live import a_client, until
 from tests.model_server import ModelRequest, ModelServer, Says, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import post
-from tests.test_sessions import a_turn, said
+from tests.test_sessions import a_message, a_turn
 
 pytestmark = pytest.mark.costly(
     "collector/api",
@@ -98,15 +98,15 @@ def send(api: Offline, session: str, turns: Sequence[Sequence[dict[str, Any]]], 
 def verdict_of(api: Offline, session: str) -> dict[str, Any]:
     """Return the verdict on the whole session, once it is there over all its turns."""
 
-    def found() -> Any:
+    def evaluations() -> Any:
         answer = api.answer("GET", f"sessions/{session}", params={"size": 1})
         return [one for one in answer.json().get("evaluations", ()) if not one["superseded"]]
 
     deadline_s = time.monotonic() + 120
-    while not found():
+    while not evaluations():
         assert time.monotonic() < deadline_s
         time.sleep(0.2)
-    (verdict,) = found()
+    (verdict,) = evaluations()
     return dict(verdict)
 
 
@@ -120,7 +120,7 @@ def pages(api: Offline, session: str) -> list[str]:
 
 def test_orders_in_a_session_are_shown_and_judged_as_text(api: Offline, model: ModelServer) -> None:
     """From the span to the judge and to the page, what a user wrote is nothing but text."""
-    talk = [said(("user", "assistant")[n % 2], text) for n, text in enumerate((*ORDERS, "Bye"))]
+    talk = [a_message(("user", "assistant")[n % 2], text) for n, text in enumerate((*ORDERS, "Bye"))]
     send(api, "orders", [talk[:2], talk[:4], talk], first=1)
     verdict = verdict_of(api, "orders")
     assert (verdict["outcome"], verdict["score"]) == ("scored", 0.5)
@@ -136,7 +136,7 @@ def test_orders_in_a_session_are_shown_and_judged_as_text(api: Offline, model: M
 
 def test_a_thousand_turns_are_one_session(api: Offline, model: ModelServer) -> None:
     """Each message once, a page at a time, and one verdict over all of them, of a bounded question."""
-    talk = [said(("user", "assistant")[n % 2], f"message {n}") for n in range(2 * TURNS)]
+    talk = [a_message(("user", "assistant")[n % 2], f"message {n}") for n in range(2 * TURNS)]
     send(api, "long", [talk[max(2 * n - 8, 0) : 2 * n + 2] for n in range(TURNS)], first=1_000)
     until(lambda: [each["traceCount"] for each in api.ask("GET", "sessions")["content"]], lambda all_: TURNS in all_)
     until(lambda: verdict_of(api, "long")["metadata"]["turnCount"], lambda count: count == TURNS)
@@ -153,7 +153,7 @@ def test_a_thousand_turns_are_one_session(api: Offline, model: ModelServer) -> N
 def test_turns_of_megabytes_are_cut_for_judges_and_pages(api: Offline, model: ModelServer) -> None:
     """The judge sees both ends of each text and what is missing, and the page stays small."""
     texts = [f"BEGIN{n} " + chr(97 + n) * MEGABYTE + f" END{n}" for n in range(4)]
-    talk = [said(("user", "assistant")[n % 2], text) for n, text in enumerate(texts)]
+    talk = [a_message(("user", "assistant")[n % 2], text) for n, text in enumerate(texts)]
     send(api, "large", [talk[:2], talk], first=5_000)
     verdict = verdict_of(api, "large")
     assert (verdict["outcome"], verdict["score"]) == ("scored", 0.5)

@@ -32,7 +32,7 @@ HTML = b"<!doctype html><script>alert(1)</script>"
 
 
 def a_gif(wide: int = 3, high: int = 2) -> bytes:
-    """Return as much of a picture as tells its size."""
+    """Return the beginning of a picture up to its size."""
     return b"GIF89a" + struct.pack("<HH", wide, high) + b"\0\0\0;"
 
 

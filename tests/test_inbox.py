@@ -1,4 +1,4 @@
-"""What waits is shared by those that take it; who helps out leaves the first its part."""
+"""Waiting items are shared by their consumers; a helper leaves the first consumer its part."""
 
 import threading
 

@@ -69,7 +69,7 @@ READ_OF_SPAN = {
 
 @pytest.fixture(scope="module")
 def jaeger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """Yield a server with three traces; the first has everything that Jaeger tells of."""
+    """Yield a server with three traces; the first has everything that Jaeger shows."""
     first = an_export(trace_id(1), "root", "step")
     root, step = first.resource_spans[0].scope_spans[0].spans
     root.kind, root.trace_state = Span.SPAN_KIND_SERVER, "a=b"
@@ -103,7 +103,7 @@ def ask(jaeger: httpx.Client, path: str, **parameters: Any) -> Any:
     return response.json()["data"]
 
 
-def found(jaeger: httpx.Client, **parameters: Any) -> list[int]:
+def search(jaeger: httpx.Client, **parameters: Any) -> list[int]:
     """Search; return which of the three traces match."""
     return [int(trace["traceID"], 16) - 1 for trace in ask(jaeger, "traces", **(AROUND | parameters))]
 
@@ -164,7 +164,7 @@ def instant(after_ns: int) -> str:
 AROUND_V3 = {"query.startTimeMin": instant(-10_000_000_000), "query.startTimeMax": instant(60_000_000_000)}
 
 
-def found_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
+def search_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
     """Search with `query.…` parameters; return which of the three traces match, none if Jaeger says so."""
     params = AROUND_V3 | {f"query.{name}": str(value) for name, value in parameters.items()}
     response = jaeger.get("v3/traces", params=params)
@@ -198,21 +198,23 @@ OTLP_IDS = {"traceId", "spanId", "parentSpanId"}
 
 def test_a_search_of_v3_finds_by_each_of_its_parameters(jaeger: httpx.Client) -> None:
     """The same search as of old, with v3's names for its parameters, those of proto3 in JSON and those before them."""
-    assert found_v3(jaeger) == [3, 2, 1]
-    assert found_v3(jaeger, serviceName="shop") == found_v3(jaeger, service_name="shop") == [2, 1]
-    assert found_v3(jaeger, operationName="step") == found_v3(jaeger, operation_name="step") == [1]
-    assert found_v3(jaeger, attributes=json.dumps({"dokimos.project": "lab"})) == [3]
-    assert found_v3(jaeger, attributes=json.dumps({"whole": "9007199254740993", "yes": "true"})) == [1]
-    assert found_v3(jaeger, attributes=json.dumps({"error": "true"})) == [1]
-    assert found_v3(jaeger, attributes=json.dumps({"span.kind": "server"})) == [1]
-    assert found_v3(jaeger, durationMin="1.5s") == found_v3(jaeger, duration_min="1.5s") == [3]
-    assert found_v3(jaeger, durationMax="5ms") == found_v3(jaeger, duration_max="5ms") == [2, 1]
-    assert found_v3(jaeger, searchDepth=1) == found_v3(jaeger, search_depth=1) == found_v3(jaeger, num_traces=1) == [3]
-    assert found_v3(jaeger, startTimeMin=instant(500_000_000)) == [3, 2]
-    assert found_v3(jaeger, startTimeMax=instant(2)) == [1]
-    assert found_v3(jaeger, startTimeMax=instant(1)) == []  # the end is no part of the window
-    assert found_v3(jaeger, startTimeMin=instant(1), startTimeMax=instant(2), operationName="root") == [1]
-    assert found_v3(jaeger, serviceName="nobody") == []
+    assert search_v3(jaeger) == [3, 2, 1]
+    assert search_v3(jaeger, serviceName="shop") == search_v3(jaeger, service_name="shop") == [2, 1]
+    assert search_v3(jaeger, operationName="step") == search_v3(jaeger, operation_name="step") == [1]
+    assert search_v3(jaeger, attributes=json.dumps({"dokimos.project": "lab"})) == [3]
+    assert search_v3(jaeger, attributes=json.dumps({"whole": "9007199254740993", "yes": "true"})) == [1]
+    assert search_v3(jaeger, attributes=json.dumps({"error": "true"})) == [1]
+    assert search_v3(jaeger, attributes=json.dumps({"span.kind": "server"})) == [1]
+    assert search_v3(jaeger, durationMin="1.5s") == search_v3(jaeger, duration_min="1.5s") == [3]
+    assert search_v3(jaeger, durationMax="5ms") == search_v3(jaeger, duration_max="5ms") == [2, 1]
+    assert (
+        search_v3(jaeger, searchDepth=1) == search_v3(jaeger, search_depth=1) == search_v3(jaeger, num_traces=1) == [3]
+    )
+    assert search_v3(jaeger, startTimeMin=instant(500_000_000)) == [3, 2]
+    assert search_v3(jaeger, startTimeMax=instant(2)) == [1]
+    assert search_v3(jaeger, startTimeMax=instant(1)) == []  # the end is no part of the window
+    assert search_v3(jaeger, startTimeMin=instant(1), startTimeMax=instant(2), operationName="root") == [1]
+    assert search_v3(jaeger, serviceName="nobody") == []
 
 
 @pytest.mark.parametrize(
@@ -278,21 +280,21 @@ def test_a_span_tells_everything_in_jaegers_words(jaeger: httpx.Client) -> None:
 
 def test_a_search_finds_by_each_of_its_parameters(jaeger: httpx.Client) -> None:
     """Service, operation, tags, errors, durations, times and the limit each narrow the search."""
-    assert found(jaeger) == [3, 2, 1]
-    assert found(jaeger, service="shop") == [2, 1]
-    assert found(jaeger, operation="step") == [1]
-    assert found(jaeger, tags=json.dumps({"input.value": "asked other"})) == [3]
-    assert found(jaeger, tag=["whole:9007199254740993", "yes:true"]) == [1]
-    assert found(jaeger, tags=json.dumps({"dokimos.project": "lab"})) == [3]
-    assert found(jaeger, tags=json.dumps({"error": True})) == [1]
-    assert found(jaeger, tags=json.dumps({"error": ""})) == [1]
-    assert found(jaeger, tags=json.dumps({"span.kind": "server"})) == [1]
-    assert found(jaeger, minDuration="1.5s") == [3]
-    assert found(jaeger, maxDuration="5ms", minDuration="4ms999us") == [2, 1]
-    assert found(jaeger, start=START_US + 500_000) == [3, 2]
-    assert found(jaeger, end=START_US + 500_000) == [1]
-    assert found(jaeger, limit=1) == [3]
-    assert found(jaeger, service="nobody") == []
+    assert search(jaeger) == [3, 2, 1]
+    assert search(jaeger, service="shop") == [2, 1]
+    assert search(jaeger, operation="step") == [1]
+    assert search(jaeger, tags=json.dumps({"input.value": "asked other"})) == [3]
+    assert search(jaeger, tag=["whole:9007199254740993", "yes:true"]) == [1]
+    assert search(jaeger, tags=json.dumps({"dokimos.project": "lab"})) == [3]
+    assert search(jaeger, tags=json.dumps({"error": True})) == [1]
+    assert search(jaeger, tags=json.dumps({"error": ""})) == [1]
+    assert search(jaeger, tags=json.dumps({"span.kind": "server"})) == [1]
+    assert search(jaeger, minDuration="1.5s") == [3]
+    assert search(jaeger, maxDuration="5ms", minDuration="4ms999us") == [2, 1]
+    assert search(jaeger, start=START_US + 500_000) == [3, 2]
+    assert search(jaeger, end=START_US + 500_000) == [1]
+    assert search(jaeger, limit=1) == [3]
+    assert search(jaeger, service="nobody") == []
 
 
 def test_a_list_ends_once_it_has_so_many_bytes(jaeger: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def a_book(store: Store, *, jobs: int = 4) -> Book:
 
 
 def a_turn(*, at_us: int = NOW_US, **more: object) -> LedgerTurn:
-    """Build a turn with what it is to do."""
+    """Build a turn with its jobs."""
     return LedgerTurn(now_us=at_us, until_us=at_us + LEASE_US, **more)  # type: ignore[arg-type] # its fields
 
 
@@ -47,7 +47,7 @@ def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) 
 
 
 def a_result(job_id: int, **more: object) -> JobResult:
-    """Build a verdict, unless told otherwise."""
+    """Build a result, by default a verdict."""
     fields: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
     return JobResult(job_id=job_id, name="x", **fields | more)  # type: ignore[arg-type] # its fields
 
@@ -206,7 +206,7 @@ def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None
 
 
 class _HandsIn:
-    """A queue that hands in what it takes in each way that there is."""
+    """A queue that hands in the claimed jobs in each possible way."""
 
     def __init__(self) -> None:
         self.ledger: Ledger | None = None
@@ -216,7 +216,7 @@ class _HandsIn:
         return 10
 
     def pause_s(self) -> None:
-        """Not asked for."""
+        """Return None: no pause is asked for."""
 
     def take(self, jobs: Sequence[Job]) -> None:
         """Hand in a failure, a row, an attempt that failed, and a job that was never begun."""
@@ -253,7 +253,7 @@ def test_whatever_is_handed_in_is_noted(tmp_path: Path) -> None:
 
 
 class _HandsInLater(_HandsIn):
-    """A queue that sets the clock back by an hour once it has handed in what it took."""
+    """A queue that sets the clock back by an hour once it has handed in its jobs."""
 
     now_s = NOW.replace(tzinfo=dt.UTC).timestamp()
 
@@ -280,7 +280,7 @@ class _Full:
     """A queue that takes nothing."""
 
     def room(self) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def pause_s(self) -> None:

@@ -64,7 +64,7 @@ def memory_bytes(server: Live, name: str) -> int:
 
 
 def forget_peak(server: Live) -> None:
-    """Let VmHWM begin at what is resident now."""
+    """Reset VmHWM to the current resident memory."""
     Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
 

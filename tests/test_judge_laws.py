@@ -63,7 +63,7 @@ rows = st.lists(
 
 
 class FreeJudge:
-    """Answers each wanted field with whatever it likes."""
+    """A judge that answers each field of the schemas with any value."""
 
     model = "free"
     parameters: Mapping[str, JsonValue] = {}
@@ -72,7 +72,7 @@ class FreeJudge:
         self.data = data
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
-        """Any values for the schemas fields."""
+        """Return any values for the fields of the schemas."""
         assert [message.role for message in messages] == ["system", "user"]
         kinds = {"array": rows | st.lists(st.text(max_size=2), max_size=3), "boolean": scalars, "number": scalars}
         fields: dict[str, Any] = {

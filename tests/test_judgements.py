@@ -1,4 +1,4 @@
-"""What the rules made of traces and spans, as it is shown: in documents, in lists of traces, and in the terminal."""
+"""Results of traces and spans as they are shown: in documents, in lists of traces, and in the terminal."""
 
 import datetime as dt
 import json
@@ -246,7 +246,7 @@ def listed(server: Running, numbers: dict[str, int]) -> httpx.URL:
     return httpx.URL(f"http://{server.http}/api/v1/traces")
 
 
-def found(url: httpx.URL, **parameters: object) -> list[int]:
+def numbers_listed(url: httpx.URL, **parameters: object) -> list[int]:
     """List the traces; return their numbers, in order."""
     with a_client() as client:
         answer = client.get(url, params={name: str(value) for name, value in parameters.items()})
@@ -258,17 +258,17 @@ def test_traces_are_found_by_what_the_rules_made_of_them(
     listed: httpx.URL, server: Running, numbers: dict[str, int]
 ) -> None:
     """By rule, by outcome and by whether it passed, newest first; what is superseded does not count."""
-    assert found(listed, rule="other", passed="false") == [3, 1]
-    assert found(listed, rule="other", passed="true") == [2]
-    assert found(listed, rule="other") == [3, 2, 1]
-    assert found(listed, rule="spans", passed="false") == []
-    assert found(listed, outcome="failed") == found(listed, rule="whole", outcome="failed") == [0]
-    assert found(listed, passed="true") == [2, 0]
-    assert found(listed, rule="nope") == []
-    assert found(listed, rule="other", project="bank") == []
-    assert found(listed) == [5, 4, 3, 2, 1, 0]
+    assert numbers_listed(listed, rule="other", passed="false") == [3, 1]
+    assert numbers_listed(listed, rule="other", passed="true") == [2]
+    assert numbers_listed(listed, rule="other") == [3, 2, 1]
+    assert numbers_listed(listed, rule="spans", passed="false") == []
+    assert numbers_listed(listed, outcome="failed") == numbers_listed(listed, rule="whole", outcome="failed") == [0]
+    assert numbers_listed(listed, passed="true") == [2, 0]
+    assert numbers_listed(listed, rule="nope") == []
+    assert numbers_listed(listed, rule="other", project="bank") == []
+    assert numbers_listed(listed) == [5, 4, 3, 2, 1, 0]
     (rule_id,) = {active.rule_id for active in server.pipeline.rules.active() if active.revision == numbers["other"]}
-    assert found(listed, rule=rule_id, passed="false", project="shop") == [3, 1]
+    assert numbers_listed(listed, rule=rule_id, passed="false", project="shop") == [3, 1]
     judging = Judging(rule="other", outcome=None, passed=None)
     for tenant in ("", "else", None):  # what is shared is everybody's
         assert len(server.store.queries.judged_traces(judging, tenant=tenant)) == 3
@@ -278,7 +278,7 @@ def test_traces_are_found_by_what_the_rules_made_of_them(
 
 def test_judged_traces_are_paged(listed: httpx.URL) -> None:
     """Page by page they are all there, once, in the order of the whole."""
-    pages = [found(listed, rule="other", page=page, size=1) for page in range(4)]
+    pages = [numbers_listed(listed, rule="other", page=page, size=1) for page in range(4)]
     assert pages == [[3], [2], [1], []]
 
 

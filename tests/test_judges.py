@@ -351,7 +351,7 @@ def conversation(messages: object = TALK) -> dict[str, Any]:
 
 
 def by_criterion(request: ModelRequest) -> Step:
-    """Clarity is 0.4, everything else 1."""
+    """Score clarity with 0.4, everything else with 1."""
     return Says({"reason": "so", "score": 0.4 if "Criterion: Clarity" in request.system else 1.0})
 
 

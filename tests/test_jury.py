@@ -1,4 +1,4 @@
-"""Votes of several judges: the one in the middle, whoever is asked first."""
+"""Votes of several judges: the median, in any order of requests."""
 
 import itertools
 

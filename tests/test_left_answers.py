@@ -1,4 +1,4 @@
-"""What a streamed answer holds is released when its client leaves or stops to read, whichever route streams it."""
+"""The memory of a streamed response is released when its client leaves or stops reading, on every route."""
 
 import ast
 import random

@@ -15,7 +15,7 @@ from tests.working import LONG_S, Book, working
 
 
 class HandClock:
-    """A clock that a test moves."""
+    """A manual clock."""
 
     now_s = 0.0
 
@@ -24,7 +24,7 @@ class HandClock:
         return self.now_s
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the messages that were logged, in order."""
     messages = [record.getMessage() for record in caplog.records if record.name.endswith("ledger")]
     caplog.clear()
@@ -50,21 +50,21 @@ def test_what_waited_is_told_at_the_start_on_the_way_and_at_the_end(
         write(store, "UPDATE job SET state = 'held' WHERE job_id = 4")
         left_over = LeftOver(store.jobs, clock)
         left_over.begin()
-        assert told(caplog) == ["3 evaluations wait from before this start, and are taken up"]
+        assert logged(caplog) == ["3 evaluations wait from before this start, and are taken up"]
         store_results(store, 1)
         book.enqueue(rule, [(trace_id(9), None)])
         left_over.tell(is_idle=False)
         left_over.tell(is_idle=True)
-        assert told(caplog) == []
+        assert logged(caplog) == []
         clock.now_s = 10
         left_over.tell(is_idle=False)
         left_over.tell(is_idle=False)
-        assert told(caplog) == ["2 of 3 evaluations that waited at the start are left, after 10 s"]
+        assert logged(caplog) == ["2 of 3 evaluations that waited at the start are left, after 10 s"]
         store_results(store, 2, 3)
         clock.now_s = 12.5
         left_over.tell(is_idle=True)
         left_over.tell(is_idle=True)
-        assert told(caplog) == ["all 3 evaluations that waited at the start are made, after 12.5 s"]
+        assert logged(caplog) == ["all 3 evaluations that waited at the start are made, after 12.5 s"]
 
 
 def test_workers_tell_what_they_take_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -74,11 +74,11 @@ def test_workers_tell_what_they_take_up(tmp_path: Path, caplog: pytest.LogCaptur
         book = Book(store)
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
-        assert told(caplog) == []
+        assert logged(caplog) == []
         rule = book.rule(target="TRACE", evaluator="tool_error")
         book.enqueue(rule, [(trace_id(number), None) for number in range(3)])
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
-        first, *_, last = told(caplog)
+        first, *_, last = logged(caplog)
         assert first == "3 evaluations wait from before this start, and are taken up"
         assert last.startswith("all 3 evaluations that waited at the start are made, after ")

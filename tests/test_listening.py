@@ -1,4 +1,4 @@
-"""What serves HTTP at an address: how soon it ends, and what time it tells."""
+"""HTTP serving at an address: how soon it ends, and what time it reports."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ async def answering(_scope: object, _receive: object, send: Callable[[dict[str, 
 
 
 def never_made(_around: object) -> NoReturn:
-    """Make no protocol, where no connection is to be served."""
+    """Fail if a protocol is made."""
     raise AssertionError
 
 

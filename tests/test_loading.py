@@ -1,4 +1,4 @@
-"""Which modules a start loads, and which the first use of a feature does."""
+"""Modules that a start loads, and those that the first use of a feature loads."""
 
 import asyncio
 import errno

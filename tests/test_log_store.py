@@ -234,7 +234,7 @@ def in_spool(directory: Path, *batches: SpanBatch, position: Position | None = N
 
 
 def mixed(number: int) -> SpanBatch:
-    """Return two spans and three log records that tell their number."""
+    """Return two spans and three log records that hold their numbers."""
     spans, logs = a_batch(an_export(2, first=2 * number)), a_log_batch(some_logs(3, first=3 * number))
     return SpanBatch(spans=spans.spans, resources=spans.resources, scopes=spans.scopes, logs=logs.logs)
 

@@ -1,4 +1,4 @@
-"""What DuckDB gets of the machine, or of the part of it that a control group may have."""
+"""DuckDB's share of the machine, or of its control group."""
 
 import os
 import threading

@@ -54,7 +54,7 @@ def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int, ki
 
 
 def finish(store: Store) -> None:
-    """Match what there is, let all traces settle, and run what is left of the backfills."""
+    """Match all spans, let all traces settle, and run the rest of the backfills."""
     live = a_matcher(store)
     live.start()
     try:

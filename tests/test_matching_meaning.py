@@ -1,4 +1,4 @@
-"""What is stored as decided is what `rules.matching.decide` says, for any rules and spans, however those come."""
+"""Stored decisions are those of `rules.matching.decide`, for any rules and spans, in any order."""
 
 from collections import defaultdict
 from collections.abc import Iterator

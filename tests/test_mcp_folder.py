@@ -61,7 +61,7 @@ def with_program(folder: Path, act: Callable[[Client], Awaitable[T]], *flags: st
     return asyncio.run(ask())
 
 
-async def found(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
+async def content_of(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
     """Return the answer of a tool."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
@@ -72,7 +72,7 @@ async def found(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any
 async def judged(client: Client, *answers: str) -> dict[str, Any]:
     """Evaluate these answers to the sums."""
     outputs = [{"item_id": item["id"], "output": answer} for item, answer in zip(ITEMS, answers, strict=True)]
-    return await found(client, "run_evaluation", dataset_path="cases/sums.jsonl", outputs=outputs)
+    return await content_of(client, "run_evaluation", dataset_path="cases/sums.jsonl", outputs=outputs)
 
 
 def judge_flags(model: ModelServer, calls: int) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ def test_files_are_evaluated_and_their_runs_outlive_the_program(folder: Path) ->
     """Listed, shown, evaluated; the next program compares with what the first has kept, and nothing else is written."""
 
     async def first(client: Client) -> str:
-        assert (await found(client, "list_datasets"))["files"] == ["few.json", "cases/sums.jsonl"]
-        shown = await found(client, "get_dataset", name="cases/sums.jsonl", page=1, limit=3)
+        assert (await content_of(client, "list_datasets"))["files"] == ["few.json", "cases/sums.jsonl"]
+        shown = await content_of(client, "get_dataset", name="cases/sums.jsonl", page=1, limit=3)
         assert (shown["version"], shown["total"], [each["id"] for each in shown["items"]]) == (None, 4, ["sum-3"])
         made = await judged(client, "0", "2", "4", "6")
         assert (made["pass_rate"], made["status"]) == (1, "SUCCESS")
@@ -94,9 +94,9 @@ def test_files_are_evaluated_and_their_runs_outlive_the_program(folder: Path) ->
 
     async def second(client: Client) -> dict[str, Any]:
         made = await judged(client, "0", "2", "3", "3")
-        listed = await found(client, "list_experiments", dataset_name="sums")
+        listed = await content_of(client, "list_experiments", dataset_name="sums")
         assert [each["run_id"] for each in listed["runs"]] == [made["run_id"], before]
-        return await found(client, "compare_runs", run_id_a=before, run_id_b=made["run_id"])
+        return await content_of(client, "compare_runs", run_id_a=before, run_id_b=made["run_id"])
 
     before = with_program(folder, first)
     assert with_program(folder, second)["comparison"]["pass_rate"]["delta"] == -0.5
@@ -113,7 +113,9 @@ def test_two_clients_share_a_folder_and_nobody_else_is_answered(folder: Path) ->
         made = await judged(client, "0", "2", "4", "6")
         program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--folder", folder)
         async with Client(StdioServerParameters(command=program, args=arguments)) as other:
-            assert [each["run_id"] for each in (await found(other, "list_experiments"))["runs"]] == [made["run_id"]]
+            assert [each["run_id"] for each in (await content_of(other, "list_experiments"))["runs"]] == [
+                made["run_id"]
+            ]
         holder = read_holder(folder / ".tracejury" / "mcp")
         assert holder is not None
         async with httpx.AsyncClient(trust_env=False) as stranger:
@@ -133,7 +135,7 @@ def test_a_model_answers_and_judges_within_its_calls(folder: Path) -> None:
     by = {"evaluator": "llm_judge", "criteria": "It is a number.", "model": "m"}
 
     async def evaluate(client: Client) -> dict[str, Any]:
-        return await found(client, "run_evaluation", dataset_path="cases/sums.jsonl", **by)
+        return await content_of(client, "run_evaluation", dataset_path="cases/sums.jsonl", **by)
 
     with a_model(script) as model:
         made = with_program(folder, evaluate, *judge_flags(model, 8))
@@ -149,7 +151,7 @@ def test_a_model_of_the_environment_answers_too(folder: Path) -> None:
         keys = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS", "budget": {"callsPerDay": 9}}
 
         async def evaluate(client: Client) -> dict[str, Any]:
-            return await found(client, "run_evaluation", dataset_path="cases/sums.jsonl", model="m")
+            return await content_of(client, "run_evaluation", dataset_path="cases/sums.jsonl", model="m")
 
         environ = {
             "TRACEJURY_LLM_CONNECTIONS": json.dumps({"own": keys}),
@@ -169,7 +171,7 @@ def test_a_call_that_is_cancelled_ends_the_run(folder: Path) -> None:
             await client.call_tool("run_evaluation", arguments, read_timeout_seconds=3)
         run: dict[str, Any] = {"status": "RUNNING"}
         while run["status"] == "RUNNING":
-            (run,) = (await found(client, "list_experiments"))["runs"]
+            (run,) = (await content_of(client, "list_experiments"))["runs"]
         return run
 
     with a_model(lambda question: Says("0") if "0+0" in question.user else Hangs()) as model:

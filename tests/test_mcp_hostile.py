@@ -1,4 +1,4 @@
-"""Texts of spans that attack whoever reads them, through the tools of the Model Context Protocol."""
+"""Texts of spans that attack their reader, through the tools of the Model Context Protocol."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def a_link_that_nobody_follows() -> Iterator[socket.socket]:
 
 
 @pytest.fixture(name="server", scope="module")
-def a_server_that_was_told(tmp_path_factory: pytest.TempPathFactory, trap: socket.socket) -> Iterator[McpServer]:
+def a_hostile_server(tmp_path_factory: pytest.TempPathFactory, trap: socket.socket) -> Iterator[McpServer]:
     """Start one server for all tests, with a trace of each sort, items of datasets made of them, and one of links."""
     host, port = trap.getsockname()
     HOSTILE["links"] = (

@@ -28,7 +28,7 @@ def program() -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServer]:
-    """Yield one server for all; none where there is no inspector."""
+    """Start one server for all tests; skip them if there is no inspector."""
     assert program
     with an_mcp_server(tmp_path_factory.mktemp("inspected") / "data") as running:
         yield running

@@ -90,7 +90,7 @@ def run_of(server: McpServer, run_id: str) -> Any:
 
 
 def runs_of(server: McpServer, experiment: str) -> list[dict[str, Any]]:
-    """Return the runs of an experiment, as a list tells them."""
+    """Return the runs of an experiment, as a list shows them."""
     listed = server.content("list_experiments", limit=200)["runs"]
     return [each for each in listed if each["experiment_name"] == experiment]
 

@@ -1,4 +1,4 @@
-"""What the server changes about memory."""
+"""The server's memory settings."""
 
 import gc
 import weakref
@@ -9,7 +9,7 @@ from collector.memory import collect_rarely, collecting_later
 
 
 class Node:
-    """One that refers to itself."""
+    """An object that refers to itself."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -496,25 +496,25 @@ def test_routes_and_mutes_decide_who_is_told(tmp_path: Path) -> None:
             assert {key: made[key] for key in route} == route
             hooks[made["id"]] = name
 
-        def told(number: int, **changes: Any) -> set[str]:
+        def hooks_notified(number: int, **changes: Any) -> set[str]:
             finding = a_finding(number, **changes)
             assert server.store.alerts.open(finding, time.time_ns())
             return {hooks[each.webhook_id] for each in server.store.outbox.of_alert(finding.alert_id)}
 
-        assert told(1) == {"all", "answers"}
-        assert told(2, severity="critical", rule="other") == {"all", "critical"}
+        assert hooks_notified(1) == {"all", "answers"}
+        assert hooks_notified(2, severity="critical", rule="other") == {"all", "critical"}
         until_ns = time.time_ns() + 3_600 * 10**9
         mute = {"until": time_text(until_ns), "rule": "answers", "project": "shop", "by": "Ada"}
         assert client.post(f"{at}/alert-mutes", json=mute | {"until": "2020-01-01T00:00:00Z"}).status_code == 400
         assert client.post(f"{at}/alert-mutes", json=mute | {"until": "soon"}).status_code == 400
         made = client.post(f"{at}/alert-mutes", json=mute).json()
         assert [each["by"] for each in client.get(f"{at}/alert-mutes").json()] == ["Ada"]
-        assert told(3) == set()
-        assert told(4, project="shop", rule="other", rule_id="r2") == {"all"}
+        assert hooks_notified(3) == set()
+        assert hooks_notified(4, project="shop", rule="other", rule_id="r2") == {"all"}
         assert server.store.alert_mutes.at(until_ns) == [], "a mute ends by itself"
         assert client.delete(f"{at}/alert-mutes/{made['id']}").status_code == 204
         assert client.delete(f"{at}/alert-mutes/{made['id']}").status_code == 404
-        assert told(5) == {"all", "answers"}
+        assert hooks_notified(5) == {"all", "answers"}
 
 
 def test_an_alert_that_is_resolved_by_hand_is_over_and_does_not_come_back(server: Running) -> None:

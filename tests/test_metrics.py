@@ -1,4 +1,4 @@
-"""What the server tells of itself."""
+"""The server's own metrics."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ def sample(name: str, **labels: str) -> str:
 
 
 def scraped(server: Live) -> dict[str, float]:
-    """Return the samples that a server tells now."""
+    """Return the current samples of a server."""
     return samples(server.client.get(f"{server.http}/metrics").raise_for_status().text)
 
 
@@ -184,15 +184,15 @@ def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
             name: value for name, value in scraped(server).items() if name.startswith("tracejury_http_requests_total")
         }
 
-    def asked(method: str, route: str, status: int) -> str:
+    def requests_sample(method: str, route: str, status: int) -> str:
         return sample("tracejury_http_requests_total", method=method, route=route, status=str(status))
 
     assert counted == {
-        asked("GET", "/api/v1/traces/{trace_id}", 404): 2,
-        asked("GET", "/health", 200): 1,
-        asked("GET", "other", 404): 2,
-        asked("other", "other", 405): 1,
-        asked("GET", "/v1/traces", 405): 1,
+        requests_sample("GET", "/api/v1/traces/{trace_id}", 404): 2,
+        requests_sample("GET", "/health", 200): 1,
+        requests_sample("GET", "other", 404): 2,
+        requests_sample("other", "other", 405): 1,
+        requests_sample("GET", "/v1/traces", 405): 1,
     }
 
 

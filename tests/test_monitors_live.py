@@ -97,14 +97,14 @@ def watched(server: Live, results: int) -> dict[str, Any]:
     return stream
 
 
-def told(script: Script) -> list[dict[str, Any]]:
+def payloads(script: Script) -> list[dict[str, Any]]:
     """Return the payloads that the receiver got, after verifying their signatures."""
     return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
 
 
 def changes(script: Script) -> list[dict[str, Any]]:
-    """Return what was sent of alerts that opened or ended: a drop that opens at 90 % and goes on to 70 % escalates."""
-    return [each for each in told(script) if each["type"] != "alert.escalated"]
+    """Return the events of opened or ended alerts: a drop that opens at 90 % and goes on to 70 % escalates."""
+    return [each for each in payloads(script) if each["type"] != "alert.escalated"]
 
 
 @pytest.mark.timeout(600)
@@ -176,7 +176,7 @@ def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: i
             ]
             assert server.stop() == 0
     ids: dict[tuple[str, str], set[str]] = {}
-    for event, each in zip(told(script), script.taken, strict=True):
+    for event, each in zip(payloads(script), script.taken, strict=True):
         ids.setdefault((event["type"], event["data"]["alertId"]), set()).add(each.headers["webhook-id"])
     assert {len(ids_of_one) for ids_of_one in ids.values()} == {1}
     assert len(set().union(*ids.values())) == len(ids)

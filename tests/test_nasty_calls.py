@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from storage.query import calls as refused_calls
-from tests.nasty_calls import VALUES, Asker, Found, amplified, calls, functions, try_out
+from tests.nasty_calls import VALUES, Asker, Outcomes, amplified, calls, functions, try_out
 
 pytestmark = pytest.mark.costly("collector/quack", "storage/query", "storage/views")
 
@@ -65,7 +65,7 @@ def asker() -> Iterator[Asker]:
         yield one
 
 
-def tried(statements: Iterator[str], seconds: float | None) -> Found:
+def tried(statements: Iterator[str], seconds: float | None) -> Outcomes:
     """Ask for so many seconds, and without them so many calls."""
     return try_out(statements, seconds) if seconds else try_out(islice(statements, _CALLS), math.inf)
 

@@ -264,14 +264,14 @@ def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Cas
         "result": {RESULT: "paid"},
     }
 
-    def told(*names: str) -> dict[str, Any]:
+    def attributes_of(*names: str) -> dict[str, Any]:
         return {key: value for name in names if name in captured for key, value in content[name].items()}
 
     each = [
-        {"gen_ai.operation.name": "invoke_agent", **told("input", "output")},
-        {**MODEL, **told("input", "output")},
-        {"openinference.span.kind": "RETRIEVER", **told("context")},
-        {**TOOL, **told("arguments", "result")},
+        {"gen_ai.operation.name": "invoke_agent", **attributes_of("input", "output")},
+        {**MODEL, **attributes_of("input", "output")},
+        {"openinference.span.kind": "RETRIEVER", **attributes_of("context")},
+        {**TOOL, **attributes_of("arguments", "result")},
     ]
     spans = [
         a_span(one, span_id=f"{at:016x}", parent_span_id=f"{1:016x}" if at > 1 else None, start_ns=at, end_ns=99)

@@ -1,4 +1,4 @@
-"""What a service manager is told, by the real server as systemd would start it."""
+"""Notifications to a service manager, by the real server as systemd would start it."""
 
 import socket
 import time
@@ -21,7 +21,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-def told(manager: socket.socket, expected: str) -> list[str]:
+def states_until(manager: socket.socket, expected: str) -> list[str]:
     """Read states up to and including `expected`."""
     heard = [manager.recv(100).decode()]
     while heard[-1] != expected:
@@ -46,13 +46,13 @@ def test_a_service_manager_hears_when_the_server_is_ready_lives_and_stops(
     """READY once the doors are open, signs of life three times in the time that it waits for one, and STOPPING."""
     env = {"NOTIFY_SOCKET": tmp_path / "notify", "WATCHDOG_USEC": 1_500_000}
     with a_live_server(tmp_path / "data", env=env) as server:
-        told(manager, "READY=1")
+        states_until(manager, "READY=1")
         began_s = time.monotonic()
         for _ in range(4):
-            told(manager, "WATCHDOG=1")
+            states_until(manager, "WATCHDOG=1")
         assert time.monotonic() - began_s > 1
         assert server.stop() == 0
-        heard = told(manager, "STOPPING=1")
+        heard = states_until(manager, "STOPPING=1")
         assert set(heard[:-1]) <= {"WATCHDOG=1"}
 
 
@@ -60,7 +60,7 @@ def test_a_paused_server_gives_no_sign_of_life(tmp_path: Path, manager: socket.s
     """A process that does nothing any more says nothing, so that another one takes its place."""
     env = {"NOTIFY_SOCKET": tmp_path / "notify", "WATCHDOG_USEC": 300_000}
     with a_live_server(tmp_path / "data", env=env) as server:
-        told(manager, "WATCHDOG=1")
+        states_until(manager, "WATCHDOG=1")
         with server.paused():
             falls_silent(manager)
 
@@ -69,7 +69,7 @@ def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path, manager: soc
     """A value for another process, or not in microseconds, is passed over; a missing listener is no error."""
     env = {"NOTIFY_SOCKET": tmp_path / "notify", "WATCHDOG_USEC": 300_000, "WATCHDOG_PID": 1}
     with a_live_server(tmp_path / "data", env=env) as server:
-        assert told(manager, "READY=1") == ["READY=1"]
+        assert states_until(manager, "READY=1") == ["READY=1"]
         falls_silent(manager)
         assert server.stop() == 0
     with Live(tmp_path / "data", env={"NOTIFY_SOCKET": "@nobody", "WATCHDOG_USEC": "soon"}) as server:

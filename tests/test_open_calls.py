@@ -192,7 +192,7 @@ def test_a_trace_that_cannot_be_added_up_stops_no_other(stored: Stored) -> None:
     assert rows(stored.store, sums) == [(8, 8, 8)]
 
 
-def told(number: int, result: str) -> ExportTraceServiceRequest:
+def request_with_result(number: int, result: str) -> ExportTraceServiceRequest:
     """Return a request that is sent the result of a call."""
     return request(number, [ONE, response(result, "c1")], FINAL)
 
@@ -212,7 +212,7 @@ def of(export: ExportTraceServiceRequest, **values: str) -> ExportTraceServiceRe
 @pytest.mark.parametrize("name", ["session", "user", "service", "project"])
 def test_nothing_joins_traces_of_different_names(stored: Stored, name: str) -> None:
     """A result is for no call of another session, user, service or project; one may leave out session or user."""
-    stored.take(of(request(1, [], ONE), **{name: "a"}), of(told(2, "of b"), **{name: "b"}))
+    stored.take(of(request(1, [], ONE), **{name: "a"}), of(request_with_result(2, "of b"), **{name: "b"}))
     assert [result for _, result, *_ in stored.calls()] == [None]
     if name in {"session", "user"}:
         stored.take(request(11, [], TWO), of(request(12, [TWO, response("of b", "c2")], FINAL), **{name: "b"}))
@@ -223,12 +223,12 @@ def test_nothing_joins_traces_of_different_names(stored: Stored, name: str) -> N
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
 def test_sessions_at_once_each_have_their_own_result(stored: Stored, order: Sequence[int]) -> None:
     """Equal calls of different sessions are told apart, until a trace without a session is sent a result, too."""
-    made = [request(1, [], ONE), request(2, [], ONE), told(3, "a"), told(4, "b")]
+    made = [request(1, [], ONE), request(2, [], ONE), request_with_result(3, "a"), request_with_result(4, "b")]
     named = [of(export, session=f"s{at % 2}") for at, export in enumerate(made)]
     for at in order:
         stored.take(named[at])
     assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
-    stored.take(told(5, "c"))
+    stored.take(request_with_result(5, "c"))
     assert [result for _, result, *_ in stored.calls()] == [None, None]
     stored.delete(5)
     assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
@@ -237,7 +237,13 @@ def test_sessions_at_once_each_have_their_own_result(stored: Stored, order: Sequ
 @pytest.mark.parametrize("order", [range(5), range(4, -1, -1)])
 def test_a_call_beside_one_that_may_wait_has_no_result(stored: Stored, order: Sequence[int]) -> None:
     """Of two calls and one result one still waits, so that the third call has none, until an hour is over."""
-    made = [request(1, [], ONE), request(2, [], ONE), told(3, "a"), request(4, [], ONE), told(5, "b")]
+    made = [
+        request(1, [], ONE),
+        request(2, [], ONE),
+        request_with_result(3, "a"),
+        request(4, [], ONE),
+        request_with_result(5, "b"),
+    ]
     for at in order:
         stored.take(made[at])
     assert [result for _, result, *_ in stored.calls()] == [None, None, None]
@@ -249,26 +255,26 @@ def test_a_call_beside_one_that_may_wait_has_no_result(stored: Stored, order: Se
 
 def test_a_result_that_is_sent_again_serves_no_second_call(stored: Stored) -> None:
     """A retry, or a model that is sent the same messages, repeats a result: the next call waits for its own."""
-    stored.take(request(1, [], ONE), told(2, "a"), request(3, [], ONE), told(4, "a"))
+    stored.take(request(1, [], ONE), request_with_result(2, "a"), request(3, [], ONE), request_with_result(4, "a"))
     assert [result for _, result, *_ in stored.calls()] == ["a", None]
-    stored.take(told(5, "b"))
+    stored.take(request_with_result(5, "b"))
     assert [result for _, result, *_ in stored.calls()] == ["a", "b"]
 
 
 def test_calls_that_nothing_tells_apart_have_no_result(stored: Stored) -> None:
     """Ids may begin anew with each conversation: equal calls that are open at once have none, others theirs."""
-    stored.take(request(1, [], ONE), request(2, [], ONE), told(3, "a"), told(4, "b"))
+    stored.take(request(1, [], ONE), request(2, [], ONE), request_with_result(3, "a"), request_with_result(4, "b"))
     assert [result for _, result, *_ in stored.calls()] == [None, None]
-    stored.take(request(5, [], ONE), told(6, "c"), request(7, [], ONE), told(8, "d"))
+    stored.take(request(5, [], ONE), request_with_result(6, "c"), request(7, [], ONE), request_with_result(8, "d"))
     assert [result for _, result, *_ in stored.calls()] == [None, None, "c", "d"]
 
 
 def test_more_equal_calls_than_are_compared_have_no_result(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit costs does not grow with the calls of one key; results are back once there are fewer."""
     monkeypatch.setattr(open_calls, "EQUAL_CALLS", 3)
-    stored.take(request(1, [], ONE), told(2, "a"), request(3, [], ONE))
+    stored.take(request(1, [], ONE), request_with_result(2, "a"), request(3, [], ONE))
     assert [result for _, result, *_ in stored.calls()] == ["a", None]
-    stored.take(told(4, "b"))
+    stored.take(request_with_result(4, "b"))
     assert [result for _, result, *_ in stored.calls()] == [None, None]
     stored.delete(4)
     assert [result for _, result, *_ in stored.calls()] == ["a", None]

@@ -1,4 +1,4 @@
-"""The server's own traces: work by the group, sent to whoever takes it, judged by no rule, and never without end."""
+"""The server's own traces: by the group of work, sent to the endpoint, judged by no rule, without a loop."""
 
 from collections.abc import Sequence
 from pathlib import Path

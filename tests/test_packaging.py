@@ -1,4 +1,4 @@
-"""What an installation gets: exactly four packages with their data, that of the SDK, and one command."""
+"""The content of an installation: exactly four packages with their data, that of the SDK, and one command."""
 
 import subprocess
 import sys

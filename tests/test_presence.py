@@ -1,4 +1,4 @@
-"""Which spans are stored already: no copy is missed, and hardly any span is taken for one."""
+"""Duplicate detection: no copy is missed, and hardly any new span is taken for one."""
 
 import itertools
 

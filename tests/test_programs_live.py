@@ -1,4 +1,4 @@
-"""What programs send to a running server, asked as users ask it: by rules, by sessions, and by sums of costs."""
+"""Spans of programs on a running server, queried as users do: by rules, by sessions, and by sums of costs."""
 
 from collections.abc import Iterator
 

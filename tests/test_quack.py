@@ -412,7 +412,7 @@ def test_a_missing_extension_is_named() -> None:
 
 
 class _Desk:
-    """Answers everything with many numbers."""
+    """A handler that answers everything with many numbers."""
 
     def admit(self, _token: str) -> bool:
         """Everybody."""

@@ -1,4 +1,4 @@
-"""What is asked about the results of rules: sums by step, and results one by one."""
+"""Queries about the results of rules: sums by step, and results one by one."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -238,21 +238,21 @@ def test_results_are_found_one_by_one(book: Book) -> None:
     fourth = results.add(None, outcome="failed", error_kind="timeout")
     at_us = 1_795_255_200_000_000
 
-    def found(worst: str | None = None, **like: object) -> list[int]:
+    def numbers_like(worst: str | None = None, **like: object) -> list[int]:
         listed = book.store.quality.results(results.key, ResultsLike(**like), worst=worst)  # type: ignore[arg-type] # of the tests
         return [int(each.trace_id, 16) - 1 for each in listed]
 
-    assert found() == [fourth, third, second, first]
-    assert found("lowest") == [second, third, first, fourth]
-    assert found("highest")[0] == first
-    assert found(from_us=at_us) == [fourth, third, second]
-    assert found(to_us=at_us) == [first]
-    assert found(release="2") == [second]
-    assert found(unreleased=True) == [third]
-    assert found(fingerprint="two") == [third]
-    assert found(outcome="failed") == [fourth]
-    assert found(passed=False) == [third, second]
-    assert found(low=0.4, high=0.9) == [third]
+    assert numbers_like() == [fourth, third, second, first]
+    assert numbers_like("lowest") == [second, third, first, fourth]
+    assert numbers_like("highest")[0] == first
+    assert numbers_like(from_us=at_us) == [fourth, third, second]
+    assert numbers_like(to_us=at_us) == [first]
+    assert numbers_like(release="2") == [second]
+    assert numbers_like(unreleased=True) == [third]
+    assert numbers_like(fingerprint="two") == [third]
+    assert numbers_like(outcome="failed") == [fourth]
+    assert numbers_like(passed=False) == [third, second]
+    assert numbers_like(low=0.4, high=0.9) == [third]
 
 
 def test_scores_are_the_latest_of_each_release(book: Book) -> None:

@@ -1,4 +1,4 @@
-"""DuckDB has all threads while somebody asks, and one while the server works alone."""
+"""DuckDB has all threads during queries, and one while the server works alone."""
 
 import os
 import sys

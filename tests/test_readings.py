@@ -1,4 +1,4 @@
-"""What spans mean is stored with them; traces are added up as they grow, and nothing that fails stops either."""
+"""Readings are stored with their spans; traces are added up as they grow, and no failure stops either."""
 
 import io
 import json
@@ -49,7 +49,7 @@ EVERY_TRACE = "SELECT count(*), count(tool_call_count) FROM traces"
 
 
 class Edition(ConventionsReader):
-    """Reads as always, under a name of its own."""
+    """A reader like the product's, under a name of its own."""
 
     def __init__(self, name: str) -> None:
         super().__init__(NO_KEYS)

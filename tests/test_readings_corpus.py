@@ -127,7 +127,7 @@ def span_row(reading: SpanReading) -> dict[str, Any]:
 
 
 def decoded(name: str, value: Any, like: Any = None) -> Any:
-    """Return a column as a value: of JSON what it says, however it is spaced. A result is JSON unless it is a text."""
+    """Return a column as a value: JSON decoded, whatever its spacing. A result is JSON unless it is a text."""
     is_json = name in JSON or (name in RESULTS and not isinstance(like, str))
     return json.loads(value) if is_json and value is not None else value
 

@@ -54,7 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-def found(store: Store, path: Path) -> SessionTraces:
+def session_of(store: Store, path: Path) -> SessionTraces:
     """Return the recorded session."""
     session = store.sessions.traces(script.SESSION, limit=50, tenant=path.stem)
     assert session is not None
@@ -78,7 +78,7 @@ def test_four_frameworks_are_recorded() -> None:
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem)
 def test_a_recorded_session_is_a_conversation(store: Store, path: Path) -> None:
     """Three turns, the history that the framework sends again is left out, and the one call stands at its turn."""
-    session = found(store, path)
+    session = session_of(store, path)
     turns = read_session(session, {}, NO_KEYS)
     assert [spoken(turn.messages) for turn in turns] == TURNS
     calls = [[(call.name, call.arguments, call.is_error) for call in turn.tool_calls] for turn in turns]
@@ -89,7 +89,7 @@ def test_a_recorded_session_is_a_conversation(store: Store, path: Path) -> None:
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem)
 def test_a_recorded_session_is_a_test_case(store: Store, path: Path) -> None:
     """Evaluators read the conversation, the call in its message, and what all turns took."""
-    session = found(store, path)
+    session = session_of(store, path)
     case = case_of_session(script.SESSION, [(trace.spans, trace.logs) for trace in session.traces], NO_KEYS)
     talk = case.actual_outputs["trajectory"]
     messages = [(message.role, message.content) for message in talk.messages if message.content]

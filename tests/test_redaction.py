@@ -1,4 +1,4 @@
-"""Taking out what nobody may keep, before anything is written."""
+"""Redaction of secrets and personal data before anything is written."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def an_export_that_says(text: str) -> ExportTraceServiceRequest:
 
 
 def bytes_of(batch: SpanBatch) -> bytes:
-    """Everything that a batch would be stored as."""
+    """Return the bytes that a batch is stored as."""
     tables = (batch.spans, batch.resources, batch.scopes, batch.logs)
     return b"".join(ipc_stream(table).to_pybytes() for table in tables)
 
@@ -236,7 +236,7 @@ def test_nothing_of_it_reaches_the_disk(tmp_path: Path) -> None:
 
 
 class Broken(Redactor):
-    """One that meets a bug."""
+    """A redactor that raises."""
 
     def redact(self, batch: SpanBatch) -> SpanBatch:
         """Fail where a span is called so."""

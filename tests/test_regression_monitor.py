@@ -63,7 +63,7 @@ def taken(monitor: Monitor, stream: Sequence[MonitoredResult]) -> list[EpisodeEv
     return [event for result in stream if (event := monitor.add(result)) is not None]
 
 
-def told(events: Sequence[EpisodeEvent]) -> list[tuple[str, str, str | None]]:
+def kinds_of(events: Sequence[EpisodeEvent]) -> list[tuple[str, str, str | None]]:
     """Return the events without their numbers."""
     return [(event.kind, event.change, event.release) for event in events]
 
@@ -72,7 +72,7 @@ def test_a_bad_release_raises_one_alarm_with_its_evidence() -> None:
     """92 % and then 78 % is one alarm, with both rates, their counts and intervals, the releases and the evidence."""
     source = Source(1)
     events = heard(source.passes(500, 0.92) + source.passes(2_000, 0.78, "2"))
-    assert told(events) == [("release", "opened", "2")]
+    assert kinds_of(events) == [("release", "opened", "2")]
     (event,) = events
     assert event.against == ("1",)
     assert 520 <= event.at <= 700
@@ -87,7 +87,7 @@ def test_drift_is_found_without_a_release() -> None:
     """A drop within a release is an alarm of drift, whose candidate are the results since about then."""
     source = Source(2)
     events = heard(source.passes(3_000, 0.92) + source.passes(1_000, 0.78))
-    assert told(events) == [("drift", "opened", "1")]
+    assert kinds_of(events) == [("drift", "opened", "1")]
     assert 3_040 <= events[0].at <= 3_400
     assert abs(events[0].candidate.count - (events[0].at - 3_000)) <= 100
     assert events[0].against == ()
@@ -98,10 +98,10 @@ def test_scores_are_monitored_like_passes() -> None:
     """Scores whose mean falls from 0.8 to 0.7 raise an alarm, or rise from 0.2 to 0.3 where lower is better."""
     source = Source(3)
     down = source.scores(500, 0.8) + source.scores(300, 0.7, "2")
-    assert told(heard(down)) == [("release", "opened", "2")]
+    assert kinds_of(heard(down)) == [("release", "opened", "2")]
     up = [MonitoredResult(result.release, None, 1 - (result.score or 0)) for result in down]
     events = heard(up, lower_is_better=True)
-    assert told(events) == [("release", "opened", "2")]
+    assert kinds_of(events) == [("release", "opened", "2")]
     assert events[0].candidate.mean > events[0].baseline.mean
     assert heard(up) == []
 
@@ -126,7 +126,7 @@ def test_an_episode_ends_when_the_rate_is_significantly_back(back: list[tuple[st
     for release, rate in back:
         stream += source.passes(1_500, rate, release)
     stream += source.passes(500, 0.75, "4")
-    assert told(heard(stream)) == [
+    assert kinds_of(heard(stream)) == [
         ("release", "opened", "2"),
         ("release", "recovered", back[0][0]),
         ("release", "opened", "4"),
@@ -138,7 +138,7 @@ def test_one_alarm_for_releases_that_are_all_bad() -> None:
     source = Source(6)
     stream = source.passes(1_000, 0.92) + source.passes(400, 0.75, "2") + source.passes(400, 0.75, "3")
     events = heard(stream + source.passes(900, 0.92, "4"))
-    assert told(events) == [("release", "opened", "2"), ("release", "recovered", "4")]
+    assert kinds_of(events) == [("release", "opened", "2"), ("release", "recovered", "4")]
     assert events[1].baseline.count == 1_000
 
 
@@ -147,7 +147,7 @@ def test_a_release_that_is_rolled_back_is_withdrawn() -> None:
     source = Source(7)
     stream = source.passes(1_000, 0.92) + source.passes(300, 0.7, "2") + source.passes(600, 0.92, "1")
     events = heard(stream + source.passes(300, 0.7, "3"))
-    assert told(events) == [("release", "opened", "2"), ("release", "withdrawn", "2"), ("release", "opened", "3")]
+    assert kinds_of(events) == [("release", "opened", "2"), ("release", "withdrawn", "2"), ("release", "opened", "3")]
     assert events[2].against == ("1",)
     assert events[2].baseline.mean > 0.9
 
@@ -156,7 +156,7 @@ def test_a_level_that_lasts_becomes_the_baseline() -> None:
     """After two baselines' lengths at the new level the episode ends, and a further drop is a new one."""
     source = Source(8)
     stream = source.passes(2_000, 0.95) + source.passes(5_500, 0.85, "2") + source.passes(500, 0.6, "3")
-    assert told(heard(stream)) == [
+    assert kinds_of(heard(stream)) == [
         ("release", "opened", "2"),
         ("release", "lasting", "2"),
         ("release", "opened", "3"),
@@ -180,7 +180,7 @@ def test_short_releases_do_not_hide_from_each_other() -> None:
     for number in range(2, 5):
         stream += source.passes(9, 0.92, f"{number}")
     events = heard(stream + source.passes(300, 0.7, "5"))
-    assert told(events) == [("release", "opened", "5")]
+    assert kinds_of(events) == [("release", "opened", "5")]
     assert events[0].against == ("1", "2", "3", "4")
     assert events[0].baseline.count == 1_027
 
@@ -198,8 +198,8 @@ def test_a_monitor_that_is_off_is_silent() -> None:
     """Each of the two can be left out."""
     source = Source(12)
     stream = source.passes(3_000, 0.95) + source.passes(1_000, 0.6, "2")
-    assert told(heard(stream, off=frozenset({"drift"}))) == [("release", "opened", "2")]
-    assert told(heard(stream, off=frozenset({"release"}))) == [("drift", "opened", "2")]
+    assert kinds_of(heard(stream, off=frozenset({"drift"}))) == [("release", "opened", "2")]
+    assert kinds_of(heard(stream, off=frozenset({"release"}))) == [("drift", "opened", "2")]
     assert heard(stream, off=frozenset({"release", "drift"})) == []
 
 
@@ -359,7 +359,7 @@ def test_what_has_lasted_is_not_held_against_what_was_good_before() -> None:
     source = Source(12)
     good, bad = source.passes(200, 0.95), source.passes(300, 0.5, "2")
     events = heard([*good, *bad, *source.mixed(source.passes(100, 0.95), source.passes(100, 0.5, "2"))], baseline=64)
-    assert told(events) == [("release", "opened", "2"), ("release", "lasting", "2")]
+    assert kinds_of(events) == [("release", "opened", "2"), ("release", "lasting", "2")]
 
 
 @pytest.mark.parametrize("kind, against", [("release", ("1",)), ("drift", ())])

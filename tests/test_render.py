@@ -1,4 +1,4 @@
-"""What the command line prints."""
+"""The output of the command line."""
 
 import csv
 import io

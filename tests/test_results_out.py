@@ -20,7 +20,7 @@ from storage.judging.results_out import OutState
 from storage.store import Store
 from tests.certificates import a_certificate
 from tests.live import ANY_PORTS, Live, until
-from tests.receiving import Receiver, Reply, a_grpc_receiver, a_receiver, in_turn, told
+from tests.receiving import Receiver, Reply, a_grpc_receiver, a_receiver, attributes_of, in_turn
 from tests.serving import a_server, post, unused_port
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.working import Book
@@ -34,7 +34,7 @@ OVER_BOTH = pytest.mark.parametrize("receiving", [a_receiver, a_grpc_receiver], 
 
 
 def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | None = 1) -> None:
-    """So many results of a rule about the second span of the first trace, or about the trace."""
+    """Store so many results of a rule about the second span of the first trace, or about the trace."""
     target = "TRACE" if span is None else "SPAN"
     known = [active for active in book.revisions.values() if active.rule.target == target]
     active = known[0] if known else book.rule("check", evaluator="tool_error", target=target)
@@ -67,8 +67,8 @@ def telling(store: Store, receiver: Receiver, most: int = 100) -> Iterator[Resul
         exporter.close()
 
 
-def all_told(store: Store, number: int) -> None:
-    """Wait until results up to this one are told."""
+def wait_until_sent(store: Store, number: int) -> None:
+    """Wait until results up to this one are sent."""
     until(store.results_out.state, lambda state: state.number >= number)
 
 
@@ -83,13 +83,13 @@ def test_an_event_says_what_the_result_says(tmp_path: Path, receiving: Receiving
         judge(book)
         judge(book, span=None)
         with telling(store, receiver):
-            all_told(store, 2)
+            wait_until_sent(store, 2)
     of_span, of_trace = receiver.records
     for record in (of_span, of_trace):
         assert record.event_name == "gen_ai.evaluation.result"
         assert (record.trace_id.hex(), record.span_id.hex()) == (trace_id(0), span_id(1))
         assert record.time_unix_nano == RECEIVED_AT_US * 1000
-    attributes = told(of_span)
+    attributes = attributes_of(of_span)
     assert attributes["gen_ai.evaluation.name"] == "tone"
     assert attributes["gen_ai.evaluation.score.value"] == 0.25
     assert attributes["gen_ai.evaluation.score.label"] == "fail"
@@ -99,7 +99,7 @@ def test_an_event_says_what_the_result_says(tmp_path: Path, receiving: Receiving
     assert attributes["tracejury.evaluator"] == "tool_error"
     assert len(str(attributes["tracejury.rule_revision"])) == 12
     assert "error.type" not in attributes
-    assert (attributes["tracejury.target"], told(of_trace)["tracejury.target"]) == ("span", "trace")
+    assert (attributes["tracejury.target"], attributes_of(of_trace)["tracejury.target"]) == ("span", "trace")
     (_, headers, request) = receiver.requests[0]
     assert (headers["x-key"], headers["user-agent"].split()[0]) == ("k", "tracejury")
     assert headers.get("path") in {None, "/v1/logs"}
@@ -118,9 +118,9 @@ def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Pat
         skipped = JobResult(job_id=2, name="tone", outcome="skipped", error_kind="over_budget")
         finish(store, [failed, skipped])
         with telling(store, receiver):
-            all_told(store, 2)
+            wait_until_sent(store, 2)
     (record,) = receiver.records
-    attributes = told(record)
+    attributes = attributes_of(record)
     assert (attributes["error.type"], attributes["gen_ai.evaluation.explanation"]) == ("refused", "no key")
     assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & attributes.keys()
 
@@ -133,10 +133,10 @@ def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
         book = Book(store)
         judge(book, 5)
         with telling(store, receiver, most=2) as exporter:
-            all_told(store, 5)
+            wait_until_sent(store, 5)
             assert exporter.counts == {"delivered": 5, "refused": 0, "retried": 4}
             judge(book)
-            all_told(store, 6)
+            wait_until_sent(store, 6)
         assert receiver.numbers == [1, 2, 3, 4, 5, 6]
         assert store.results_out.behind() == 0
 
@@ -146,14 +146,14 @@ def test_one_that_is_refused_holds_up_no_other(tmp_path: Path, receiving: Receiv
     """What the receiver can never take is found by halves, counted and left; what it rejects in part is counted too."""
 
     def answer(records: Sequence[LogRecord]) -> Reply:
-        bad = any(told(record)["tracejury.number"] == 3 for record in records)
+        bad = any(attributes_of(record)["tracejury.number"] == 3 for record in records)
         return Reply(400, code=grpc.StatusCode.INVALID_ARGUMENT) if bad else Reply(rejected=int(len(records) == 4))
 
     with a_store(tmp_path) as store, receiving(answer) as receiver:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 8)
         with telling(store, receiver) as exporter:
-            all_told(store, 8)
+            wait_until_sent(store, 8)
             assert exporter.counts["refused"] == 2
         assert sorted(receiver.numbers) == [1, 2, 4, 5, 6, 7, 8]
 
@@ -165,7 +165,7 @@ def test_requests_stay_small(tmp_path: Path, receiving: Receiving) -> None:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 100, reason="x" * 50_000)
         with telling(store, receiver):
-            all_told(store, 100)
+            wait_until_sent(store, 100)
     assert receiver.numbers == list(range(1, 101))
     assert all(export.ByteSize() <= 1 << 20 for _, _, export in receiver.requests)
 
@@ -179,7 +179,7 @@ def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 5)
         with telling(store, receiver, most=2) as exporter:
-            all_told(store, 5)
+            wait_until_sent(store, 5)
             assert exporter.counts == {"delivered": 5, "refused": 0, "retried": 6}
         assert receiver.numbers == [1, 2, 3, 4, 5]
 
@@ -268,7 +268,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
     assert own == OutState(number=0, instance=own.instance)
     address = f"127.0.0.1:{unused_port()}"
     with a_server(tmp_path, otlp_http=address, results_endpoint=f"http://{address}/v1/logs") as server:
-        all_told(server.store, 3)
+        wait_until_sent(server.store, 3)
         assert server.store.wait_committed(20)
         assert server.traces.wait_idle(20)
         assert rows(server.store, "SELECT count(*) FROM logs") == [(3,)]
@@ -290,7 +290,7 @@ def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_pa
         urls = {"http": f"http://{server.otlp_http}/v1/logs", "grpc": f"grpc://{server.grpc}"}
         theirs = Receiver(in_turn(Reply()), url=urls[scheme])
         with telling(store, theirs) as exporter:
-            all_told(store, 3)
+            wait_until_sent(store, 3)
             assert exporter.counts["delivered"] == 3
         assert server.store.wait_committed(20)
         stored = rows(

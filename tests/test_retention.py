@@ -296,7 +296,7 @@ def test_ten_days_of_traffic_level_off(tmp_path: Path) -> None:
 
 
 def a_secret_export(trace: int, spans: int, secret: str) -> ExportTraceServiceRequest:
-    """Build a trace whose spans tell something, each something else."""
+    """Build a trace whose spans each hold another text."""
     request = an_export(spans, trace=trace, first=1000 * trace)
     for number, span in enumerate(request.resource_spans[0].scope_spans[0].spans):
         span.attributes.add(key="input.value").value.string_value = f"{secret}-{number:04}-{'x' * (number % 7)}"

@@ -54,7 +54,7 @@ def a_queue(api: Offline, name: str, *numbers: int, **text: object) -> str:
     return path
 
 
-def given(api: Offline, queue: str, by: str) -> Any:
+def next_entry(api: Offline, queue: str, by: str) -> Any:
     """Return the entry that a reviewer is assigned, or None."""
     return api.ask("POST", f"{queue}/next", params={"by": by})["entry"]
 
@@ -67,13 +67,13 @@ def vote(api: Offline, queue: str, entry: str, by: str, label: str = "CORRECT", 
 def test_an_entry_is_given_to_as_many_as_are_wanted(api: Offline) -> None:
     """Of two reviewers an entry goes to each once; who asks again keeps what he has, and a third gets nothing."""
     queue = a_queue(api, "two of each", 0, reviewers=2)
-    first = given(api, queue, "Ada")
-    assert given(api, queue, "Ada")["id"] == first["id"]
-    assert given(api, queue, "Bob")["id"] == first["id"]
-    assert given(api, queue, "Eve") is None
+    first = next_entry(api, queue, "Ada")
+    assert next_entry(api, queue, "Ada")["id"] == first["id"]
+    assert next_entry(api, queue, "Bob")["id"] == first["id"]
+    assert next_entry(api, queue, "Eve") is None
     vote(api, queue, first["id"], "Ada")
-    assert given(api, queue, "Ada") is None
-    assert given(api, queue, "Eve") is None
+    assert next_entry(api, queue, "Ada") is None
+    assert next_entry(api, queue, "Eve") is None
     vote(api, queue, first["id"], "Eve", status=409)
     vote(api, queue, first["id"], "Bob", "INCORRECT")
     progress = api.ask("GET", f"{queue}/progress")
@@ -84,18 +84,18 @@ def test_an_entry_is_given_to_as_many_as_are_wanted(api: Offline) -> None:
 def test_who_is_unsure_leaves_the_entry_to_others(api: Offline) -> None:
     """It stays open and goes to another reviewer, also beyond the required number; the first may decide it later."""
     queue = a_queue(api, "unsure", 0)
-    entry = given(api, queue, "Ada")["id"]
+    entry = next_entry(api, queue, "Ada")["id"]
     vote(api, queue, entry, "Ada", "UNSURE")
-    assert given(api, queue, "Ada") is None
+    assert next_entry(api, queue, "Ada") is None
     assert [each["id"] for each in api.ask("GET", f"{queue}/entries", params={"done": False})["content"]] == [entry]
     assert api.sql(f"SELECT votes, done FROM review_entries WHERE entry_id = '{entry}'") == [[1, False]]
-    assert given(api, queue, "Bob")["id"] == entry
+    assert next_entry(api, queue, "Bob")["id"] == entry
     vote(api, queue, entry, "Bob", "UNSURE")
     assert api.ask("GET", f"{queue}/progress")["done"] == 0
     vote(api, queue, entry, "Ada", "INCORRECT")
     progress = api.ask("GET", f"{queue}/progress")
     assert (progress["done"], progress["votes"]) == (1, 2)
-    assert given(api, queue, "Eve") is None
+    assert next_entry(api, queue, "Eve") is None
 
 
 def test_at_the_same_instant_nobody_gets_what_has_no_room(api: Offline) -> None:
@@ -141,7 +141,7 @@ def test_people_at_once_finish_a_queue_with_as_many_votes_as_are_wanted(api: Off
     def review(by: str) -> None:
         with a_client() as client:
             mine = Offline(api.url, client)
-            while (entry := given(mine, queue, by)) is not None:
+            while (entry := next_entry(mine, queue, by)) is not None:
                 vote(mine, queue, entry["id"], by)
 
     threads = [threading.Thread(target=review, args=(f"racer {number}",)) for number in range(5)]
@@ -159,9 +159,9 @@ def test_a_lease_ends_and_costs_nobody_his_vote(tmp_path: Path) -> None:
     with an_offline_server(tmp_path / "data", review_lease_seconds=1) as api:
         send_traces(api, 1)
         queue = a_queue(api, "slow", 0)
-        entry = given(api, queue, "Ada")["id"]
-        assert given(api, queue, "Bob") is None
-        until(lambda: given(api, queue, "Bob"), bool)
+        entry = next_entry(api, queue, "Ada")["id"]
+        assert next_entry(api, queue, "Bob") is None
+        until(lambda: next_entry(api, queue, "Bob"), bool)
         vote(api, queue, entry, "Ada")
         vote(api, queue, entry, "Bob")
         assert api.ask("GET", f"{queue}/progress")["votes"] == 2
@@ -172,27 +172,27 @@ def test_a_lease_that_is_longer_than_leases_are_is_over(tmp_path: Path) -> None:
     with an_offline_server(tmp_path / "data", review_lease_seconds=600) as api:
         send_traces(api, 1)
         queue = a_queue(api, "set back", 0)
-        assert given(api, queue, "Ada")
-        assert given(api, queue, "Bob") is None
+        assert next_entry(api, queue, "Ada")
+        assert next_entry(api, queue, "Bob") is None
         later = "UPDATE review_turn SET leased_until = leased_until + INTERVAL 1 DAY"
         assert api.running is not None
         api.running.store._writer.store(lambda cursor: cursor.execute(later), 1)
-        assert given(api, queue, "Bob")
+        assert next_entry(api, queue, "Bob")
 
 
 def test_what_was_left_out_and_what_was_voted_is_taken_back(api: Offline) -> None:
     """Who leaves an entry out is given another one, and undoing gives it to him again; so does undoing a vote."""
     queue = a_queue(api, "second thoughts", 0, 1)
-    first = given(api, queue, "Ada")["id"]
+    first = next_entry(api, queue, "Ada")["id"]
     api.ask("POST", f"{queue}/entries/{first}/skip", 204, params={"by": "Ada"})
-    second = given(api, queue, "Ada")["id"]
+    second = next_entry(api, queue, "Ada")["id"]
     assert second != first
     vote(api, queue, second, "Ada")
     api.ask("POST", f"{queue}/entries/{second}/skip", 409, params={"by": "Ada"})
-    assert given(api, queue, "Ada") is None
+    assert next_entry(api, queue, "Ada") is None
     for entry in (second, first):
         api.ask("DELETE", f"{queue}/entries/{entry}/vote", 204, params={"by": "Ada"})
-        assert given(api, queue, "Ada")["id"] == entry
+        assert next_entry(api, queue, "Ada")["id"] == entry
     assert api.ask("GET", f"{queue}/progress")["votes"] == 0
     history = api.ask("GET", "annotations", params={"history": True, "name": "second thoughts"})
     assert [each["withdrawn"] for each in history] == [True, False]
@@ -202,7 +202,7 @@ def test_a_vote_is_an_annotation_of_the_queues_question(api: Offline) -> None:
     """A question of the operator's own has its own labels; its votes are annotations, wherever they were given."""
     labels = ["rude", "neutral", "kind"]
     queue = a_queue(api, "tone", 0, 1, question="tone", labels=labels, blind=False)
-    entry = given(api, queue, "Ada")
+    entry = next_entry(api, queue, "Ada")
     vote(api, queue, entry["id"], "Ada", "CORRECT", 400)
     answered = vote(api, queue, entry["id"], "Ada", "kind")
     assert [(each["label"], each["author"]) for each in answered["votes"]] == [("kind", "Ada")]
@@ -212,7 +212,7 @@ def test_a_vote_is_an_annotation_of_the_queues_question(api: Offline) -> None:
     ]
     (other,) = {trace_id(0), trace_id(1)} - {entry["traceId"]}
     api.ask("PUT", f"traces/{other}/annotation", json={"name": "tone", "label": "rude", "by": "Ada"})
-    assert given(api, queue, "Ada") is None
+    assert next_entry(api, queue, "Ada") is None
     assert api.ask("GET", f"{queue}/progress")["done"] == 2
 
 
@@ -225,7 +225,7 @@ def test_blind_means_that_nothing_others_said_is_told_before_the_vote(api: Offli
     queue = a_queue(api, "blind", reviewers=2)
     assert api.ask("POST", f"{queue}/entries", 201, json={"runId": run_id}) == {"added": 1}
     assert api.ask("POST", f"{queue}/entries", 201, json={"runId": run_id}) == {"added": 0}
-    entry = given(api, queue, "Ada")["id"]
+    entry = next_entry(api, queue, "Ada")["id"]
     note = {"label": "INCORRECT", "note": "Bob's secret opinion"}
     api.ask("PUT", f"{queue}/entries/{entry}/vote", params={"by": "Bob"}, json=note)
     for path in (f"{queue}/entries/{entry}?by=Ada", f"{queue}/entries?by=Ada", queue, f"{queue}/progress?by=Ada"):
@@ -233,7 +233,7 @@ def test_blind_means_that_nothing_others_said_is_told_before_the_vote(api: Offli
         assert "secret opinion" not in text
         assert "judge's word" not in text
         assert '"run"' not in text
-    shown = given(api, queue, "Ada")
+    shown = next_entry(api, queue, "Ada")
     assert shown["hidden"]
     assert (shown["votes"], shown["results"], shown["reason"], shown["probability"]) == (None,) * 4
     assert shown["content"]["input"] == {"q": "2+2?"}
@@ -293,7 +293,7 @@ def test_targets_are_of_what_is_there(api: Offline) -> None:
     api.ask("POST", f"{queue}/entries", 400, json={})
     assert api.ask("GET", queue)["entries"] == 0
     assert api.ask("POST", f"{queue}/entries", 201, json={"targets": [span, span]}) == {"added": 1}
-    assert given(api, queue, "Ada")["target"] == "span"
+    assert next_entry(api, queue, "Ada")["target"] == "span"
 
 
 def test_entries_leave_with_their_traces(tmp_path: Path) -> None:
@@ -301,12 +301,12 @@ def test_entries_leave_with_their_traces(tmp_path: Path) -> None:
     with an_offline_server(tmp_path / "data") as api:
         send_traces(api, 2)
         queue = a_queue(api, "leaving", 0, 1)
-        entry = given(api, queue, "Ada")
+        entry = next_entry(api, queue, "Ada")
         api.answer("DELETE", f"traces/{entry['traceId']}")
         until(lambda: api.ask("GET", queue)["entries"], lambda count: count == 1)
         assert api.sql("SELECT count(*) FROM review_turn") == [[0]]
         vote(api, queue, entry["id"], "Ada", status=404)
-        assert given(api, queue, "Ada")["traceId"] != entry["traceId"]
+        assert next_entry(api, queue, "Ada")["traceId"] != entry["traceId"]
 
 
 def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
     assert run("review", "add", "of the shell", *targets, *where).output == "2 added\n"
     (queue,) = (each for each in api.ask("GET", "review-queues") if each["name"] == "of the shell")
     path = f"review-queues/{queue['id']}"
-    vote(api, path, given(api, path, "Ada")["id"], "Ada", "bad")
+    vote(api, path, next_entry(api, path, "Ada")["id"], "Ada", "bad")
     assert "1 of 2" in run("review", "list", *where).output
     progress = run("review", "progress", queue["id"], *where).output
     assert progress.startswith("1 of 2 done, 1 votes, 0 looked at now")

@@ -171,12 +171,12 @@ def an_empty_map(value: AnyValue) -> None:
 
 
 def nothing(value: AnyValue) -> None:
-    """None of the kinds set."""
+    """Set none of the kinds."""
     value.Clear()
 
 
 def a_list_of_nothing(value: AnyValue) -> None:
-    """Unset values, empty arrays and empty maps inside an array."""
+    """Put unset values, empty arrays and empty maps inside an array."""
     items = value.array_value.values
     items.add()
     an_empty_array(items.add())

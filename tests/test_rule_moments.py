@@ -1,4 +1,4 @@
-"""Which traces are sampled, and when a trace has settled."""
+"""The sampling of traces, and the moment when a trace has settled."""
 
 import math
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def problem_of(**keys: object) -> str:
     return f"{key}: {message}"
 
 
-def is_rule_or_told(text: str) -> bool:
+def is_rule_or_refused(text: str) -> bool:
     """Return whether the text is a rule; if not, check that each problem has a line of the text."""
     try:
         parse_rule(text)
@@ -89,7 +89,7 @@ keys = st.sampled_from([line.split(":")[0] for line in GOOD.splitlines() if ":" 
 @given(st.dictionaries(keys | st.sampled_from(["matchType", "matchKey", "minScore", "criteria"]), values))
 def test_any_values_are_a_rule_or_an_error_with_its_place(document: dict[str, Any]) -> None:
     """Parsing is total over documents of known keys with any values."""
-    is_rule_or_told(json.dumps(document))
+    is_rule_or_refused(json.dumps(document))
 
 
 @settings(max_examples=500, deadline=None)
@@ -104,7 +104,7 @@ def test_any_values_are_a_rule_or_an_error_with_its_place(document: dict[str, An
 )
 def test_any_text_is_a_rule_or_an_error_with_its_place(at: int, removed: int, inserted: str) -> None:
     """Parsing is total over a good text into which anything is written."""
-    is_rule_or_told(GOOD[:at] + inserted + GOOD[at + removed :])
+    is_rule_or_refused(GOOD[:at] + inserted + GOOD[at + removed :])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_any_text_is_a_rule_or_an_error_with_its_place(at: int, removed: int, in
 )
 def test_large_texts_are_refused_soon(text: str) -> None:
     """Neither depth nor length stops the parser."""
-    assert not is_rule_or_told(text)
+    assert not is_rule_or_refused(text)
 
 
 def test_a_rule_says_what_was_written() -> None:

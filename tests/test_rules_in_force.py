@@ -87,7 +87,7 @@ def names(rules: RulesInForce) -> list[str]:
     return sorted(active.rule.name for active in rules.active())
 
 
-def told(rules: RulesInForce) -> list[str]:
+def messages_of(rules: RulesInForce) -> list[str]:
     """Return the messages about invalid files."""
     return [str(problem) for problem in rules.problems]
 
@@ -228,7 +228,7 @@ def test_rules_are_bounded(store: Store, folder: Path) -> None:
         write(folder, **{f"{number:04}": a_text(f"rule {number}")})
     with in_force(store, folder) as rules:
         assert len(rules.active()) == MAX_RULES
-        assert told(rules) == [
+        assert messages_of(rules) == [
             (
                 f"{MAX_RULES:04}.yaml: of a folder are read no more than {MAX_RULES:,} files (fixed): remove files,"
                 " or store rules over the API"
@@ -259,7 +259,7 @@ def test_hostile_names_arrive_as_they_are(store: Store, folder: Path) -> None:
         rules.create(HOSTILE + "2", *parsed(HOSTILE))
         assert names(rules) == sorted([HOSTILE, HOSTILE, LONG])
         assert {kept.stored.file for kept in rules.kept()} == {"a\x1b[2Jb.yaml", f"{LONG}.yaml", None}
-        (problem,) = told(rules)
+        (problem,) = messages_of(rules)
         assert problem.startswith("\\xff.yaml:1: is not YAML")
         assert problem.isprintable()
     with in_force(store, folder) as again:
@@ -294,14 +294,14 @@ def test_a_file_that_goes_wrong_leaves_its_rule_in_force(store: Store, folder: P
     with in_force(store, folder) as rules:
         write(folder, a=REFUNDS.replace("tool_error", "tool_eror").replace("TRACE", "SESSIONS"), b=a_text("other"))
         until(lambda: names(rules), lambda seen: seen == ["other", "refunds"])
-        target, evaluator = told(rules)
+        target, evaluator = messages_of(rules)
         assert target == "a.yaml:2: target: must be one of SPAN, TRACE, SESSION (got 'SESSIONS')"
         assert evaluator.startswith("a.yaml:5: evaluator: there is no evaluator 'tool_eror'; did you mean tool_error?")
     with in_force(store, folder) as again:
         assert names(again) == ["other", "refunds"]
-        assert told(again) == told(rules)
+        assert messages_of(again) == messages_of(rules)
         write(folder, a=REFUNDS)
-        until(lambda: told(again), lambda seen: seen == [])
+        until(lambda: messages_of(again), lambda seen: seen == [])
 
 
 def test_a_server_starts_with_the_rules_that_are_right(store: Store, folder: Path) -> None:
@@ -327,7 +327,7 @@ def test_files_of_rules_may_end_in_capitals(store: Store, folder: Path) -> None:
     config = {"templateFile": "judge.TXT"}
     (folder / "d.YML").write_text(a_text("d", evaluator="llm_judge", config=config), encoding="utf-8")
     with in_force(store, folder) as rules:
-        assert (told(rules), names(rules)) == ([], ["a", "b", "c", "d"])
+        assert (messages_of(rules), names(rules)) == ([], ["a", "b", "c", "d"])
 
 
 def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, folder: Path) -> None:
@@ -337,20 +337,20 @@ def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, fold
         write(folder, a=f"{REFUNDS}sampleRate: 0.5", z=REFUNDS, p=f"project: shop\n{REFUNDS}")
         until(lambda: len(rules.problems), lambda count: count == 2)
         expected = "about all projects the file m.yaml has a rule 'refunds' already; this one is left out"
-        assert told(rules) == [f"a.yaml:1: name: {expected}", f"z.yaml:1: name: {expected}"]
+        assert messages_of(rules) == [f"a.yaml:1: name: {expected}", f"z.yaml:1: name: {expected}"]
         assert {kept.stored.file for kept in rules.kept()} == {"m.yaml", "p.yaml"}
         (folder / "m.yaml").unlink()
         until(lambda: len(rules.problems), lambda count: count == 1)
         assert {kept.stored.file for kept in rules.kept()} == {"a.yaml", "p.yaml"}
 
 
-class AskedJustAfter(threading.Event):
-    """Asked once, in the moment after a wait has ended without that."""
+class SetJustAfter(threading.Event):
+    """An event that is set once, right after a wait has ended without it."""
 
     over = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait, and be asked when it is over."""
+        """Wait, and set the event right after the wait is over."""
         is_set = super().wait(timeout)
         if not is_set and not self.over:
             self.over = True
@@ -364,7 +364,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     """Asking at the very moment when the folder is looked at anyway is not lost."""
     caplog.set_level(logging.INFO, "collector.live.rules.rules_in_force")
     rules = RulesInForce(store.rulebook, folder, poll_s=0.01)
-    rules._asked = AskedJustAfter()
+    rules._asked = SetJustAfter()
     rules.start()
     try:
         until(lambda: sum("rules in force" in message for message in caplog.messages), lambda loads: loads == 2)
@@ -378,7 +378,7 @@ def test_files_and_the_api_do_not_take_each_others_names(store: Store, folder: P
         made = rules.create("shop", *parsed())
         write(folder, a=f"project: shop\n{REFUNDS}", b=a_text("mine", project="shop"))
         until(lambda: names(rules), lambda seen: seen == ["mine", "refunds"])
-        ((problem),) = told(rules)
+        ((problem),) = messages_of(rules)
         assert problem.startswith(
             "a.yaml:2: name: in the project 'shop' there is a rule 'refunds' already, which the API"
         )
@@ -391,7 +391,7 @@ def test_files_and_the_api_do_not_take_each_others_names(store: Store, folder: P
             rules.delete("shop", of_file)
         rules.delete("shop", made.stored.rule_id)
         rules.reload_soon()
-        until(lambda: told(rules), lambda seen: seen == [])
+        until(lambda: messages_of(rules), lambda seen: seen == [])
         assert names(rules) == ["mine", "refunds"]
 
 
@@ -400,12 +400,12 @@ def test_a_folder_that_cannot_be_read_leaves_its_rules_in_force(store: Store, fo
     write(folder, a=REFUNDS)
     with in_force(store, folder) as rules:
         folder.rename(tmp_path / "away")
-        until(lambda: told(rules), lambda seen: seen == [f"{folder}: cannot be read: No such file or directory"])
+        until(lambda: messages_of(rules), lambda seen: seen == [f"{folder}: cannot be read: No such file or directory"])
         assert names(rules) == ["refunds"]
     with in_force(store, folder) as again:
         assert names(again) == ["refunds"]
         (tmp_path / "away").rename(folder)
-        until(lambda: told(again), lambda seen: seen == [])
+        until(lambda: messages_of(again), lambda seen: seen == [])
     with in_force(store) as without:
         assert without.kept() == ()
     with in_force(store, folder) as back:

@@ -206,7 +206,7 @@ def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tm
     for file, run in zip(files, (before, after), strict=True):
         file.write_text(api.answer("GET", f"runs/{run}/export?format=json").text)
 
-    def asked(*options: str) -> tuple[int, int, Any, Any]:
+    def compare_both(*options: str) -> tuple[int, int, Any, Any]:
         server = CliRunner().invoke(main, ["runs", "compare", before, after, "--json", *options, "--server", api.url])
         local = CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--json", *options])
         documents = [json.loads(each.stdout) for each in (server, local)]
@@ -217,7 +217,7 @@ def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tm
         (("--margin", "0.5"), 0, (1, 1)),
         (("--threshold", "exact=0.7", "--evaluator", "exact"), 1, (1, 0)),
     ):
-        one, other, remote, local = asked(*options)
+        one, other, remote, local = compare_both(*options)
         assert (one, other) == (code, code)
         assert remote.pop("corrected") == []  # by votes on items, which a file does not have
         assert remote | {"candidateRunId": None, "baselineRunId": None} == local | {

@@ -41,7 +41,7 @@ def a_run(api: Offline, experiment: str, passed: int, **more: Any) -> str:
     return run
 
 
-def asked(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
+def gate(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
     """Compare a run with its baseline."""
     experiment = api.ask("GET", f"runs/{run}")["experimentId"]
     return api.ask("POST", f"experiments/{experiment}/gate", status, json={"candidateRunId": run, **more})
@@ -50,7 +50,7 @@ def asked(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
 def test_a_run_that_is_worse_fails(api: Offline) -> None:
     """The fields of the seeds: the rates, what regressed, and the items that did, of which at most fifty are listed."""
     before, after = a_run(api, "worse", 80, of=80), a_run(api, "worse", 10, of=80)
-    result = asked(api, after)
+    result = gate(api, after)
     assert (result["status"], result["passed"], result["verdict"]) == ("FAIL", False, "regressed")
     assert (result["candidateRunId"], result["baselineRunId"]) == (after, before)
     assert (result["baselinePassRate"], result["candidatePassRate"], result["passRateDelta"]) == (1.0, 0.125, -0.875)
@@ -65,10 +65,10 @@ def test_a_run_that_is_worse_fails(api: Offline) -> None:
 def test_a_run_that_is_not_worse_passes_and_one_that_is_the_first_has_no_baseline(api: Offline) -> None:
     """`NO_BASELINE` passes, and says that nothing was measured."""
     first = a_run(api, "fine", 38)
-    result = asked(api, first)
+    result = gate(api, first)
     assert (result["status"], result["passed"], result["comparedPass"]) == ("NO_BASELINE", True, False)
     assert "nothing was measured" in result["warnings"][0]
-    assert asked(api, a_run(api, "fine", 38), margin=0.2)["status"] == "PASS"
+    assert gate(api, a_run(api, "fine", 38), margin=0.2)["status"] == "PASS"
 
 
 def test_the_baseline_is_the_newest_success_before_it_on_its_branch(api: Offline) -> None:
@@ -81,21 +81,21 @@ def test_the_baseline_is_the_newest_success_before_it_on_its_branch(api: Offline
     on_feature = a_run(api, "branches", 0, **other)
     candidate = a_run(api, "branches", 40, **main_branch)
     a_run(api, "branches", 0, **main_branch)
-    assert asked(api, candidate)["baselineRunId"] == good
-    assert asked(api, candidate, baselineBranch="feature")["baselineRunId"] == on_feature
-    assert asked(api, candidate, baselineRunId=on_feature)["baselineRunId"] == on_feature
-    assert asked(api, on_feature)["status"] == "NO_BASELINE"
+    assert gate(api, candidate)["baselineRunId"] == good
+    assert gate(api, candidate, baselineBranch="feature")["baselineRunId"] == on_feature
+    assert gate(api, candidate, baselineRunId=on_feature)["baselineRunId"] == on_feature
+    assert gate(api, on_feature)["status"] == "NO_BASELINE"
 
 
 def test_what_cannot_be_compared_is_refused(api: Offline) -> None:
     """A run that goes on, another judge, and a run of another experiment."""
     before = a_run(api, "refused", 40)
     running = a_run(api, "refused", 40, end="RUNNING")
-    assert "RUNNING" in asked(api, running, 409)["detail"]
-    assert "fingerprint" in asked(api, a_run(api, "refused", 40, fingerprint="f2"), 409)["detail"]
+    assert "RUNNING" in gate(api, running, 409)["detail"]
+    assert "fingerprint" in gate(api, a_run(api, "refused", 40, fingerprint="f2"), 409)["detail"]
     stranger = a_run(api, "stranger", 40)
-    assert "not of the experiment" in asked(api, before, 404, baselineRunId=stranger)["detail"]
-    assert asked(api, before, 400, margin=-1)["detail"]
+    assert "not of the experiment" in gate(api, before, 404, baselineRunId=stranger)["detail"]
+    assert gate(api, before, 400, margin=-1)["detail"]
 
 
 def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:

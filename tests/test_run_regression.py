@@ -1,4 +1,4 @@
-"""Webhooks about runs that are worse: who is told, of what, once, and also of what ended while nobody looked."""
+"""Webhooks about runs that are worse: which receivers, once, and also after an outage."""
 
 import time
 from functools import partial
@@ -44,12 +44,12 @@ def looked_at(api: Offline, run: str) -> None:
 
 
 def webhook(api: Offline, url: str, *events: str) -> str:
-    """Return a receiver that is told of these, or that names none."""
+    """Return a receiver of these events, or one that names none."""
     body: dict[str, Any] = {"url": url, "secret": SECRET} | ({"events": [*events]} if events else {})
     return str(api.ask("POST", "projects/shop/alert-webhooks", 201, json=body)["id"])
 
 
-def told(script: Script) -> list[dict[str, Any]]:
+def payloads(script: Script) -> list[dict[str, Any]]:
     """Return the payloads that the receiver got, after verifying their signatures."""
     return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
 
@@ -72,7 +72,7 @@ def test_a_run_that_is_worse_is_told_once(tmp_path: Path) -> None:
         few = stored(api, "e", {"0": [0.0]})
         for run in (before, same, dead, after, few):
             looked_at(api, run)
-        (body,) = told(script)
+        (body,) = payloads(script)
         experiment = api.ask("GET", f"runs/{after}")["experimentId"]
         verdict = api.ask("POST", f"experiments/{experiment}/gate", json={"candidateRunId": after})
         assert (verdict["verdict"], verdict["baselineRunId"]) == ("regressed", same)
@@ -121,7 +121,7 @@ def test_what_ended_before_a_restart_is_told_and_what_was_told_is_not(tmp_path: 
             looked_at(api, after)
             looked_at(api, going_on)
             until(lambda: len(script.taken), lambda count: count >= 2)
-            assert [each["runId"] for each in told(script)] == [after, going_on]
+            assert [each["runId"] for each in payloads(script)] == [after, going_on]
             assert api.sql("SELECT count(*) FROM alert_delivery") == [[2]]
 
 
@@ -137,7 +137,7 @@ def test_who_asks_later_is_not_told_of_earlier_runs(tmp_path: Path) -> None:
         later = stored(api, "e", BAD)
         until(lambda: len(script.taken), lambda count: count == 1)
         looked_at(api, later)
-        assert [each["runId"] for each in told(script)] == [later]
+        assert [each["runId"] for each in payloads(script)] == [later]
 
 
 def judged(api: Offline, run: str) -> None:
@@ -160,7 +160,7 @@ def test_a_run_that_is_judged_after_its_end_is_no_regression(tmp_path: Path) -> 
         stored(api, "e", BAD)
         until(lambda: len(script.taken), lambda count: count == 1)
         assert api.sql("SELECT count(*) FROM alert_event") == [[1]]
-        (body,) = told(script)
+        (body,) = payloads(script)
         assert (body["baselineRunId"], body["candidatePassRate"]) == (same, 0.0)
         assert body["data"]["failures"] == []
         assert "evaluator Length of the baseline is missing" in body["data"]["warnings"]

@@ -44,7 +44,7 @@ def test_both_ways_say_the_same(client: Client) -> None:
         ]
         result = Experiment(f"by {on}", Dataset("d", EXAMPLES), answer, evaluators, client=client, parallelism=2).run()
         assert result.pass_rate == 0.75
-        scores.append(sorted(told(score) for item in result.items for score in item.scores))
+        scores.append(sorted(comparable(score) for item in result.items for score in item.scores))
         run = client.get(f"/runs/{result.run_id}")
         assert (run["status"], run["passedItems"]) == ("SUCCESS", 3)
         assert all(len(each["fingerprint"]) == 64 for each in run["evaluators"])
@@ -52,7 +52,7 @@ def test_both_ways_say_the_same(client: Client) -> None:
     assert scores[0] == scores[1]
 
 
-def told(score: Any) -> tuple[Any, ...]:
+def comparable(score: Any) -> tuple[Any, ...]:
     """Return the fields in which both ways must agree."""
     return (score.name, score.value, score.passed, score.threshold, score.direction, score.fingerprint, score.reason)
 

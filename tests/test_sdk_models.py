@@ -34,7 +34,7 @@ def an_anthropic_message(_: str) -> dict[str, Any]:
 
 
 class AChain:
-    """Something that is asked as objects of LangChain are."""
+    """An object with the interface of LangChain's chains."""
 
     model_name = "a chain"
 
@@ -45,7 +45,7 @@ class AChain:
 
 
 class AnAgent:
-    """Something that is asked as agents of pydantic-ai are."""
+    """An object with the interface of pydantic-ai's agents."""
 
     async def run(self, prompt: str) -> SimpleNamespace:
         """Answer with a result of a run."""

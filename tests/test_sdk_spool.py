@@ -1,4 +1,4 @@
-"""The spool of the SDK: nothing in it is lost, whatever it holds, whoever else uses it, and on a full disk."""
+"""The spool of the SDK: nothing in it is lost, whatever it holds, with other users of it, and on a full disk."""
 
 import json
 import logging

@@ -14,7 +14,7 @@ from tracejury import Client, Dataset, Example, Experiment, Measured, Score, Tas
 
 
 class Fails:
-    """An object that raises whatever is done to it."""
+    """An object whose every operation raises."""
 
     def __init__(self, error: type[BaseException]) -> None:
         self._error = error

@@ -15,12 +15,12 @@ TEXTS = st.sampled_from(["yes", "no", "and in Lagos?", "ümläut"])
 SYSTEM: Message = {"role": "system", "parts": [{"type": "text", "content": "Be kind."}]}
 
 
-def said(role: str, text: str) -> Message:
+def a_message(role: str, text: str) -> Message:
     """Return a message with one text."""
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def asked_tool(call_id: str) -> list[Message]:
+def tool_exchange(call_id: str) -> list[Message]:
     """Return a model's call of a tool and its result, without a text."""
     call: Message = {"role": "assistant", "parts": [{"type": "tool_call", "id": call_id, "name": "find"}]}
     return [call, {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": "found"}]}]
@@ -54,7 +54,11 @@ def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd:
 def exchanges(pairs: Sequence[tuple[str, str]], tools: Sequence[bool]) -> list[list[Message]]:
     """Build the messages of each turn: a question, perhaps a tool call, an answer. Answers are numbered."""
     return [
-        [said("user", question), *(asked_tool(f"call {n}") if has_tool else ()), said("assistant", f"{n}: {answer}")]
+        [
+            a_message("user", question),
+            *(tool_exchange(f"call {n}") if has_tool else ()),
+            a_message("assistant", f"{n}: {answer}"),
+        ]
         for n, ((question, answer), has_tool) in enumerate(zip(pairs, tools, strict=False))
     ]
 
@@ -82,7 +86,9 @@ def test_each_message_is_told_once(
 
 @given(
     st.lists(
-        st.lists(st.builds(said, st.sampled_from(["user", "assistant", "system", "tool", ""]), TEXTS | st.just(""))),
+        st.lists(
+            st.builds(a_message, st.sampled_from(["user", "assistant", "system", "tool", ""]), TEXTS | st.just(""))
+        ),
         max_size=6,
     )
 )
@@ -109,8 +115,8 @@ def test_cost_grows_to_the_total(costs: list[float | None]) -> None:
 
 def test_a_call_is_told_at_the_turn_that_made_it() -> None:
     """A call that later traces repeat with the history is not theirs; one without an id is each time a new one."""
-    history = [said("user", "hi"), *asked_tool("1"), said("assistant", "hello")]
-    turns = session_conversation([a_trace(1, history, "1"), a_trace(2, [*history, *asked_tool("2")], "1", "2")])
+    history = [a_message("user", "hi"), *tool_exchange("1"), a_message("assistant", "hello")]
+    turns = session_conversation([a_trace(1, history, "1"), a_trace(2, [*history, *tool_exchange("2")], "1", "2")])
     assert [[call.call_id for call in turn.tool_calls] for turn in turns] == [["1"], ["2"]]
 
 
@@ -133,37 +139,37 @@ def test_a_call_executed_again_in_a_later_turn_is_told_there_too() -> None:
 
 def test_a_turn_that_goes_on_has_the_rest_alone() -> None:
     """A trace that goes on with the result of a tool repeats neither the question nor the call."""
-    call, result = asked_tool("1")
-    question, answer = said("user", "hi"), said("assistant", "hello")
+    call, result = tool_exchange("1")
+    question, answer = a_message("user", "hi"), a_message("assistant", "hello")
     turns = session_conversation([a_trace(1, [question, call]), a_trace(2, [question, call, result, answer])])
     assert [turn.messages for turn in turns] == [[question, call], [result, answer]]
 
 
 def test_who_asks_the_same_again_is_heard_again() -> None:
     """An application that sends no history has each turn whole, also where two turns are the same."""
-    same = [said("user", "hi"), said("assistant", "hello")]
+    same = [a_message("user", "hi"), a_message("assistant", "hello")]
     assert [turn.messages for turn in session_conversation([a_trace(1, same), a_trace(2, same)])] == [same, same]
 
 
 def test_what_stands_before_the_history_unheard_is_told() -> None:
     """A result of a tool that comes with a question said before is not lost with the history."""
-    _, result = asked_tool("1")
-    question, answer = said("user", "hi"), said("assistant", "hello")
+    _, result = tool_exchange("1")
+    question, answer = a_message("user", "hi"), a_message("assistant", "hello")
     turns = session_conversation([a_trace(1, [question]), a_trace(2, [result, question, answer])])
     assert [turn.messages for turn in turns] == [[question], [result, answer]]
 
 
 def test_what_the_trace_before_said_is_history() -> None:
     """Where a session is read from its middle on, neither messages nor calls of the trace before are told again."""
-    history = [said("user", "hi"), *asked_tool("1"), said("assistant", "hello")]
-    new = [said("user", "bye"), said("assistant", "see you")]
+    history = [a_message("user", "hi"), *tool_exchange("1"), a_message("assistant", "hello")]
+    new = [a_message("user", "bye"), a_message("assistant", "see you")]
     (turn,) = session_conversation([a_trace(2, [*history, *new], "1", "2")], context=a_trace(1, history, "1"))
     assert (turn.messages, [call.call_id for call in turn.tool_calls]) == (new, ["2"])
 
 
 def test_a_result_that_a_later_trace_was_sent_completes_its_call() -> None:
     """A client that makes each request a trace records the result in the next one, as failure or not."""
-    first, second = a_trace(0, [said("user", "Find.")], "one"), a_trace(1, [said("user", "Find.")], "two")
+    first, second = a_trace(0, [a_message("user", "Find.")], "one"), a_trace(1, [a_message("user", "Find.")], "two")
     (one,), (two,) = first.tool_calls, second.tool_calls
     answered = replace(one, result="found", has_result=True)
     failed = replace(two, result="no such", has_result=True, is_error=True, error="no such")

@@ -10,7 +10,7 @@ import pytest
 from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
 from tests.serving import post, run
-from tests.test_sessions import TALK, a_turn, said
+from tests.test_sessions import TALK, a_message, a_turn
 
 pytestmark = pytest.mark.costly(
     "collector/api",
@@ -41,7 +41,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         assert server.running is not None
         for body in (
             *(a_turn(n + 1, "chat/1", TALK[: 2 * n + 2], at_s=10 * n) for n in range(3)),
-            a_turn(8, "s 2", [said("user", "Hi"), said("assistant", "Hello")], at_s=5, user="bob"),
+            a_turn(8, "s 2", [a_message("user", "Hi"), a_message("assistant", "Hello")], at_s=5, user="bob"),
         ):
             post(f"http://{server.running.otlp_http}/v1/traces", body)
         until(lambda: server.sql("SELECT count(*) FROM evaluations"), lambda rows: rows == [[2]])

@@ -19,7 +19,7 @@ S = 1_000_000_000
 
 
 def a_turn(store: Store, number: int, session: str | None, *, first: int = 0, spans: int = 2, tenant: str = "") -> None:
-    """Commit a trace, or more of it, whose first span tells its session."""
+    """Commit a trace, or more of it, whose first span has the session id."""
     export = an_export(spans, first=first, trace=number)
     for span in export.resource_spans[0].scope_spans[0].spans:
         span.start_time_unix_nano = span.end_time_unix_nano = START_NS + number * S + first

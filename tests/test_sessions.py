@@ -27,7 +27,7 @@ pytestmark = pytest.mark.costly(
 S = 1_000_000_000
 
 
-def said(role: str, text: str) -> dict[str, Any]:
+def a_message(role: str, text: str) -> dict[str, Any]:
     """Return a message with one text."""
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
@@ -53,12 +53,12 @@ def a_turn(number: int, session: str, messages: Sequence[dict[str, Any]], *, at_
 
 
 TALK = [
-    said("user", "Where is my parcel?"),
-    said("assistant", "In Oslo."),
-    said("user", "And 100% sure?"),
-    said("assistant", "Yes."),
-    said("user", "Thanks"),
-    said("assistant", "You are welcome."),
+    a_message("user", "Where is my parcel?"),
+    a_message("assistant", "In Oslo."),
+    a_message("user", "And 100% sure?"),
+    a_message("assistant", "Yes."),
+    a_message("user", "Thanks"),
+    a_message("assistant", "You are welcome."),
 ]
 
 
@@ -69,8 +69,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
         assert server.running is not None
         for body in (
             *(a_turn(n + 1, "chat/1", TALK[: 2 * n + 2], at_s=10 * n) for n in range(3)),
-            a_turn(8, "s 2", [said("user", "Hi"), said("assistant", "Hello")], at_s=5, user="bob"),
-            a_turn(9, "s 3", [said("user", "ÄPFEL?"), said("assistant", "No")], at_s=6),
+            a_turn(8, "s 2", [a_message("user", "Hi"), a_message("assistant", "Hello")], at_s=5, user="bob"),
+            a_turn(9, "s 3", [a_message("user", "ÄPFEL?"), a_message("assistant", "No")], at_s=6),
         ):
             post(f"http://{server.running.otlp_http}/v1/traces", body)
         until(lambda: sum(each["traceCount"] for each in ids(server)), lambda count: count == 5)

@@ -1,4 +1,4 @@
-"""The reference of the settings: made of the model, and committed, so that whoever reads the repository has it."""
+"""The settings reference: made of the model, and committed for readers of the repository."""
 
 import re
 from pathlib import Path

@@ -80,7 +80,7 @@ def test_a_command_is_talked_to_and_each_conversation_is_kept(tmp_path: Path) ->
 
 
 def both_sides(request: ModelRequest) -> Step:
-    """Play user and agent on one server, told apart by their keys."""
+    """Play user and agent on one server, by the key of the request."""
     assert request.headers["authorization"] == {"user": "Bearer u", "agent": "a"}[request.body["model"]]
     count = sum(message["role"] == "assistant" for message in request.body["messages"])
     return Says(

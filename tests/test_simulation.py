@@ -51,7 +51,7 @@ def echo(trajectory: ConversationTrajectory) -> str:
 
 
 def both_sides(request: ModelRequest) -> Step:
-    """Play user and agent on one server, told apart by the requested model."""
+    """Play user and agent on one server, by the requested model."""
     count = sum(message["role"] == "assistant" for message in request.body["messages"])
     return Says(f"{request.body['model']} {count}", 10, 5)
 

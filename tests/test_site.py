@@ -1,4 +1,4 @@
-"""The documents as a site: `make docs` builds it, every link in it leads somewhere, and it asks nobody else."""
+"""The documents as a site: `make docs` builds it, every link in it works, and it requests nothing elsewhere."""
 
 import re
 import subprocess

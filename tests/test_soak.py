@@ -1,4 +1,4 @@
-"""What `make soak` judges: that each promise can be seen to be broken, over made-up measurements."""
+"""The verdicts of `make soak`: each broken promise is noticed, over made-up measurements."""
 
 from collections.abc import Sequence
 from dataclasses import replace

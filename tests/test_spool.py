@@ -22,7 +22,7 @@ LENGTHS_BYTES = 24  # before the three Arrow streams of a batch
 
 
 def a_group(number: int, spans: int = 1) -> SpanBatch:
-    """Build a batch that tells its number."""
+    """Build a batch that holds its number."""
     return a_batch(an_export(spans, trace=number))
 
 

@@ -1,4 +1,4 @@
-"""What SQL may take of a server: memory, and places among those that run."""
+"""Limits of SQL: memory, and concurrent statements."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""SQL over HTTP in its other forms, and what becomes of a query that nobody waits for."""
+"""SQL over HTTP in its other forms, and the end of a query whose client is gone."""
 
 import io
 import json

@@ -125,15 +125,15 @@ def _openinference(spans: ScopeSpans, source: random.Random, *, captured: bool, 
     """Add such a trace as OpenInference sends it: with inputs and outputs hidden, a mark stands in their place."""
     trace_id, root, chat, tool = source.randbytes(16), *(source.randbytes(8) for _ in range(3))
 
-    def told(prompt: str, answered: str) -> dict[str, str]:
+    def texts(prompt: str, answered: str) -> dict[str, str]:
         return {"input.value": prompt, "output.value": answered} if captured else dict.fromkeys(_VALUES, "__REDACTED__")
 
-    talk = told("Where is it?", "Your order is on its way.")
+    talk = texts("Where is it?", "Your order is on its way.")
     offered = {"llm.model_name": "small", "llm.tools.0.tool.json_schema": TOOLS.strip("[]")}
     _span(spans, trace_id, root, b"", **{"openinference.span.kind": "AGENT"}, **talk)
     _span(spans, trace_id, chat, root, **{"openinference.span.kind": "LLM"}, **offered, **talk)
     called = {"openinference.span.kind": "TOOL", "tool.name": "lookup"}
-    span = _span(spans, trace_id, tool, root, **called, **told('{"order": 7}', '{"state": "on its way"}'))
+    span = _span(spans, trace_id, tool, root, **called, **texts('{"order": 7}', '{"state": "on its way"}'))
     span.status.code = 2 if source.random() < errors else 0
 
 

@@ -41,7 +41,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.
 
 @contextmanager
 def a_starting_server(data: Path) -> Iterator[Callable[[str], httpx.Response]]:
-    """Start a server that may take its time to start; what is yielded sends a GET request once it listens."""
+    """Start a server that may take time to start; yield a function that sends a GET request once it listens."""
     port, end = unused_port(), threading.Event()
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""How many statements are executed for what comes, and while nothing does."""
+"""The number of statements executed for requests, and while idle."""
 
 import time
 from functools import partial

@@ -1,4 +1,4 @@
-"""How often each interval of the formulas holds the true value, exactly or by seeded simulation."""
+"""The coverage of each interval of the formulas, exactly or by seeded simulation."""
 
 from collections.abc import Callable
 

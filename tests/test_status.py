@@ -1,4 +1,4 @@
-"""How a server stands, over HTTP and in the terminal."""
+"""The status of a server, over HTTP and in the terminal."""
 
 import datetime as dt
 import json

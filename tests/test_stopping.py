@@ -55,7 +55,7 @@ time.sleep(600)
 
 
 class Unhelpful(ThreadingHTTPServer):
-    """An endpoint that takes requests and treats each as `act` does; `asked` counts them by path."""
+    """An endpoint that treats each request as `act` does; `requests` counts them by path."""
 
     daemon_threads = True
     block_on_close = False

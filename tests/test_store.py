@@ -45,7 +45,7 @@ LATER_NS = START_NS + 3600 * 10**9
 
 
 def stored_spans(store: Store) -> list[tuple[object, ...]]:
-    """Tenant, trace and span of every stored row."""
+    """Return tenant, trace and span of every stored row."""
     return rows(store, "SELECT tenant, trace_id, span_id FROM spans ORDER BY ALL")
 
 

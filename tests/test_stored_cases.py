@@ -1,4 +1,4 @@
-"""Test cases of stored columns are those of the spans, read; and parts that nobody asks for are not made."""
+"""Test cases of stored columns equal those of the spans, read; parts that are not needed are not made."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def trace_of(folder: Path) -> str:
 
 
 def members_of(store: Store, folder: Path) -> list[TraceMember]:
-    """Return the spans of a scenario as their columns tell them; none where some of them only announce a span."""
+    """Return the spans of a scenario from its columns; none if some of them are announcements."""
     window = store.windows.meanings_of_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
     assert window is not None
     is_complete = all(window.spans.column("is_complete").to_pylist())

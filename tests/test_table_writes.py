@@ -1,4 +1,4 @@
-"""Which tables were written, and rows that are read again only then."""
+"""Writes to tables are noticed, and rows are read again only after one."""
 
 from contextlib import suppress
 from pathlib import Path

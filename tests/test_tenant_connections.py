@@ -37,7 +37,7 @@ class Many:
         self.budgets = Budgets(store.spending)
         self.judges = ConnectedJudges(self.connections, self.budgets, budgets or {})
 
-    def asked(self, tenant: str, named: str | None = None) -> str:
+    def connection_of(self, tenant: str, named: str | None = None) -> str:
         """Return the id of the connection that a rule of a tenant asks."""
         rule = an_active_rule(connectionId=named)
         return self.judges.connection_of(replace(rule, tenant=tenant))
@@ -69,15 +69,15 @@ def test_rules_of_a_tenant_use_its_connections_and_those_that_are_shared(tmp_pat
         make = many.connections.create
         kept = make(a_connection(OFF, name="kept")).connection_id
         with pytest.raises(BadConfiguration, match="no connection is configured"):
-            many.asked("acme")
+            many.connection_of("acme")
         shared = make(a_connection(OFF, name="judge", shared=True)).connection_id
-        assert many.asked("acme") == many.asked("acme", "judge") == shared
+        assert many.connection_of("acme") == many.connection_of("acme", "judge") == shared
         own = make(a_connection(OFF), "acme").connection_id
-        assert many.asked("acme") == many.asked("acme", "judge") == own
-        assert many.asked("acme", shared) == many.asked("other") == shared
+        assert many.connection_of("acme") == many.connection_of("acme", "judge") == own
+        assert many.connection_of("acme", shared) == many.connection_of("other") == shared
         for tenant, hidden in (("acme", kept), ("acme", "kept"), ("other", own), ("", own)):
             with pytest.raises(BadConfiguration, match="there is no connection"):
-                many.asked(tenant, hidden)
+                many.connection_of(tenant, hidden)
 
 
 def test_a_tenant_takes_nothing_of_the_operators(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ STEADY = {
 
 @pytest.fixture(scope="module")
 def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
-    """Start one server for all tests; what is changed here is what no other test looks at."""
+    """Start one server for all tests; no test changes what another one reads."""
     with two_tenants(tmp_path_factory.mktemp("tenants") / "data") as made:
         yield made
 
@@ -282,7 +282,7 @@ _UNDONE: Final = """
 
 @pytest.fixture(scope="module", name="normalizer")
 def a_normalizer(tenancy: Tenancy) -> Normalizer:
-    """Return the names of ids, alike for those of the tenant and of what is shared, once all work is done."""
+    """Return the names of ids, equal for the tenant's and the shared objects, once all work is done."""
     until(lambda: tenancy.rows(_UNDONE), lambda rows: rows == [])
     names = {value: name for tenant in ("", "acme") for name, value in tenancy.ids[tenant].items()}
     return Normalizer(names | {mark_of(tenant): "mark" for tenant in ("", "acme")})

@@ -1,4 +1,4 @@
-"""What commands write to a terminal: none of the characters of a text that a terminal would obey."""
+"""The terminal output of commands: no character of a text that a terminal would obey."""
 
 import os
 import pty

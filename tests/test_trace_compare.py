@@ -57,7 +57,7 @@ def aligned(
     return align(TraceSide(spans=before, said=one), TraceSide(spans=after, said=other))
 
 
-def told(rows: list[AlignedSpan]) -> list[str]:
+def summaries(rows: list[AlignedSpan]) -> list[str]:
     """Return each row in short."""
     return [
         f"{'.' * row.depth}{row.span.name} {row.state}{' ' * bool(row.changes)}{','.join(row.changes)}" for row in rows
@@ -78,7 +78,7 @@ def test_children_are_paired_by_name_type_and_order() -> None:
         a_span("c", "a", "search", "tool", tool_name="search"),
         a_span("d", "a", "write", "tool", tool_name="write"),
     ]
-    assert told(aligned(before, after)) == [
+    assert summaries(aligned(before, after)) == [
         "root same",
         ".plan added",
         ".search same",
@@ -102,7 +102,7 @@ def test_another_model_is_a_change_and_another_tool_is_another_step() -> None:
         a_span("c", "b", "http"),
         a_span("d", "a", "fetch", "tool"),
     ]
-    assert told(aligned(before, after)) == [
+    assert summaries(aligned(before, after)) == [
         "root same",
         ".chat large changed name,error,model",
         "..http same",
@@ -114,9 +114,9 @@ def test_another_model_is_a_change_and_another_tool_is_another_step() -> None:
 def test_what_was_said_differs_where_its_number_does() -> None:
     """Inputs and outputs are compared by what tells texts apart; a span of which nothing is known is the same."""
     one, other = [a_span("1", None, "root")], [a_span("a", None, "root")]
-    assert told(aligned(one, other, {"1": (1, 2)}, {"a": (1, 3)})) == ["root changed output"]
-    assert told(aligned(one, other, {"1": (1, 2)}, {"a": (5, 2)})) == ["root changed input"]
-    assert told(aligned(one, other, {"1": (1, 2)}, {})) == ["root same"]
+    assert summaries(aligned(one, other, {"1": (1, 2)}, {"a": (1, 3)})) == ["root changed output"]
+    assert summaries(aligned(one, other, {"1": (1, 2)}, {"a": (5, 2)})) == ["root changed input"]
+    assert summaries(aligned(one, other, {"1": (1, 2)}, {})) == ["root same"]
 
 
 def test_only_what_differs_is_listed_with_what_stands_above_it() -> None:

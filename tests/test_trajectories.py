@@ -1,4 +1,4 @@
-"""What a run or a conversation did: demands on its tools, and what it took beside the best run."""
+"""The trajectory of a run or a conversation: demands on its tools, and its length beside the best run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How often properties are tried."""
+"""The number of examples of properties."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -42,7 +42,7 @@ class Pieces:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Pieces:
-    """Decoding that waits after the first piece."""
+    """Hold a decoding after its first piece."""
     pieces = Pieces()
     monkeypatch.setattr(ingest, "decode_pieces", pieces.decode)
     return pieces

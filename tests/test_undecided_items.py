@@ -1,4 +1,4 @@
-"""What a person should look at of runs: items that did not pass, and about which nobody has decided."""
+"""Items of runs for review: those that did not pass, and have no decision."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who may see pages, how people sign in, and what forms need."""
+"""Access to pages, sign-in, and the requirements of forms."""
 
 import itertools
 import time

@@ -46,7 +46,7 @@ PRICE = {"inputUsdPerMillion": 10, "outputUsdPerMillion": 100}
 
 @dataclass(slots=True, kw_only=True)
 class Judged:
-    """A server with the sample in it, the model that its connection asks, and what that says."""
+    """A server with the sample in it, and the model of its connection."""
 
     running: Running
     model: ModelServer
@@ -63,7 +63,7 @@ class Judged:
             self.connection_id = connections.create(document).connection_id
 
     def says(self, script: Callable[[ModelRequest], Any]) -> None:
-        """Have the model answer so, and forget what it was asked."""
+        """Set the model's answer, and forget its requests."""
         self.model.script = script
         self.model.requests.clear()
 

@@ -232,7 +232,7 @@ def test_a_preview_tells_errors_and_says_what_it_leaves_out(shown: Shown) -> Non
 
 
 def choose(watch: "Watch", *, rows: int, action: str) -> None:
-    """Tick the first rows of the list, and say what is done with them."""
+    """Tick the first rows of the list, and choose an action."""
     for number in range(rows):
         watch.page.locator('[data-row] input[name="trace"]').nth(number).check()
     watch.page.get_by_role("form", name="Chosen traces").get_by_role("button", name=action, exact=True).click()

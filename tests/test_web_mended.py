@@ -1,4 +1,4 @@
-"""What the second look at the pages mended: each part that is not held elsewhere."""
+"""Repairs of the second review of the pages: each part that is not tested elsewhere."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -55,7 +55,7 @@ def look_like(watch: Watch, window: "ViewportSize", scheme: Literal["dark", "lig
 
 
 def check_look(watch: Watch, *, is_dark: bool) -> None:
-    """Hold what is drawn against what is claimed of it."""
+    """Compare the rendered page with the claims about it."""
     assert watch.scan() == []
     assert watch.sideways() <= 0
     ground = watch.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

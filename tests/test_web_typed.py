@@ -44,7 +44,7 @@ def queue_path(shown: Shown) -> str:
 
 
 def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
-    """Return forms in which a field does not count beside another: the page, the fields, and what is answered."""
+    """Return forms in which one field overrides another: the page, the fields, and the expected response."""
     queue = {"name": "new", "question": "tone", "answer": "label", "labels": "A\nB", "reviewers": "1"}
     return {
         "expectation": (

@@ -1,4 +1,4 @@
-"""How pages spell numbers."""
+"""The spelling of numbers on pages."""
 
 import re
 

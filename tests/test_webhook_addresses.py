@@ -1,4 +1,4 @@
-"""Where webhooks may go: which URLs and addresses are refused, and which lists make private ones good."""
+"""Allowed webhook destinations: refused URLs and addresses, and lists that permit private ones."""
 
 import ipaddress
 from contextlib import suppress

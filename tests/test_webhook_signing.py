@@ -95,7 +95,7 @@ A_RUN: Document = {
 
 
 def an_alert(event: EventType) -> Alert:
-    """Build an alert in the state in which it is when the event is told."""
+    """Build an alert in its state at the time of the event."""
     opened = Alert(finding=a_finding(), state="open", opened_at_ns=OPENED_NS)
     later_ns = OPENED_NS + 600 * 10**9
     return {

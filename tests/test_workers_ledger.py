@@ -27,7 +27,7 @@ class Unsure(Jobs):
     failures = 0
 
     def take_turn(self, turn: LedgerTurn) -> list[list[Job]]:
-        """Fail, or do it, or do it and fail."""
+        """Fail, or take the turn, or take it and fail."""
         fate = self.source.random()
         if fate < 0.2:
             self._fail()

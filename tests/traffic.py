@@ -207,7 +207,7 @@ class Sent:
 
 
 class Load:
-    """Threads that send one batch after the other, over both doors, from entering the block to its end.
+    """Threads that send one batch after the other, over both protocols, from entering the block to its end.
 
     A thread whose connection breaks goes on trying, as the server may come back.
     """

@@ -1,4 +1,4 @@
-"""How many examples hypothesis makes up: fewer if nothing that a test builds on has changed, and more in a soak."""
+"""The number of hypothesis examples: fewer if nothing that a test builds on has changed, and more in a soak."""
 
 from collections.abc import Iterable
 from typing import Any, Final

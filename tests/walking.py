@@ -36,7 +36,7 @@ JSON_VALUES: Final = (
 
 
 def is_soaking() -> bool:
-    """Return whether everything is to be tried."""
+    """Return whether to try everything."""
     return settings.get_current_profile_name() == SOAK
 
 
@@ -122,7 +122,7 @@ def changed_at(document: Any, place: Place, value: str) -> str:
 
 @dataclass(slots=True)
 class PageForm:
-    """A form of a page: how it is sent, its fields with what they hold, and the names of those that hold nothing."""
+    """A form of a page: its method and address, its fields with their values, and the names of empty ones."""
 
     method: str
     action: str

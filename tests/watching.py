@@ -30,7 +30,7 @@ FROM incoming_jobs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A result to be stored; its job is the number of its trace, unless told otherwise."""
+    """A result to be stored; by default, its job is the number of its trace."""
 
     number: int
     passed: bool | None = True
@@ -110,7 +110,7 @@ def drawn(source: random.Random, count: int, rate: float, *, first: int, **same:
 
 @contextmanager
 def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator[Callable[[], None]]:
-    """Yield monitors at work on the store; what is yielded waits until they have looked at everything."""
+    """Run monitors on the store; yield a function that waits until they are up to date."""
     thread = MonitorThread(book.store.monitors, book.revisions.get, clock=clock)
     thread.start()
 

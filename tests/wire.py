@@ -31,7 +31,7 @@ def as_json(body: bytes) -> bytes:
 def post(
     server: Live, body: bytes, *, kind: str = PROTOBUF, encoding: str = "", path: str = "/v1/traces"
 ) -> httpx.Response:
-    """Post to the OTLP door, on a connection of its own."""
+    """Post to the OTLP listener, on a connection of its own."""
     headers = {name: value for name, value in (("content-type", kind), ("content-encoding", encoding)) if value}
     with a_client() as client:
         return client.post(f"{server.otlp_http}{path}", content=body, headers=headers)

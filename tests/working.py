@@ -101,7 +101,7 @@ class Book:
         return active
 
     def edit(self, active: ActiveRule, **rule: Any) -> None:
-        """Let the rule have other values from now on, in this revision too, as what is in force has it."""
+        """Replace values of the rule, in this revision too."""
         self.revisions[active.revision] = replace(active, rule=replace(active.rule, **rule))
 
     def delete(self, active: ActiveRule) -> None:
@@ -141,7 +141,7 @@ class Book:
 
 @dataclass(slots=True)
 class LocalJudges:
-    """Implements `JudgeSource` over local model servers, which rules name as their connection."""
+    """A `JudgeSource` over local model servers, which rules name as their connection."""
 
     connections: Mapping[str, ModelConnection] = field(default_factory=dict)
     fallbacks: Mapping[str, str] = field(default_factory=dict)

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 class Zygote:
-    """Forks a process for each connection, and tells it the process id, and the exit code once there is one."""
+    """A process that forks a new one for each connection, and sends it the process id, and the exit code at its end."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -119,7 +119,7 @@ class Zygote:
         return None
 
     def _leave(self) -> None:
-        """Let go, in a new process, of what is the zygote's."""
+        """Release the zygote's resources in a new process."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -140,14 +140,14 @@ class Zygote:
 
 
 class Forked:
-    """A new process, which becomes what was ordered."""
+    """A new process, which runs its order."""
 
     def __init__(self, order: Order, streams: list[int]) -> None:
         self._order = order
         self._streams = streams
 
     def run(self) -> None:
-        """Run the program to its end, in the main thread; what it raises is how the process ends."""
+        """Run the program to its end, in the main thread; an exception of it is how the process ends."""
         order = self._order
         self._take_streams()
         if order.mounts:

@@ -61,7 +61,7 @@ def a_resource(**attributes: AttributeValue) -> Resource:
 
 
 def an_event(name: str, attributes: Attributes | None = None, time_ns: int = 1) -> SpanEvent:
-    """Something on a span."""
+    """Build an event of a span."""
     return SpanEvent(time_ns=time_ns, name=name, attributes=attributes or {}, dropped_attributes_count=0)
 
 

@@ -186,7 +186,7 @@ def _records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
 
 
 def report(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Yield what is read wrong of each recording, the lines of the data file, and the rows of the page of programs."""
+    """Yield the mistakes in each recording, the lines of the data file, and the rows of the page of programs."""
     for name, score in scores.items():
         yield from (f"{name}: {mistake[:400]}" for mistake in score.mistakes)
     yield from (f'"{name}" = {len(score.mistakes)}' for name, score in scores.items() if score.mistakes)

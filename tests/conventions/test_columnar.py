@@ -145,7 +145,7 @@ def test_all_payloads_together_are_read_alike() -> None:
 
 
 def sent(generated: Sequence[Span]) -> SpanBatch:
-    """Generated spans as a batch, after what OTLP makes of them; without those that it refuses."""
+    """Draw spans as a batch, after what OTLP makes of them; without those that it refuses."""
     named = [
         replace(span, name=span.name.strip() or "work", trace_id=f"{n + 1:032x}") for n, span in enumerate(generated)
     ]

@@ -1,4 +1,4 @@
-"""What every recorded library sends is read as what the application did."""
+"""Every recorded library's spans are read as what the application did."""
 
 from collections.abc import Iterator
 from pathlib import Path

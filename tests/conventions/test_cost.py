@@ -1,4 +1,4 @@
-"""What reading a large attribute costs: no more than its length allows, however it is made."""
+"""The cost of reading a large attribute: no more than its length allows, however it is made."""
 
 import sys
 from collections.abc import Callable, Iterable

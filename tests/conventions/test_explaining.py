@@ -1,4 +1,4 @@
-"""Where each field came from, and why one is missing: what a person who asks is told."""
+"""Explanations: the source of each field, and the reason why one is missing."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether a call of a tool failed: its flags say so, and the words of its result if there is none."""
+"""Failed tool calls: by their flags, else by the words of the result."""
 
 import json
 from typing import Any

@@ -12,7 +12,7 @@ CITY = '{"city": "Oslo"}'
 OSLO = {"city": "Oslo"}
 
 
-def told(reading: SpanReading, *names: str) -> tuple[Any, ...]:
+def fields_of(reading: SpanReading, *names: str) -> tuple[Any, ...]:
     """Return some fields of a reading."""
     return tuple(getattr(reading, name) for name in names)
 
@@ -33,15 +33,20 @@ def test_langfuse_says_all_in_its_own_names() -> None:
             "langfuse.observation.status_message": "rate limited",
         }
     )
-    assert told(generation, "span_type", "dialect", "input", "output") == ("llm", "langfuse", "Hi", "Hello.")
-    assert told(generation, "model", "input_tokens", "output_tokens", "cached_tokens") == ("gpt-4o", 5, 7, 2)
+    assert fields_of(generation, "span_type", "dialect", "input", "output") == ("llm", "langfuse", "Hi", "Hello.")
+    assert fields_of(generation, "model", "input_tokens", "output_tokens", "cached_tokens") == ("gpt-4o", 5, 7, 2)
     assert generation.cost_usd == pytest.approx(0.003)
-    assert told(generation, "session_id", "user_id", "error") == ("s", "u", "rate limited")
+    assert fields_of(generation, "session_id", "user_id", "error") == ("s", "u", "rate limited")
     tool = read(
         {"langfuse.observation.type": "tool", "langfuse.observation.input": CITY, "langfuse.observation.output": "sun"},
         name="get_weather",
     )
-    assert told(tool, "span_type", "tool_name", "tool_arguments", "tool_result") == ("tool", "get_weather", OSLO, "sun")
+    assert fields_of(tool, "span_type", "tool_name", "tool_arguments", "tool_result") == (
+        "tool",
+        "get_weather",
+        OSLO,
+        "sun",
+    )
     plain = read({"langfuse.observation.type": "generation", "langfuse.observation.input": "Hi"}, scope="langfuse-sdk")
     assert plain.input_messages == (text("user", "Hi"),)
 
@@ -62,13 +67,13 @@ def test_claude_code_counts_cached_tokens_apart() -> None:
         },
         name="claude_code.llm_request",
     )
-    assert told(request, "span_type", "dialect", "model", "input") == (
+    assert fields_of(request, "span_type", "dialect", "model", "input") == (
         "llm",
         "claude_code",
         "claude-opus-4-6",
         "Fix the test.",
     )
-    assert told(request, "output", "output_tokens", "cached_tokens", "session_id") == ("Done.", 5, 700, "s")
+    assert fields_of(request, "output", "output_tokens", "cached_tokens", "session_id") == ("Done.", 5, 700, "s")
     assert request.input_tokens == 10 + 700 + 30
     assert any(note.startswith("input_tokens: 730 cached ones") for note in request.notes)
 
@@ -78,12 +83,12 @@ def test_claude_code_tools_are_read_with_and_without_a_type() -> None:
     events = (an_event("tool.output", {"output": "3 files"}),)
     attributes = {"tool_name": "Bash", "tool_input": '{"command": "ls"}', "success": "false"}
     tool = read(attributes, name="claude_code.tool", scope="com.anthropic.claude_code", events=events)
-    assert told(tool, "span_type", "tool_name", "tool_arguments") == ("tool", "Bash", {"command": "ls"})
-    assert told(tool, "tool_result", "error") == ("3 files", "failed without a message")
+    assert fields_of(tool, "span_type", "tool_name", "tool_arguments") == ("tool", "Bash", {"command": "ls"})
+    assert fields_of(tool, "tool_result", "error") == ("3 files", "failed without a message")
     assert read({"span.type": "tool_execution"}, name="claude_code.tool.execution").span_type == "chain"
     assert read({}, name="claude_code.tool.blocked_on_user").span_type == "chain"
     interaction = read({"user_prompt": "Fix it."}, name="claude_code.interaction")
-    assert told(interaction, "span_type", "input") == ("agent", "Fix it.")
+    assert fields_of(interaction, "span_type", "input") == ("agent", "Fix it.")
 
 
 def test_gemini_cli_sends_parts_without_types() -> None:
@@ -97,7 +102,7 @@ def test_gemini_cli_sends_parts_without_types() -> None:
         "gen_ai.conversation.id": "c",
     }
     reading = read(attributes)
-    assert told(reading, "span_type", "dialect", "output", "session_id") == ("llm", "gemini_cli", "Hello.", "c")
+    assert fields_of(reading, "span_type", "dialect", "output", "session_id") == ("llm", "gemini_cli", "Hello.", "c")
     assert reading.input_messages == (text("system", "Be kind."), text("user", "Hi"))
     requested = {"name": "read_file", "args": {"path": "a"}}
     returned = {"name": "read_file", "response": {"output": "text"}}
@@ -110,7 +115,7 @@ def test_gemini_cli_sends_parts_without_types() -> None:
         },
         resource=a_resource(service_name="gemini-cli"),
     )  # fmt: skip
-    assert told(tool, "span_type", "dialect", "tool_arguments") == ("tool", "gemini_cli", {"path": "a"})
+    assert fields_of(tool, "span_type", "dialect", "tool_arguments") == ("tool", "gemini_cli", {"path": "a"})
     assert tool.tool_result == {"output": "text"}
     assert read({"gen_ai.operation.name": "user_prompt"}).span_type == "chain"
     assert read({"gen_ai.operation.name": "agent_call"}).span_type == "agent"
@@ -127,7 +132,7 @@ def test_openlit_chat_spans_are_no_tools() -> None:
         "gen_ai.usage.cost": 0.01,
     }
     reading = read(attributes, resource=a_resource(telemetry_sdk_name="openlit"))
-    assert told(reading, "span_type", "dialect", "tool_name", "cost_usd") == ("llm", "openlit", None, 0.01)
+    assert fields_of(reading, "span_type", "dialect", "tool_name", "cost_usd") == ("llm", "openlit", None, 0.01)
     assert read(attributes, scope="openlit.otel.tracing").dialect == "openlit"
 
 
@@ -141,12 +146,12 @@ def test_semantic_kernel_messages_are_flat() -> None:
         },
         scope="Microsoft.SemanticKernel.Agents",
     )
-    assert told(agent, "span_type", "dialect", "input", "output") == ("agent", "semantic_kernel", "Hi", "Hello.")
+    assert fields_of(agent, "span_type", "dialect", "input", "output") == ("agent", "semantic_kernel", "Hi", "Hello.")
     assert agent.input_messages == (text("user", "Hi") | {"name": "Ada"},)
     tool = read(
         {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather-get", "gen_ai.tool.call.arguments": CITY}
     )
-    assert told(tool, "tool_name", "tool_arguments") == ("weather-get", OSLO)
+    assert fields_of(tool, "tool_name", "tool_arguments") == ("weather-get", OSLO)
 
 
 def test_agent_framework_puts_the_whole_trajectory_on_the_agent() -> None:
@@ -156,7 +161,7 @@ def test_agent_framework_puts_the_whole_trajectory_on_the_agent() -> None:
         {"gen_ai.operation.name": "invoke_agent", "gen_ai.output.messages": json.dumps(trajectory)},
         scope="agent_framework",
     )
-    assert told(agent, "dialect", "output") == ("agent_framework", "It is sunny.")
+    assert fields_of(agent, "dialect", "output") == ("agent_framework", "It is sunny.")
     assert agent.output_messages is not None
     assert agent.output_messages[0] == call("f", {"city": "Oslo"}, "c1")
     assert read({}, name="executor.process writer", scope="agent_framework").span_type == "chain"
@@ -172,7 +177,7 @@ def test_autogen_says_little() -> None:
             "gen_ai.tool.call.id": "c",
         }
     )
-    assert told(tool, "dialect", "tool_name", "tool_call_id", "tool_arguments") == ("autogen", "f", "c", None)
+    assert fields_of(tool, "dialect", "tool_name", "tool_call_id", "tool_arguments") == ("autogen", "f", "c", None)
     assert "tool_arguments: are not on the span" in tool.notes
     assert read({"gen_ai.system": "autogen", "gen_ai.operation.name": "create_agent"}).span_type == "other"
 
@@ -188,15 +193,15 @@ def test_genkit_keys_have_colons() -> None:
             "genkit:state": "error",
         }
     )
-    assert told(tool, "span_type", "dialect", "tool_name", "tool_arguments") == ("tool", "genkit", "f", OSLO)
-    assert told(tool, "tool_result", "output", "error") == ("sun", "sun", "failed without a message")
+    assert fields_of(tool, "span_type", "dialect", "tool_name", "tool_arguments") == ("tool", "genkit", "f", OSLO)
+    assert fields_of(tool, "tool_result", "output", "error") == ("sun", "sun", "failed without a message")
     model = read(
         {
             "genkit:metadata:subtype": "model",
             "genkit:input": '{"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}',
         }
     )
-    assert told(model, "span_type", "input") == ("llm", "Hi")
+    assert fields_of(model, "span_type", "input") == ("llm", "Hi")
 
 
 def test_livekit_is_read_by_span_names() -> None:
@@ -207,7 +212,7 @@ def test_livekit_is_read_by_span_names() -> None:
         "lk.response.function_calls": '[{"id": "c1", "name": "f", "arguments": "{}"}]',
     }
     model = read(answered, name="llm_request", scope="livekit-agents")
-    assert told(model, "span_type", "dialect", "output", "input") == ("llm", "livekit", "Hello.", "Hi")
+    assert fields_of(model, "span_type", "dialect", "output", "input") == ("llm", "livekit", "Hello.", "Hi")
     [answer] = model.output_messages or ()
     parts: Any = answer["parts"]
     assert [part["type"] for part in parts] == ["text", "tool_call"]
@@ -220,7 +225,7 @@ def test_livekit_is_read_by_span_names() -> None:
         },
         name="function_tool",
     )
-    assert told(tool, "span_type", "tool_name", "tool_arguments", "tool_result") == ("tool", "f", OSLO, "no")
+    assert fields_of(tool, "span_type", "tool_name", "tool_arguments", "tool_result") == ("tool", "f", OSLO, "no")
     assert tool.error == "failed without a message"
     assert read({"lk.user_input": "Hi"}, name="agent_turn").input == "Hi"
 
@@ -228,8 +233,8 @@ def test_livekit_is_read_by_span_names() -> None:
 def test_laminar_spans_have_a_type() -> None:
     """A tool's input is its arguments."""
     tool = read({"lmnr.span.type": "TOOL", "lmnr.span.input": CITY, "lmnr.span.output": '"sun"'}, name="f")
-    assert told(tool, "span_type", "dialect", "tool_name", "tool_arguments") == ("tool", "laminar", "f", OSLO)
-    assert told(tool, "tool_result", "output") == ("sun", "sun")
+    assert fields_of(tool, "span_type", "dialect", "tool_name", "tool_arguments") == ("tool", "laminar", "f", OSLO)
+    assert fields_of(tool, "tool_result", "output") == ("sun", "sun")
 
 
 def test_voltagent_shares_a_key_with_claude_code() -> None:
@@ -243,8 +248,8 @@ def test_voltagent_shares_a_key_with_claude_code() -> None:
             "usage.completion_tokens": 7,
         }
     )
-    assert told(agent, "span_type", "dialect", "input", "session_id") == ("agent", "voltagent", "Hi", "c")
-    assert told(agent, "input_tokens", "output_tokens") == (5, 7)
+    assert fields_of(agent, "span_type", "dialect", "input", "session_id") == ("agent", "voltagent", "Hi", "c")
+    assert fields_of(agent, "input_tokens", "output_tokens") == (5, 7)
 
 
 def test_logfire_of_old_has_request_and_response() -> None:
@@ -254,14 +259,14 @@ def test_logfire_of_old_has_request_and_response() -> None:
         '{"message": {"role": "assistant", "content": "Hello."}, "usage": {"prompt_tokens": 5, "completion_tokens": 7}}'
     )
     reading = read({"request_data": request, "response_data": answer}, scope="logfire.openai")
-    assert told(reading, "span_type", "dialect", "model", "input", "output") == (
+    assert fields_of(reading, "span_type", "dialect", "model", "input", "output") == (
         "llm",
         "logfire",
         "gpt-4o",
         "Hi",
         "Hello.",
     )
-    assert told(reading, "input_tokens", "output_tokens") == (5, 7)
+    assert fields_of(reading, "input_tokens", "output_tokens") == (5, 7)
     assert [definition.name for definition in reading.tool_definitions] == ["f"]
     streamed = read(
         {"request_data": request, "response_data": '{"combined_chunk_content": "Hello."}'}, scope="logfire.openai"
@@ -277,8 +282,8 @@ def test_spans_of_the_seeds_are_tools_by_their_name() -> None:
         "output.value": '{"content": {"celsius": 25}}',
     }
     tool = read(attributes)
-    assert told(tool, "span_type", "dialect", "tool_name") == ("tool", "openinference", "get_temperature")
-    assert told(tool, "tool_arguments", "tool_result") == ({"city": "Tokyo"}, {"content": {"celsius": 25}})
+    assert fields_of(tool, "span_type", "dialect", "tool_name") == ("tool", "openinference", "get_temperature")
+    assert fields_of(tool, "tool_arguments", "tool_result") == ({"city": "Tokyo"}, {"content": {"celsius": 25}})
     assert read(attributes | {"tool.synthesized": True}).span_type == "other"
     assert read(attributes | {"tool.synthesized": False}).span_type == "tool"
     assert read(attributes | {"tool.id": 0}).tool_call_id == "0"

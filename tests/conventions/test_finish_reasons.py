@@ -1,4 +1,4 @@
-"""Why the answer of a model ended is one word, whichever library says it and wherever."""
+"""The finish reason of an answer is one word, in whichever form a library sends it."""
 
 import json
 import math

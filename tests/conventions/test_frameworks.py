@@ -1,4 +1,4 @@
-"""What VoltAgent, LiteLLM and LlamaIndex send, each in the form of its library as it was recorded."""
+"""Spans of VoltAgent, LiteLLM and LlamaIndex, each in its library's form as recorded."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ CALLED = {"id": "c1", "type": "function", "function": {"name": "weather", "argum
 
 
 def a_volt_run(*, last: int, whole: int, parent: Span | None = None) -> list[Span]:
-    """VoltAgent's agent, which tells all tokens, and its span of the model, which tells those of the last step."""
+    """Build VoltAgent's agent span, which has all tokens, and its model span, which has those of the last step."""
     attributes = {"entity.type": "agent", "voltagent.operation_id": "o", "usage.prompt_tokens": whole}
     agent = a_span({**attributes, "usage.completion_tokens": whole}, name="shop", scope=VOLT, parent=parent)
     model_attributes = {"entity.type": "agent", "span.type": "llm", "llm.usage.prompt_tokens": last}

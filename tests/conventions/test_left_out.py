@@ -1,4 +1,4 @@
-"""What libraries leave out of messages, and tell elsewhere or in words of their own, is read where it belongs."""
+"""Parts that libraries leave out of messages, and send elsewhere, are read where they belong."""
 
 import json
 from typing import Any
@@ -142,7 +142,7 @@ def test_langfuses_instructions_over_responses_are_the_system_text() -> None:
 
 
 def chat(request: list[Any], answered: list[Any], start_s: float) -> Span:
-    """Return a call as OpenLIT writes it: the calls of earlier answers are left out of what was asked."""
+    """Return a call as OpenLIT writes it: without the calls of earlier answers in its input."""
     attributes = {"gen_ai.input.messages": json.dumps(request), "gen_ai.output.messages": json.dumps(answered)}
     scope = "openlit.instrumentation.openai"
     return a_span({"gen_ai.operation.name": "chat", **attributes}, scope=scope, start_s=start_s)

@@ -1,4 +1,4 @@
-"""What libraries that OpenInference instruments send, that no recording holds: each in the form of its library."""
+"""Spans of OpenInference's instrumentations that no recording holds, each in its library's form."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which of several sources of one field is believed: our own keys, an operator's, the dialects that a span mixes."""
+"""Precedence of several sources of a field: our own keys, an operator's, the dialects that a span mixes."""
 
 from typing import Any
 

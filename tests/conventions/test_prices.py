@@ -1,4 +1,4 @@
-"""What calls of models cost by list prices, where their spans do not tell."""
+"""Costs of model calls by list prices, for spans without a cost."""
 
 import pytest
 

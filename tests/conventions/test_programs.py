@@ -1,4 +1,4 @@
-"""What real programs send is read as what they did: the score of each recording, which can only rise."""
+"""Spans of real programs are read as what they did: the score of each recording, which can only rise."""
 
 import re
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ def a_model(sent_messages: Any, answer: Any, **fields: Any) -> Span:
 
 
 def input_of(*spans: Span) -> str | None:
-    """Return the input of a trace, which columns tell alike, in whatever order its spans come."""
+    """Return the input of a trace, checked against the columnar reader, for any order of its spans."""
     read = {read_all(*order).input for order in (spans, spans[::-1])}
     assert_traces_alike(sent(spans))
     (text_read,) = read
@@ -86,7 +86,7 @@ STATE = '{"init_state": {"is_running": false}, "start_event": "AgentWorkflowStar
 
 
 def a_workflow() -> list[Span]:
-    """LlamaIndex's agent as OpenInference records it."""
+    """Build LlamaIndex's agent as OpenInference records it."""
     kind = "openinference.span.kind"
     root = a_span({kind: "CHAIN", "input.value": STATE, "output.value": "StopEvent(result=AgentOutput(respon..."})
     step = a_span(

@@ -1,4 +1,4 @@
-"""What real libraries send that no recording holds: each in the form of its library."""
+"""Spans of real libraries that no recording holds, each in its library's form."""
 
 import json
 from typing import Any

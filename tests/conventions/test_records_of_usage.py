@@ -20,7 +20,7 @@ USE = {**ANSWERED, **COUNTS}
 
 
 def used(*spans: Span) -> tuple[int | None, int | None]:
-    """Return the tokens of a trace, of which the columnar reader tells as many."""
+    """Return the tokens of a trace, checked against the columnar reader."""
     assert_traces_alike(sent(spans))
     reading = read_all(*spans)
     return reading.input_tokens, reading.output_tokens

@@ -11,7 +11,7 @@ RUN = {"traceloop.span.kind": "tool", "traceloop.entity.name": "weather"}
 AGAIN = {"openinference.span.kind": "TOOL", "tool.name": "weather"}
 
 
-def told_twice(
+def recorded_twice(
     arguments: object = "Oslo", *, start_s: float = 0, call_id: str = "c1", again_id: str = "c1", late_s: float = 0
 ) -> tuple[Span, Span]:
     """Return a run by OpenLLMetry, with another by OpenInference of a tenth of a second within its time."""
@@ -34,19 +34,19 @@ def told_twice(
 
 def test_a_run_with_one_id_and_a_bare_argument_is_one_call() -> None:
     """OpenInference writes the only argument bare; the map of it is kept."""
-    (tool_call,) = read_all(*told_twice()).tool_calls
+    (tool_call,) = read_all(*recorded_twice()).tool_calls
     assert (tool_call.call_id, tool_call.arguments, tool_call.result) == ("c1", OSLO, "7")
 
 
 def test_a_run_without_an_id_is_the_run_of_its_time_and_argument() -> None:
     """On a failure the message that has the id never came."""
-    (tool_call,) = read_all(*told_twice(again_id="")).tool_calls
+    (tool_call,) = read_all(*recorded_twice(again_id="")).tool_calls
     assert (tool_call.call_id, tool_call.arguments) == ("c1", OSLO)
 
 
 def test_the_map_of_the_arguments_is_kept_whichever_came_first() -> None:
     """The bare text is the poorer one."""
-    first, second = told_twice()
+    first, second = recorded_twice()
     (tool_call,) = read_all(
         second, a_span(first.attributes, scope=first.scope.name, start_ns=second.start_ns - 1)
     ).tool_calls
@@ -55,13 +55,18 @@ def test_the_map_of_the_arguments_is_kept_whichever_came_first() -> None:
 
 def test_other_runs_stay_two() -> None:
     """Another argument, another id, another time or one library: two calls."""
-    own = told_twice()[0]
+    own = recorded_twice()[0]
     again = a_span({**own.attributes, "gen_ai.tool.call.id": "c2"}, scope=own.scope.name, start_ns=own.start_ns + 1)
-    for spans in (told_twice("Bergen", again_id=""), told_twice(again_id="c2"), told_twice(late_s=3), (own, again)):
+    for spans in (
+        recorded_twice("Bergen", again_id=""),
+        recorded_twice(again_id="c2"),
+        recorded_twice(late_s=3),
+        (own, again),
+    ):
         assert len(read_all(*spans).tool_calls) == 2
 
 
 def test_equal_runs_at_one_time_are_as_many_as_one_library_tells() -> None:
     """Each span of the other library is one of them, and none takes two."""
-    spans = [*told_twice(call_id="", again_id=""), *told_twice(call_id="", again_id="")]
+    spans = [*recorded_twice(call_id="", again_id=""), *recorded_twice(call_id="", again_id="")]
     assert len(read_all(*spans).tool_calls) == 2

@@ -71,7 +71,7 @@ def trace(turns: Sequence[tuple[list[Any], list[Any], int]], indent: int | None)
     return spans
 
 
-def told_of(spans: list[TraceMember]) -> tuple[TraceToolCall, ...]:
+def calls_of(spans: list[TraceMember]) -> tuple[TraceToolCall, ...]:
     """Return the calls of a trace."""
     return tool_calls(tree_of(spans))
 
@@ -83,10 +83,10 @@ def told_of(spans: list[TraceMember]) -> tuple[TraceToolCall, ...]:
 )
 def test_what_is_looked_through_once_tells_all(turns: list[tuple[list[Any], list[Any], int]], indent: int) -> None:
     """The calls of a trace are those that are found where every message of every span is looked through."""
-    memory = told_of(trace(turns, indent))
+    memory = calls_of(trace(turns, indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Conversations, "results", lambda _self, _span: None)
-        assert memory == told_of(trace(turns, indent))
+        assert memory == calls_of(trace(turns, indent))
 
 
 def an_exchange(number: int) -> tuple[list[Any], list[Any]]:

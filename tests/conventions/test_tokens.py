@@ -12,7 +12,7 @@ LLM = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 100, "gen_a
 
 
 def counts(reading: SpanReading) -> tuple[int | None, ...]:
-    """Input, output, cached and reasoning tokens."""
+    """Return input, output, cached and reasoning tokens."""
     return reading.input_tokens, reading.output_tokens, reading.cached_tokens, reading.reasoning_tokens
 
 

@@ -28,7 +28,7 @@ def a_run(
     return a_span(attributes | {key: value for key, value in more.items() if value is not None}, **fields)
 
 
-def asked_for(*calls: tuple[Any, str | None]) -> Any:
+def requesting(*calls: tuple[Any, str | None]) -> Any:
     """Return one answer that asks for several calls of `f`."""
     parts = [{"type": "tool_call", "id": call_id, "name": "f", "arguments": arguments} for arguments, call_id in calls]
     return {"role": "assistant", "parts": parts}
@@ -82,7 +82,7 @@ def test_other_arguments_are_another_call() -> None:
 def test_parallel_runs_are_told_apart_by_their_arguments() -> None:
     """Whichever started first, each has its own id, and they are in the order of the answer."""
     root = a_span()
-    model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
+    model = a_model(requesting((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
     runs = [a_run(BERGEN, parent=root, start_s=2, result="b"), a_run(OSLO, parent=root, start_s=3, result="o")]
     reading = read_all(root, model, *runs)
     assert listed(reading, "call_id", "arguments", "result") == [("c1", OSLO, "o"), ("c2", BERGEN, "b")]
@@ -91,7 +91,7 @@ def test_parallel_runs_are_told_apart_by_their_arguments() -> None:
 def test_equal_runs_are_paired_in_their_order() -> None:
     """Two calls and two runs that nothing tells apart."""
     root = a_span()
-    model = a_model(asked_for((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
+    model = a_model(requesting((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
     reading = read_all(root, model, a_run(OSLO, parent=root, start_s=2), a_run(OSLO, parent=root, start_s=3))
     assert listed(reading, "call_id") == ["c1", "c2"]
 
@@ -99,7 +99,7 @@ def test_equal_runs_are_paired_in_their_order() -> None:
 def test_equal_runs_in_steps_of_their_own_are_paired_in_their_order() -> None:
     """As those of LlamaIndex's agents."""
     root = a_span()
-    model = a_model(asked_for((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
+    model = a_model(requesting((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
     steps = [a_span(parent=root, start_s=second) for second in (2, 3)]
     runs = [a_run(OSLO, parent=step, start_s=number + 2) for number, step in enumerate(steps)]
     assert listed(read_all(root, model, *steps, *runs), "call_id") == ["c1", "c2"]
@@ -108,7 +108,7 @@ def test_equal_runs_in_steps_of_their_own_are_paired_in_their_order() -> None:
 def test_an_ambiguous_run_has_no_id() -> None:
     """If one of two equal calls ran, it is unknown which, so neither has an id, and there are two."""
     root = a_span()
-    model = a_model(asked_for((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
+    model = a_model(requesting((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
     reading = read_all(root, model, a_run(OSLO, parent=root, start_s=2))
     assert listed(reading, "call_id") == [None, None]
     assert None in listed(reading, "end_ns")
@@ -117,7 +117,7 @@ def test_an_ambiguous_run_has_no_id() -> None:
 def test_runs_without_arguments_are_paired_by_their_number() -> None:
     """As many runs as calls are paired in order; one of two is ambiguous, and there are two calls."""
     root = a_span()
-    model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
+    model = a_model(requesting((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
     runs = [a_run(parent=root, start_s=second) for second in (2, 3)]
     assert listed(read_all(root, model, *runs), "call_id", "arguments") == [("c1", OSLO), ("c2", BERGEN)]
     assert listed(read_all(root, model, runs[0]), "call_id") == [None, None]
@@ -197,13 +197,13 @@ def test_a_call_executed_again_under_its_id_is_two_executions() -> None:
 
 def test_executions_of_one_request_share_it_and_the_last_has_its_response() -> None:
     """Each has the arguments that were asked for, the last one the response, and all are listed where they ran."""
-    model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), start_s=0)
+    model = a_model(requesting((OSLO, "c1"), (BERGEN, "c2")), start_s=0)
     runs = [
         a_run(None, "c1", start_s=1, status_code=2),
         a_run(BERGEN, "c2", "b", start_s=2),
         a_run(None, "c1", start_s=3),
     ]
-    sent = [asked_for((OSLO, "c1"), (BERGEN, "c2")), response("o", "c1"), response("b", "c2")]
+    sent = [requesting((OSLO, "c1"), (BERGEN, "c2")), response("o", "c1"), response("b", "c2")]
     for spans in ([model, *runs, a_model(text("assistant", "x"), sent=sent, start_s=5)],
                   [*runs, a_model(text("assistant", "x"), sent=sent, start_s=5)]):  # fmt: skip
         assert listed(read_all(*spans), "call_id", "arguments", "result", "is_error", "has_result") == [
@@ -325,7 +325,7 @@ def test_results_without_ids_belong_to_the_first_calls_of_their_name() -> None:
     """Google's client gives the automatic calls in an answer ids, and their results none."""
     parts = [{**response(result)["parts"][0], "name": "f"} for result in ("o", "b")]
     results = {"role": "tool", "parts": parts}
-    answer = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), results, text("assistant", "x"))
+    answer = a_model(requesting((OSLO, "c1"), (BERGEN, "c2")), results, text("assistant", "x"))
     assert listed(read_all(answer), "call_id", "arguments", "result") == [("c1", OSLO, "o"), ("c2", BERGEN, "b")]
 
 
@@ -334,8 +334,8 @@ def turns(*exchanges: tuple[Any, str], call_id: str = "call_0", before: Sequence
     sent = [*before, text("user", "Pay.")]
     spans = []
     for number, (arguments, result) in enumerate(exchanges):
-        spans.append(a_model(asked_for((arguments, call_id)), sent=sent, start_s=number))
-        sent = [*sent, asked_for((arguments, call_id)), response(result, call_id)]
+        spans.append(a_model(requesting((arguments, call_id)), sent=sent, start_s=number))
+        sent = [*sent, requesting((arguments, call_id)), response(result, call_id)]
     return [*spans, a_model(text("assistant", "Done."), sent=sent, start_s=len(exchanges))]
 
 
@@ -354,7 +354,7 @@ def test_calls_that_share_an_id_have_each_its_own_result(results: tuple[str, str
 def test_a_result_is_not_that_of_an_earlier_turn_with_its_id() -> None:
     """A conversation of earlier traces told results under the same id, before the call was asked for."""
     for arguments in (BERGEN, OSLO):
-        before = [text("user", "Pay."), asked_for((arguments, "call_0")), response(FAILED, "call_0")]
+        before = [text("user", "Pay."), requesting((arguments, "call_0")), response(FAILED, "call_0")]
         reading = read_all(*turns((OSLO, "paid"), before=before))
         assert listed(reading, "arguments", "result") == [(OSLO, "paid")]
 
@@ -362,8 +362,8 @@ def test_a_result_is_not_that_of_an_earlier_turn_with_its_id() -> None:
 def test_results_without_their_calls_are_of_the_latest_call_of_their_id() -> None:
     """An endpoint that keeps the conversation is sent nothing but results, and some are sent again."""
     spans = [
-        a_model(asked_for((OSLO, "call_0")), start_s=0),
-        a_model(asked_for((BERGEN, "call_0")), sent=[response("paid", "call_0")], start_s=1),
+        a_model(requesting((OSLO, "call_0")), start_s=0),
+        a_model(requesting((BERGEN, "call_0")), sent=[response("paid", "call_0")], start_s=1),
         a_model(text("assistant", "?"), sent=[response("paid", "call_0"), response(FAILED, "call_0")], start_s=2),
     ]
     assert listed(read_all(*spans), "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
@@ -371,7 +371,7 @@ def test_results_without_their_calls_are_of_the_latest_call_of_their_id() -> Non
 
 def test_two_calls_of_one_answer_with_one_id_have_their_results_in_order() -> None:
     """A model that gives every call the id 0 is sent the results in the order of its calls."""
-    both = asked_for((OSLO, "0"), (BERGEN, "0"))
+    both = requesting((OSLO, "0"), (BERGEN, "0"))
     sent = [text("user", "Pay."), both, response("paid", "0"), response(FAILED, "0")]
     reading = read_all(a_model(both), a_model(text("assistant", "Done."), sent=sent, start_s=1))
     assert listed(reading, "arguments", "result") == [(OSLO, "paid"), (BERGEN, FAILED)]
@@ -382,7 +382,7 @@ def test_two_calls_of_one_answer_with_one_id_have_their_results_in_order() -> No
 
 def test_answers_that_repeat_what_was_called_before_add_no_calls() -> None:
     """Steps whose answers hold the state so far tell a call again and again, with one result."""
-    one = asked_for((OSLO, "call_0"))
+    one = requesting((OSLO, "call_0"))
     state = [one, response("paid", "call_0")]
     spans = [
         a_model(one, start_s=0),

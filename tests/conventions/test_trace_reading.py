@@ -1,4 +1,4 @@
-"""What a trace means as a whole: totals, root, answer, conversation, session."""
+"""The reading of a trace as a whole: totals, root, answer, conversation, session."""
 
 from pathlib import Path
 from typing import Any

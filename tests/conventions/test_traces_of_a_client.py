@@ -36,7 +36,7 @@ REQUESTS: Sequence[tuple[Sequence[Chat], Chat]] = [
 
 
 def flat(prefix: str, value: Any) -> Attributes:
-    """Numbered attributes."""
+    """Yield numbered attributes."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return {key: flattened for name, item in items for key, flattened in flat(f"{prefix}.{name}", item).items()}
@@ -44,7 +44,7 @@ def flat(prefix: str, value: Any) -> Attributes:
 
 
 def openinference(prompts: Sequence[Chat], answered: Chat) -> Attributes:
-    """OpenInference over a client."""
+    """Return the attributes of OpenInference over a client."""
 
     def message(chat: Chat) -> Any:
         calls = [
@@ -62,7 +62,7 @@ def openinference(prompts: Sequence[Chat], answered: Chat) -> Attributes:
 
 
 def openllmetry(prompts: Sequence[Chat], answered: Chat) -> Attributes:
-    """OpenLLMetry's numbered prompts."""
+    """Return OpenLLMetry's numbered prompts."""
 
     def message(chat: Chat) -> Any:
         calls = [{"id": one["id"], **one["function"]} for one in chat.get("tool_calls", ())]
@@ -77,7 +77,7 @@ def openllmetry(prompts: Sequence[Chat], answered: Chat) -> Attributes:
 
 
 def mlflow(prompts: Sequence[Chat], answered: Chat) -> Attributes:
-    """MLflow's autolog of OpenAI's client."""
+    """Return the attributes of MLflow's autolog of OpenAI's client."""
     return {
         "mlflow.spanType": json.dumps("CHAT_MODEL"),
         "mlflow.spanInputs": json.dumps({"messages": prompts, "model": "m"}),
@@ -86,7 +86,7 @@ def mlflow(prompts: Sequence[Chat], answered: Chat) -> Attributes:
 
 
 def genai(prompts: Sequence[Chat], answered: Chat) -> Attributes:
-    """OpenTelemetry's messages."""
+    """Return OpenTelemetry's messages."""
 
     def message(chat: Chat) -> Any:
         if chat["role"] == "tool":
@@ -106,7 +106,7 @@ def genai(prompts: Sequence[Chat], answered: Chat) -> Attributes:
 
 
 def langfuse(prompts: Sequence[Chat], answered: Chat) -> Attributes:
-    """Langfuse's client for OpenAI."""
+    """Return the attributes of Langfuse's client for OpenAI."""
     return {
         "langfuse.observation.type": "generation",
         "langfuse.observation.input": json.dumps({"messages": prompts}),

@@ -1,4 +1,4 @@
-"""What frameworks' objects say where an instrumentation wrote them as Python does."""
+"""Frameworks' objects that an instrumentation wrote as Python literals."""
 
 import json
 from typing import Any

@@ -23,7 +23,7 @@ def line(result: Result) -> str:
 
 
 def score(recorded: Recorded, folder: Path) -> Result:
-    """Read what was recorded as Tracejury does, and compare it with the truth."""
+    """Read the recordings as Tracejury does, and compare them with the truth."""
     programs = dict.fromkeys(recorded.names, folder)
     with tempfile.TemporaryDirectory() as directory, a_store_of_programs(Path(directory) / "data", programs) as store:
         scores = {name: score_of(store, name, programs) for name in recorded.names}

@@ -43,7 +43,7 @@ _SHOP = {  # what programs of Node know of shop.py
 
 
 class CannotRecord(Exception):
-    """A program cannot be installed or run here; the message says why."""
+    """The error of a program that cannot be installed or run here; the message says why."""
 
 
 class Recorded(NamedTuple):

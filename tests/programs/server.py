@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class ProgramsServer(ModelServer):
-    """The server, what it was asked, and what was exported to it."""
+    """A model server, the requests that it received, and the telemetry exported to it."""
 
     def __init__(self) -> None:
         super().__init__(_Handler)

@@ -35,7 +35,7 @@ def server() -> Iterator[ProgramsServer]:
 
 
 def ask(server: ProgramsServer, path: str, body: dict[str, Any]) -> Exchange:
-    """Ask the model, and return what it answered."""
+    """Send a request to the model; return its answer."""
     with httpx.Client(trust_env=False) as client:
         client.post(server.url + path, json=body).raise_for_status()
     return server.world.exchanges[-1]
@@ -104,7 +104,7 @@ def a_recorded_span(exchange: Exchange, **attributes: str | int) -> ExportTraceS
 
 
 def truth_of(server: ProgramsServer, request: ExportTraceServiceRequest) -> dict[str, Any]:
-    """Return what is claimed of the only trace."""
+    """Return the claims about the only trace."""
     spans = truth.spans_of(request, ExportLogsServiceRequest())
     (whole,) = truth.truths(server.world.exchanges, spans)
     return truth.expectation(whole, spans, "program")

@@ -34,7 +34,7 @@ FINISHES = {
 
 @dataclass(slots=True)
 class Span:
-    """A span as it was sent, with all its text."""
+    """A received span, with all its text."""
 
     wire: WireSpan
     scope: str
@@ -99,7 +99,7 @@ def spans_of(traces: ExportTraceServiceRequest, logs: ExportLogsServiceRequest) 
 
 
 def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span], *, has_model_spans: bool = True) -> list[Truth]:
-    """Return what is true of each trace that holds calls of the model, which some libraries make no spans of."""
+    """Return the truth of each trace that holds calls of the model, for which some libraries make no spans."""
     calls = {call.id: call for exchange in exchanges for call in exchange.answer.calls}
     traces: dict[str, Truth] = {}
     of_span: dict[bytes, list[Exchange]] = {}
@@ -190,7 +190,7 @@ def tool_spans(call: ToolCall, after_ns: int, spans: Iterable[Span], of_model: s
 
 
 def expectation(truth: Truth, spans: Mapping[bytes, Span], program: str) -> Json:
-    """Return what is true of one trace, as `programs_reading` scores it."""
+    """Return the claims about one trace, as `programs_reading` scores them."""
     own = [span for span in spans.values() if span.trace_id == truth.trace_id]
     libraries = sorted({f"{span.scope} {span.version}".strip() for span in own})
     head = {"library": libraries, "trace_id": truth.trace_id, "scenario": program}
@@ -269,7 +269,7 @@ def _automatic_claims(exchanges: Sequence[Exchange], span: Span, whole: Span) ->
 
 
 def tells_thoughts(span: Span) -> bool:
-    """Return whether anything in a span says that a text is thoughts: Google's ADK makes them words like others."""
+    """Return whether a span marks a text as thoughts: Google's ADK sends them like other texts."""
     keys = [attribute.key for attribute in span.wire.attributes if attribute.value.HasField("string_value")]
     text = re.sub(world.THOUGHT, "", "\n".join([span.text, *keys]))
     for prompt in shop.PROMPTS.values():

@@ -56,7 +56,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class World:
-    """The model, and what it was asked."""
+    """The model, and the requests that it received."""
 
     exchanges: list[Exchange] = field(default_factory=list)
 

@@ -93,7 +93,7 @@ def _stop(answer: Answer) -> str:
 
 
 def _usage(answer: Answer) -> Json:
-    """Anthropic counts what it read from its cache beside the input, not in it."""
+    """Return the usage: Anthropic counts cached tokens beside the input, not in it."""
     return {
         "input_tokens": answer.tokens.input - answer.tokens.cached,
         "cache_creation_input_tokens": 0,

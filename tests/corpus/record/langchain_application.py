@@ -21,7 +21,7 @@ def get_weather(city: str) -> dict:
 
 
 class Almanac(BaseRetriever):
-    """Finds the same document for every question."""
+    """A retriever that returns the same document for every question."""
 
     def _get_relevant_documents(self, query: str, *, run_manager: object) -> list[Document]:  # noqa: ARG002
         return [Document(page_content=RETRIEVED, id="doc-1", metadata={"page": 3})]

@@ -24,7 +24,7 @@ S = TypeVar("S", bound="ModelServer")
 
 
 class ModelServer(ThreadingHTTPServer):
-    """The server, and the OTLP requests that it was sent: path, content type and body."""
+    """The server, and the OTLP requests that it received: path, content type and body."""
 
     daemon_threads = True
 
@@ -52,7 +52,7 @@ def serving(server: S) -> Iterator[S]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection; a subclass answers otherwise."""
+    """One connection; subclasses answer differently."""
 
     server: ModelServer
     protocol_version = "HTTP/1.1"

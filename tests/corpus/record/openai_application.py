@@ -36,7 +36,7 @@ class Dialect:
         return nullcontext()
 
     def trace_of(self, question: str, spans: list[Expected]) -> Expected:
-        """Return the trace of one question; where there is an application's span around it, the root says nothing."""
+        """Return the trace of one question; below an application's span, the root has no content."""
         return trace(question) if len(spans) == 1 else trace(question, input=None, output=None)
 
     def response(self, question: str, turn: int) -> Expected:

@@ -17,7 +17,7 @@ CALLBACKS_S = 1.0  # its callbacks run in threads of their own
 
 
 def llm(question: str, **fields: object) -> Expected:
-    """Return one call; LiteLLM computes what it cost, without rounding."""
+    """Return one call; LiteLLM computes its cost, without rounding."""
     return expect.llm(NAME, question, unclaimed=["cost_usd"], **fields)
 
 
@@ -83,7 +83,7 @@ def record(recorder: Recording) -> None:
         answer = litellm.completion(model=MODEL, messages=messages, **fields)
         return answer if fields.get("stream") else answer.choices[0].message
 
-    def asked_with_tools(question: str) -> None:
+    def ask_with_tools(question: str) -> None:
         messages = [openai_application.user(question)]
         message = ask(messages, tools=[script.CHAT_TOOL])
         messages.append(message.model_dump(exclude_none=True))
@@ -109,7 +109,7 @@ def record(recorder: Recording) -> None:
         litellm.embedding(model=f"openai/{script.EMBEDDING_MODEL}", input=[script.CAPITAL])
     for name, question in {"tool-call": script.WEATHER, "parallel-tool-calls": script.COMPARE}.items():
         with recorder.scenario(name, tools(question)), application_span():
-            asked_with_tools(question)
+            ask_with_tools(question)
     with recorder.scenario("refused", refused()), suppress(litellm.BadRequestError):
         ask([openai_application.user(script.REFUSED)])
 

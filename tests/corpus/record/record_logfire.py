@@ -13,7 +13,7 @@ from tests.corpus.record.recording import application_span, recording
 
 
 class Logfire(openai_application.Dialect):
-    """Span names are templates."""
+    """A dialect whose span names are templates."""
 
     dialect = "logfire"
     chat_name = "Chat Completion with {request_data[model]!r}"
@@ -39,7 +39,7 @@ class Logfire(openai_application.Dialect):
         return [expect.application(), expect.without_none(request), both | {"name": self.stream_name}]
 
     def around_streams(self) -> AbstractContextManager[None]:
-        """Without a span around them the two would be two traces."""
+        """Open a span, without which the two would be two traces."""
         return application_span()
 
 

@@ -21,7 +21,7 @@ FAILED = f"Failed to invoke Tool `{script.TOOL}` with parameters {script.LOST.ar
 
 
 def run(question: str) -> Expected:
-    """Return an agent; it has no spans of tools, and what they gave back is in what the model was sent."""
+    """Return an agent without spans of tools: their results are in the messages that the model was sent."""
     whole = expect.agent(AGENT, question) | {"kind": "chain"}
     turns = [llm(question, turn) for turn in (0, 1)]
     calls = [
@@ -35,7 +35,7 @@ def run(question: str) -> Expected:
 
 
 def llm(question: str, turn: int) -> Expected:
-    """Return one answer; of a failed tool the model is told more than what was raised."""
+    """Return one answer; of a failed tool the model is sent more than the exception's text."""
     span = expect.llm(GENERATOR, question, turn)
     if question == script.ATLANTIS and turn:
         failed = {"type": "tool_call_response", "id": script.LOST.id, "response": FAILED, "is_error": True}

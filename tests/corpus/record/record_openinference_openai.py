@@ -10,7 +10,7 @@ from tests.corpus.record.recording import export_traces, recording
 
 
 class OpenInference(openai_application.Dialect):
-    """The spans are named after the client's classes."""
+    """A dialect with spans named after the client's classes."""
 
     dialect = "openinference"
     chat_name = "ChatCompletion"

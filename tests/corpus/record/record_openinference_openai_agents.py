@@ -60,7 +60,7 @@ def tool(call: script.ToolCall) -> Expected:
 
 
 def history(question: str, turn: int, *, is_instructed: bool) -> list[Expected]:
-    """Return the messages, after the instructions where those are told."""
+    """Return the messages, after the instructions if they are sent."""
     messages = [expect.text("system", script.SYSTEM)] if is_instructed else []
     messages += expect.history(question, turn)
     if question == script.ATLANTIS and turn:

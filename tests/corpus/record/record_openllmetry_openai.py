@@ -14,7 +14,7 @@ ITEM_ID = "fc_call_oslo"
 
 
 class OpenLLMetry(openai_application.Dialect):
-    """The spans are named after the endpoint."""
+    """A dialect with spans named after the endpoint."""
 
     dialect = "openllmetry"
     chat_name = "openai.chat"

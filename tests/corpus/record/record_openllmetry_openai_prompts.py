@@ -10,7 +10,7 @@ from tests.corpus.record.recording import export_traces, recording
 
 
 class OpenLLMetry(openai_application.Dialect):
-    """Streams carry no usage, and errors no type."""
+    """A dialect whose streams carry no usage, and whose errors have no type."""
 
     dialect = "openllmetry"
     chat_name = "openai.chat"

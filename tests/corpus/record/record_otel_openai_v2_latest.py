@@ -13,7 +13,7 @@ from tests.corpus.record.recording import export_logs, export_traces, recording
 
 
 class Contrib(openai_application.Dialect):
-    """Span names as the conventions have them."""
+    """A dialect with the span names of the conventions."""
 
     dialect = "otel_genai"
     lost = frozenset({"tool_definitions", "cached_tokens", "reasoning_tokens"})

@@ -27,7 +27,7 @@ def decorated(question: str) -> Expected:
 
 
 def graph(question: str) -> Expected:
-    """LangChain's graph: a span for the agent, and one below it for the same as a workflow."""
+    """Return LangChain's graph: a span for the agent, and one below it for the same as a workflow."""
     model, tools = {"name": "execute_task model", "kind": "chain"}, {"name": "execute_task tools", "kind": "chain"}
     spans = expect.spans(
         {"name": "invoke_agent assistant", "kind": "agent"},

@@ -36,7 +36,7 @@ class Recording:
 
     @contextmanager
     def scenario(self, name: str, expected: Expected) -> Iterator[None]:
-        """Write what is exported inside, and what must be read from it."""
+        """Write what is exported inside, with its expectation."""
         with self._exported():
             yield
         folder = CORPUS / self.dialect / name

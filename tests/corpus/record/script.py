@@ -1,4 +1,4 @@
-"""What the scripted model answers: the one world that every recorded application lives in."""
+"""The answers of the scripted model: the one world that every recorded application lives in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ USER = "user-42"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call that the model asks for, and what the application's tool makes of it."""
+    """One call that the model asks for, and its result."""
 
     id: str
     arguments: dict[str, object]

@@ -1,4 +1,4 @@
-"""What must be read of the scenarios of the Vercel AI SDK, by its major version."""
+"""Expectations for the scenarios of the Vercel AI SDK, by its major version."""
 
 from tests.corpus.record import expect, script
 from tests.corpus.record.expect import Expected, Message, trace

@@ -90,7 +90,7 @@ def run_tool(name: str, arguments: dict[str, Any]) -> str:
 
 
 def each(run: Callable[[str, str], object], *names: str) -> None:
-    """Run the scenarios; each is named on the standard output, and what it raises on the other one stops no other."""
+    """Run the scenarios, each named on standard output; an exception goes to standard error and stops no other."""
     chosen = os.environ.get("SCENARIOS", "").split() or names
     with asyncio.Runner() as runner:
         for name in names:
@@ -110,7 +110,7 @@ async def _finish(result: Any) -> object:
 
 
 def tracing() -> object:
-    """Return a tracer provider that exports over OTLP; what is left is sent at the exit."""
+    """Return a tracer provider that exports over OTLP, and flushes at the exit."""
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
