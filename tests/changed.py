@@ -124,7 +124,7 @@ def is_about(changed: Iterable[str], paths: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Changes:
-    """What has changed since each part was recorded, compared with what tests are about."""
+    """The changes since each part was recorded, compared with the subjects of tests."""
 
     repository: Path
     since: Mapping[str, str]
@@ -162,7 +162,7 @@ class Changes:
         return _behind(self.repository, test_file)[0]
 
     def _may_read(self, changed: Collection[str], test_file: str) -> bool:
-        """Return whether a test or its helpers name the folder of changed data of `tests/`, or the data itself."""
+        # Data of `tests/` concerns the tests that name it or its folder, themselves or in a helper.
         words = _words_behind(self.repository, test_file)
         data = (Path(file) for file in changed if file.startswith("tests/") and not file.endswith(".py"))
         return any(words.issuperset(_WORD.findall(Path(file.parts[1]).stem)) for file in data)
@@ -180,25 +180,24 @@ class Changes:
         return frozenset(behind)
 
     def _loaded_by_name(self, module: str) -> set[str]:
-        """Return the modules that one imports or starts by their names."""
         if module in _LOADERS:
             return self._graph.find_descendants(_LOADERS[module])
         return set(_NAMED.findall(_source(self.repository, module)))
 
     def _packages_or_modules(self, changed: Collection[str]) -> set[str]:
         """Return the modules that changed; of files that are no Python, all modules of the package that holds them."""
-        found = set()
+        modules = set()
         for file in changed:
             path = Path(file.removeprefix("sdk/python/src/"))
             name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
             if path.suffix == ".py":
-                found.add(name)
+                modules.add(name)
                 continue
             name = name.replace("storage.queries.", "storage.", 1).replace("storage.schema.", "storage.engine.", 1)
             while name and name not in self._graph.modules:
                 name = name.rpartition(".")[0]
-            found |= {name, *self._graph.find_descendants(name)} if name else set()
-        return found
+            modules |= {name, *self._graph.find_descendants(name)} if name else set()
+        return modules
 
     def _shared(self, paths: tuple[str, ...]) -> frozenset[str]:
         """Return the modules beside the packages, such as `collector/following.py`, that a subject builds on."""
@@ -221,7 +220,6 @@ def left_out_line(part: str, count: int, changes: Changes) -> str:
 
 
 def _is_unknown(file: str) -> bool:
-    """Return whether a file is a module of a package that neither the graph nor a mark knows."""
     return file.endswith(".py") and "/" in file and file.partition("/")[0] not in _KNOWN
 
 
@@ -237,9 +235,9 @@ def _behind(repository: Path, test_file: str) -> tuple[frozenset[str], frozenset
     """Return the files of tests and benchmarks that a file uses, itself included, and the names that all import."""
     files, names, waiting = {test_file}, set[str](), [test_file]
     while waiting:
-        found = _named(repository / waiting.pop())
-        names |= found
-        for name in found:
+        imported = _named(repository / waiting.pop())
+        names |= imported
+        for name in imported:
             file = f"{name.replace('.', '/')}.py"
             if name.startswith(("benchmarks.", "tests.")) and file not in files and repository.joinpath(file).exists():
                 files.add(file)

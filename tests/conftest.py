@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Hand the comparison to a worker."""
     changes = node.config.stash[_CHANGES]
-    files = {part: None if found is None else sorted(found) for part, found in changes.files.items()}
+    files = {part: None if changed is None else sorted(changed) for part, changed in changes.files.items()}
     node.workerinput["changes"] = (dict(changes.since), files)
     node.workerinput["pure"] = sorted(node.config.stash[_PURE])
 
