@@ -200,7 +200,7 @@ class Changes:
         return modules
 
     def _shared(self, paths: tuple[str, ...]) -> frozenset[str]:
-        """Return the modules beside the packages, such as `collector/following.py`, that a subject builds on."""
+        # Modules beside the packages, such as `collector/following.py`, that a subject builds on.
         return _shared_modules(self._graph, paths)
 
     def _pages(self, rooms: tuple[str, ...]) -> frozenset[str]:
