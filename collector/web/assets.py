@@ -29,14 +29,14 @@ ICONS: Final = frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', _FILES["icons.
 
 
 def asset(name: str) -> str:
-    """Where a file of `static` is found."""
+    """Return the path of a file of `static`, with its digest."""
     if name not in _FILES:
         raise KeyError(name)
     return f"/static/{_DIGEST}/{name}"
 
 
 def icon(name: str) -> Markup:
-    """A picture of `icons.svg`, which says nothing to whoever does not see it: words stand beside it."""
+    """Return an icon of `icons.svg`. It is hidden from screen readers, so put text beside it."""
     if name not in ICONS:
         raise KeyError(name)
     address = f"{asset('icons.svg')}#{name}"
@@ -46,7 +46,7 @@ def icon(name: str) -> Markup:
 @router.get("/static/{digest}/{name}")
 @needs(Permission.OPEN)
 def show_asset(digest: str, name: str) -> Response:
-    """One file, which stays what it is as long as its address does."""
+    """Serve a file; its address contains its digest, so its content never changes."""
     content = _FILES.get(name)
     if content is None:
         raise HTTPException(404, "no such file")
@@ -61,7 +61,7 @@ def show_asset(digest: str, name: str) -> Response:
 @router.get("/favicon.ico")
 @needs(Permission.OPEN)
 def show_icon() -> Response:
-    """The picture that browsers ask for by themselves."""
+    """Serve `/favicon.ico`."""
     return show_asset(_DIGEST, "icon.svg")
 
 

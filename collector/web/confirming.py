@@ -14,10 +14,10 @@ from storage.errors import Conflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """What somebody is asked before it is done. What comes from elsewhere in `told` has gone through `one_line`."""
+    """The text of a confirmation page. Escape foreign text in `message` with `one_line`."""
 
     title: str
-    told: str | Markup
+    message: str | Markup
     action: str  # where the form goes
     button: str
     back: str  # where it leads not to do it
@@ -26,12 +26,12 @@ class Confirmation:
 
 
 def ask(request: Request, question: Confirmation, *, problem: str = "", status: int = 200) -> Response:
-    """The page with the question, and with why it could not be done where it was tried."""
+    """Show the question, and after a failed attempt also the problem."""
     return page(request, "confirm.html", status=status, question=question, problem=problem)
 
 
 def attempt(request: Request, question: Confirmation, act: Callable[[], object], *, then: str) -> Response:
-    """Do what was asked about, and go to `then`; where it cannot be done, the question again with the reason."""
+    """Do what was confirmed, and go to `then`; after a refusal show the question again with the reason."""
     try:
         act()
     except (Conflict, FromFile) as error:
@@ -39,6 +39,6 @@ def attempt(request: Request, question: Confirmation, act: Callable[[], object],
     return see_other(then)
 
 
-def show_once(request: Request, *, title: str, told: str, secret: str, back: str) -> Response:
-    """A secret, with a button that copies it. No browser keeps the page."""
-    return page(request, "shown_once.html", status=201, title=title, told=told, secret=secret, back=back)
+def show_once(request: Request, *, title: str, message: str, secret: str, back: str) -> Response:
+    """Show a secret with a button that copies it. Browsers must not cache the page."""
+    return page(request, "shown_once.html", status=201, title=title, message=message, secret=secret, back=back)

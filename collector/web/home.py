@@ -36,13 +36,13 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
 _LATEST_RUNS: Final = 100  # among which those of a project are looked for
 _SHOWN_RUNS: Final = 5
-_MANY_TIMES: Final = 10  # beyond which a share of a hundred says little
+_MANY_TIMES: Final = 10  # above which a percentage means little
 
 
 class _Period(NamedTuple):
-    """A time that is looked at, and its steps, in seconds."""
+    """A period to show, and its steps, in seconds."""
 
-    told: str
+    label: str
     before: str
     length_s: int
     step_s: int
@@ -57,7 +57,7 @@ PERIODS: Final[Mapping[str, _Period]] = {
 
 
 class HomeQuery(BaseModel):
-    """How far back is looked, and at which project."""
+    """Query parameters of the first page: period and project."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -67,9 +67,9 @@ class HomeQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How a number stands to that of the time before. `is_worse` None: neither better nor worse."""
+    """The change of a number since the period before. `is_worse` None: neither better nor worse."""
 
-    told: str
+    text: str
     is_worse: bool | None
     beside: str = "against"  # the word between it and the time before
 
@@ -89,19 +89,19 @@ class RuleLine:
 @router.get("/")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
-def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery, Query()]) -> Response:
-    """Traces, errors, latencies, cost by model, pass rates, open alerts, and what is new since the time before."""
-    period, project = PERIODS[asked.period], asked.project or None
+def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery, Query()]) -> Response:
+    """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the period before."""
+    period, project = PERIODS[query.period], query.project or None
     at = _time_of(here.now_ns(), period, project, who)
     glance = here.overview.glance(at, step_ns=period.step_s * _NS)
     return page(
         request,
         "home.html",
         period=period,
-        chosen=asked.period,
+        chosen=query.period,
         periods=PERIODS,
-        project=asked.project,
-        projects=_projects(here, who, asked.project),
+        project=query.project,
+        projects=_projects(here, who, query.project),
         glance=glance,
         changes=_changes(glance),
         pictures=_pictures(glance, at, period),
@@ -123,7 +123,7 @@ def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery
 
 
 def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> GlanceAt:
-    """The time until the end of the step that goes on, so that steps begin at round instants."""
+    """Return the period up to the end of the current step, so that steps begin at round instants."""
     step_ns = period.step_s * _NS
     until_ns = (now_ns // step_ns + 1) * step_ns
     from_ns = until_ns - period.length_s * _NS
@@ -132,9 +132,8 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
 
 
 def _latest_runs(here: Context, who: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
-    """Return the latest runs of experiments, the newest first: some of those who look send no traces."""
-    found = here.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
-    runs = [run for run in found if project in {None, run.project}][:_SHOWN_RUNS]
+    latest = here.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
+    runs = [run for run in latest if project in {None, run.project}][:_SHOWN_RUNS]
     sums = here.runs.sums([run.run_id for run in runs])
     return [(run, sums[run.run_id]) for run in runs]
 
@@ -145,7 +144,7 @@ def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
 
 
 def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
-    """Return alerts that are not over, the newest of each state first; one more than are counted, if there are more."""
+    """Return open alerts, the newest of each state first; one more than the limit, if there are more."""
     return [
         alert
         for state in ("open", "acknowledged")
@@ -176,19 +175,17 @@ def _silent_connections(here: Context, who: Caller) -> list[tuple[str, str, str]
 
 
 def _doubled(here: Context, who: Caller) -> list[str]:
-    """Return what the condition `recorded_twice` says of the tenants that the caller sees."""
     lasting = [each for each in here.conditions.lasting if each.name == RECORDED_TWICE]
-    return [each.told for each in lasting if who.sees_all or (each.about and who.sees(each.about.partition("/")[0]))]
+    return [each.message for each in lasting if who.sees_all or (each.about and who.sees(each.about.partition("/")[0]))]
 
 
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:
-    """The list of the traces of a time."""
-    told = {"from": time_text(from_ns) or "", "to": time_text(to_ns) or "", "project": at.project or "", **more}
-    return f"/traces?{urlencode({name: value for name, value in told.items() if value})}"
+    params = {"from": time_text(from_ns) or "", "to": time_text(to_ns) or "", "project": at.project or "", **more}
+    return f"/traces?{urlencode({name: value for name, value in params.items() if value})}"
 
 
 def _changes(glance: Glance) -> dict[str, Change | None]:
-    """How the numbers of a time stand to those of the time before."""
+    """Compare the numbers of a period with those of the period before."""
     now, before = glance.now, glance.before
     return {
         "traces": _share(now.traces, before.traces, more_is_worse=None),
@@ -204,31 +201,31 @@ def _latency(sums: StepSums) -> float | None:
 
 
 def _share(now: float | None, before: float | None, *, more_is_worse: bool | None) -> Change | None:
-    """By which share a number grew; None where there was none before."""
+    """Return the relative change of a number; None if there was none before."""
     if now is None or not before:
         return None
     share = round(100 * (now / before - 1))
     is_worse = None if more_is_worse is None or not share else (share > 0) == more_is_worse
     if now > _MANY_TIMES * before:
-        return Change(told=f"over {_MANY_TIMES} times as much", beside="as", is_worse=is_worse)
-    return Change(told=f"{share:+,} %" if share else "as before", is_worse=is_worse)
+        return Change(text=f"over {_MANY_TIMES} times as much", beside="as", is_worse=is_worse)
+    return Change(text=f"{share:+,} %" if share else "as before", is_worse=is_worse)
 
 
 def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> Change | None:
-    """By how many points of a hundred a share grew."""
+    """Return the change of a share in percentage points."""
     if now is None or before is None:
         return None
     points = round(100 * (now - before), 1)
     return Change(
-        told=f"{points:+.1f} points" if points else "as before",
+        text=f"{points:+.1f} points" if points else "as before",
         is_worse=(points > 0) == more_is_worse if points else None,
     )
 
 
-def rule_lines(found: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
+def rule_lines(rules: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
     """Return a line for each rule and project: a rate is that of one evaluator, the latest that gave scores."""
     groups: dict[tuple[str, str | None], list[RuleSums]] = {}
-    for each in found:
+    for each in rules:
         groups.setdefault((each.rule_id, each.project), []).append(each)
     return [_rule_line(evaluators, period) for evaluators in groups.values()]
 
@@ -247,13 +244,13 @@ def _rule_line(evaluators: Sequence[RuleSums], period: _Period) -> RuleLine:
 
 
 def _quality_href(path: str, each: RuleSums, period: _Period, **more: str) -> str:
-    told = {"rule": each.rule_id, "project": each.project or "", "days": str(period.days), **more}
-    return f"{path}?{urlencode(told)}"
+    params = {"rule": each.rule_id, "project": each.project or "", "days": str(period.days), **more}
+    return f"{path}?{urlencode(params)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """A number of traces that is shown over time."""
+    """A chart of traces over time."""
 
     what: str
     of: Callable[[StepSums], float | None]
@@ -274,7 +271,7 @@ _MEASURES: Final = (
 
 
 def _pictures(glance: Glance, at: GlanceAt, period: _Period) -> list[tuple[str, Markup]]:
-    """Traces with those that failed, the time they took, and what they cost, by steps."""
+    """Draw traces and failed ones, their durations and their cost, by step."""
     by_step = {each.step: each for each in glance.steps}
     steps = [(number, by_step.get(number)) for number in range(period.length_s // period.step_s)]
     drawn = []
@@ -294,8 +291,8 @@ def _column(number: int, sums: StepSums | None, measured: _Measured, at: GlanceA
     label = f"{began:%d %b %H:%M}" if period.days > 1 else f"{began:%H:%M}"
     value = None if sums is None else measured.of(sums)
     if sums is None or value is None:
-        return ChartColumn(label=label, value=None, told="nothing")
+        return ChartColumn(label=label, value=None, text="nothing")
     is_count = not measured.sort
-    told = measured.in_words(value) + (f", {sums.failed:,} with errors" if is_count and sums.failed else "")
+    text = measured.in_words(value) + (f", {sums.failed:,} with errors" if is_count and sums.failed else "")
     href = _traces_href(at, from_ns, from_ns + period.step_s * _NS, sort=measured.sort)
-    return ChartColumn(label=label, value=value, told=told, bad=float(sums.failed if is_count else 0), href=href)
+    return ChartColumn(label=label, value=value, text=text, bad=float(sums.failed if is_count else 0), href=href)

@@ -18,12 +18,12 @@ _SCHEMES: Final = frozenset({"http", "https", "mailto"})
 
 
 def rich_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
-    """What somebody said: Markdown as it is meant, JSON indented, and any other text as it is."""
+    """Render a message: Markdown as such, JSON indented, any other text as it is."""
     return _rich(value, whole, limit) or value_block(value, whole, limit=limit)
 
 
 def _rich(value: object, whole: str | None, limit: int) -> Markup | None:
-    """A text that is written as Markdown; None where it is none, or JSON. `whole` is a link to all of it as it came."""
+    """Render Markdown; None if the value is JSON, or no Markdown. `whole` is a link to the raw text."""
     if not isinstance(value, str) or (value.lstrip()[:1] in {"{", "["} and value_text(value, limit=limit) != value):
         return None
     shown, missing = cut_text(value, limit)
@@ -32,12 +32,11 @@ def _rich(value: object, whole: str | None, limit: int) -> Markup | None:
     body = Markup('<div class="rich" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(shown)))  # noqa: S704 - by our rules
     if whole is None:
         return body + (Markup('<p class="cut">… {:,} more characters</p>').format(missing) if missing else Markup())
-    told = f"{missing:,} more characters" if missing else "as it came"
-    return body + Markup('<p class="cut">{}<a href="{}">{}</a></p>').format("… " if missing else "", whole, told)
+    link_text = f"{missing:,} more characters" if missing else "as it came"
+    return body + Markup('<p class="cut">{}<a href="{}">{}</a></p>').format("… " if missing else "", whole, link_text)
 
 
 def _is_harmless(url: str) -> bool:
-    """Whether a link may be followed by whoever wants to; the others stay text."""
     try:
         return urlsplit(url.strip()).scheme.lower() in _SCHEMES
     except ValueError:
@@ -59,19 +58,16 @@ def _block_of_code(_: object, tokens: Sequence[Token], at: int, *__: object) -> 
 
 
 def _heading(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
-    """A heading of a text is none of the page."""
     return f'<p class="heading-{escape(tokens[at].tag)}">' if tokens[at].nesting > 0 else "</p>"
 
 
 def _cell(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
-    """A cell without the style that aligns it, since no page has a style of its own."""
     return f"<{escape(tokens[at].tag)}>"
 
 
 def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
-    """By its name: nothing of it is loaded."""
-    told = tokens[at].content or str(tokens[at].attrGet("src") or "")
-    return Markup('<span class="media">image: {} <small>not loaded</small></span>').format(visible(told[:160]))
+    text = tokens[at].content or str(tokens[at].attrGet("src") or "")
+    return Markup('<span class="media">image: {} <small>not loaded</small></span>').format(visible(text[:160]))
 
 
 def _link(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:

@@ -1,4 +1,4 @@
-"""The pages that the menu names, and which of them somebody may see."""
+"""The pages of the menu, and who may see them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from collector.access.permission import Permission, need_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """One line of the menu. `group` is told above those that share it; `beside` are its other paths."""
+    """An entry of the menu. `group` is the heading of entries that share it; `beside` are its other paths."""
 
     label: str
     path: str
     icon: str  # of static/icons.svg
-    endpoint: Callable[..., object]  # which says what is needed to see it
+    endpoint: Callable[..., object]  # whose requirements decide who sees the entry
     group: str = ""
     beside: Sequence[str] = ()
 
     def covers(self, path: str) -> bool:
-        """Whether a page is one of its own."""
+        """Return True if a page belongs to this menu entry."""
         return any(path == each or path.startswith(f"{each}/") for each in (self.path, *self.beside))
 
 
 def may_use(caller: Caller, endpoint: Callable[..., object], method: str = "GET") -> bool:
-    """Whether a page, or a form, is for this caller: the same question that the gate will ask."""
+    """Return True if the gate will let this caller use a page or form."""
     need = need_of(endpoint, method)
     return caller.may(need.permission) and (caller.sees_all or need.by_tenant or need.permission is Permission.OPEN)
 
 
 def entries_for(caller: Caller, entries: Sequence[MenuEntry]) -> list[MenuEntry]:
-    """The lines that lead somewhere for this caller."""
+    """Return the menu entries that this caller may open."""
     return [entry for entry in entries if may_use(caller, entry.endpoint)]

@@ -1,4 +1,4 @@
-"""Two people change the same thing: the second is told, and sees what he typed beside what is there now."""
+"""Conflicting edits: the second editor gets a conflict, with the typed values beside the stored ones."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _KEPT: Final = "kept, encrypted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldDifference:
-    """One thing that would be another after saving; "" where there is none."""
+    """A field that saving would change; "" for a missing value."""
 
     name: str
     typed: str
@@ -30,33 +30,35 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditConflict:
-    """A form that was sent after somebody else had changed what it is about."""
+    """Conflict of a form with a change that was stored after the form was opened."""
 
     kind: str  # as people call it
     differences: tuple[FieldDifference, ...]
 
 
 def version_seen(form: Form) -> int:
-    """The version that was there when a form was shown; of one that does not say, what no version is."""
+    """Return the version that the form was shown for; if it names none, a number that no version has."""
     sent = form.text(_FIELD)
     return int(sent) if _VERSION.fullmatch(sent) else _UNSEEN
 
 
 def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, str] = _NO_LABELS) -> EditConflict:
-    """How two documents differ, by the labels of their keys; a key inside of another is `outer.inner`."""
-    wanted, there = dict(_flat(typed)), dict(_flat(now))
-    names = [name for name in dict.fromkeys((*wanted, *there)) if wanted.get(name) != there.get(name)]
+    """Return the differences of two documents, labelled by key; nested keys are `outer.inner`."""
+    typed_flat, now_flat = dict(_flat(typed)), dict(_flat(now))
+    names = [name for name in dict.fromkeys((*typed_flat, *now_flat)) if typed_flat.get(name) != now_flat.get(name)]
     return EditConflict(
         kind=kind,
         differences=tuple(
-            FieldDifference(name=labels.get(name, name), typed=_shown(wanted.get(name)), now=_shown(there.get(name)))
+            FieldDifference(
+                name=labels.get(name, name), typed=_shown(typed_flat.get(name)), now=_shown(now_flat.get(name))
+            )
             for name in names
         ),
     )
 
 
 def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tuple[Document, Document]:
-    """What a form wants of a secret and what is there, for `overtaken`, without what was typed.
+    """Return what the form does to a secret and what is stored, for `overtaken`, without the secret itself.
 
     Left empty, a secret stays; `forget` is the box that removes it.
     """
@@ -69,7 +71,7 @@ def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tupl
 def _flat(document: Document) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", told) for inner, told in _flat(value))
+            yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(value))
         elif value is not None:
             yield key, value
 

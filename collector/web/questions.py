@@ -1,4 +1,4 @@
-"""What was asked: of the application whose answer is judged, and of whatever judges it."""
+"""Questions in words: the input of a judged application, and the criteria of its judge."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ _NAMES: Final = ("name", "criteria", "description")
 
 
 def criteria_of(rule: Rule) -> str:
-    """What a rule's evaluator looks at, in words: the criteria of its judge, else what its kind checks."""
+    """Return what a rule's evaluator checks, in words: the criteria of its judge, else the text of its kind."""
     written = [*_criteria_texts(rule.configuration.get("criteria")), *_criteria_texts(rule.configuration.get("scores"))]
     kind = KINDS.get(rule.evaluator)
     return "; ".join(written) or ("" if kind is None else kind.checks)
@@ -26,12 +26,12 @@ def criteria_of_revision(here: Context, revision: int) -> str:
 
 
 def questions_of(here: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:
-    """What each of these traces was asked, in short, as far as it is stored: those of a tenant; None for all."""
+    """Return the input of each trace, shortened, if it is stored. `tenant` None: of all tenants."""
     return here.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
 
 
 def _criteria_texts(value: JsonValue) -> Iterator[str]:
-    """Criteria as they are written: a text, names, or objects that describe them."""
+    """Yield criteria as text: a text, names, or objects that describe them."""
     match value:
         case str() if value.strip():
             yield " ".join(value.split())
@@ -39,8 +39,8 @@ def _criteria_texts(value: JsonValue) -> Iterator[str]:
             for each in value:
                 yield from _criteria_texts(each)
         case dict():
-            told = [str(value[key]) for key in _NAMES if value.get(key)]
-            if told:
-                yield ": ".join(told)
+            texts = [str(value[key]) for key in _NAMES if value.get(key)]
+            if texts:
+                yield ": ".join(texts)
         case _:
             pass  # what has no words

@@ -23,7 +23,7 @@ Values: TypeAlias = Mapping[str, str]
 
 
 class BadForm(Exception):
-    """An error: the form is no valid body. `problems` are by the names of fields."""
+    """Refusal of a form that is not valid. `problems` are by field name."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__(problems)
@@ -57,7 +57,7 @@ class RecordPages(Generic[Row, Body]):
     deletion: Markup  # what deleting does, with {} for the name
 
     def save(self, request: Request, form: Form, record: Row | None, write: Callable[[Body], str]) -> Response:
-        """Write what was typed and go where `write` says; if that cannot be, answer with the form and the reason."""
+        """Write the form and go where `write` returns; after a refusal show the form and the reason."""
         values = self.typed(form)
 
         def refused(status: int, problems: Mapping[str, str]) -> Response:
@@ -76,10 +76,10 @@ class RecordPages(Generic[Row, Body]):
             return refused(409, {self.taken: str(error)})
 
     def question(self, record: AnyRow) -> Confirmation:
-        """Return what is asked before a record is deleted."""
+        """Return the question before a record is deleted."""
         return Confirmation(
             title=f"Delete a {self.of.kind}",
-            told=self.deletion.format(one_line(record.name)),
+            message=self.deletion.format(one_line(record.name)),
             action=f"{self.place}/{getattr(record, self.of.key)}/delete",
             button=f"Delete the {self.noun}",
             back=self.back(record),

@@ -1,4 +1,4 @@
-"""Pages of their templates, with the headers that keep what spans say from doing anything."""
+"""Rendering of templates, with headers that keep the content of spans from running."""
 
 import itertools
 import time
@@ -31,11 +31,11 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""Nothing of a span's can run or ask anybody, even if it got into a page as it came."""
+"""Policy under which no content of spans can run or send requests, even if it got into a page unescaped."""
 
 _HEADERS: Final = {
     "content-security-policy": POLICY,
-    "referrer-policy": "same-origin",  # without any, browsers say of our own forms too that they come from nowhere
+    "referrer-policy": "same-origin",  # without it, browsers send "Origin: null" with our own forms too
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
@@ -46,7 +46,7 @@ TEXT_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox",
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A template as an answer; it sees `values`, and what all see: `shared`, and the globals and filters below."""
+    """Render a template with `values`, and with `shared` and the globals and filters below."""
     visitor = visitor_of(request)
     caller: Caller = getattr(request.state, "caller", None) or READER
     authenticator = request.app.state.context.authenticator
@@ -78,15 +78,14 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 
 
 def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) -> str:
-    """How many alerts nobody looks after yet, as the menu tells it; nothing where it has no alerts."""
     if not any(entry.path == "/alerts" for entry in menu):
         return ""
-    found = request.app.state.context.alerts.count_open(tenant=caller.visible_tenant, most=_MOST_ALERTS + 1)
-    return f"{_MOST_ALERTS}+" if found > _MOST_ALERTS else str(found or "")
+    count = request.app.state.context.alerts.count_open(tenant=caller.visible_tenant, most=_MOST_ALERTS + 1)
+    return f"{_MOST_ALERTS}+" if count > _MOST_ALERTS else str(count or "")
 
 
 def plain_text(content: str) -> PlainTextResponse:
-    """A text that came from elsewhere, as nothing but text."""
+    """Return a foreign text as plain text."""
     return PlainTextResponse(content.encode("utf-8", "replace"), headers=TEXT_HEADERS)
 
 
@@ -95,7 +94,6 @@ def _ago(time_ns: int | None) -> Markup:
 
 
 def _same(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Options that are called by their values, with what cannot be seen in these spelled out."""
     return [(value, one_line(value)) for value in values]
 
 
@@ -144,16 +142,16 @@ _Answer = TypeVar("_Answer")
 
 
 def at_one_moment(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer]:
-    """A route that shows something and changes nothing, with its `here`."""
+    """Wrap a read-only route so that its `here` reads one snapshot."""
 
     @wraps(endpoint)
-    def asked(*args: _Rest.args, **named: _Rest.kwargs) -> _Answer:
+    def route(*args: _Rest.args, **named: _Rest.kwargs) -> _Answer:
         with cast("Context", named["here"]).queries.at_one_moment():
             return endpoint(*args, **named)
 
-    return asked
+    return route
 
 
 def see_other(place: str) -> RedirectResponse:
-    """The browser goes on to a place, with a GET, whatever it sent here."""
+    """Redirect to an address with a GET."""
     return RedirectResponse(place, HTTPStatus.SEE_OTHER)

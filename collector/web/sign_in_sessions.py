@@ -15,7 +15,7 @@ LIFE_S: Final = 12 * 3600
 
 MAX_SESSIONS: Final = 2_000
 MAX_PER_KEY: Final = 100
-"""Guesses: more people than look at one server. The oldest leave, so that one key cannot push out all others."""
+"""Guesses: more people than use one server. The oldest sessions end, so that one key cannot push out all others."""
 
 _ID_BYTES: Final = 32
 
@@ -27,7 +27,7 @@ class _Session:
 
 
 class Sessions:
-    """Sessions by the digest of their id, so that what is compared tells nothing. Safe to use from several threads."""
+    """Sessions by the digest of their id, so that lookups leak nothing through timing. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -36,7 +36,7 @@ class Sessions:
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
 
     def begin(self, key_digest: bytes) -> str:
-        """The id of a new session of whoever showed a key of this digest."""
+        """Begin a session for the key with this digest, and return its id."""
         session_id = new_id()
         with self._lock:
             self._forget(key_digest)
@@ -44,21 +44,21 @@ class Sessions:
         return session_id
 
     def key_of(self, session_id: str) -> bytes | None:
-        """The digest of the key that a session began with; None where there is no such session, or no longer."""
-        found = self._sessions.get(_hidden(session_id))
-        return None if found is None or self._clock_s() >= found.until_s else found.key_digest
+        """Return the key digest of a session; None if it does not exist, or has expired."""
+        session = self._sessions.get(_hidden(session_id))
+        return None if session is None or self._clock_s() >= session.until_s else session.key_digest
 
     def end(self, session_id: str) -> None:
-        """Forget a session, if there is one."""
+        """End a session, if it exists."""
         with self._lock:
             self._sessions.pop(_hidden(session_id), None)
 
     def token(self, session_id: str) -> str:
-        """What forms of pages carry that were shown to this visitor, so that no other page can send one in his name."""
+        """Return the CSRF token of a session."""
         return hmac.new(self._secret, session_id.encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, session_id: str, token: str) -> bool:
-        """Whether a form carries that."""
+        """Return True if the token is that of the session."""
         return hmac.compare_digest(self.token(session_id).encode(), token.encode("utf-8", "replace"))
 
     def _forget(self, key_digest: bytes) -> None:
@@ -74,7 +74,7 @@ class Sessions:
 
 
 def new_id() -> str:
-    """A number that nobody guesses."""
+    """Return an unguessable id."""
     return secrets.token_urlsafe(_ID_BYTES)
 
 

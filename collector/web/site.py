@@ -82,7 +82,7 @@ MENU: Final = (
     MenuEntry(label="Audit", path="/audit", icon="scroll-text", endpoint=audit.list_entries, group="Operations"),
     MenuEntry(label="Status", path="/status", icon="heart-pulse", endpoint=status.show_status, group="Operations"),
 )
-"""In the order in which the menu shows them: what teams look at and judge by, what they set once, what operators do."""
+"""Entries in the order of the menu: daily work, then setup, then operations."""
 
 _MODULES: Final = (
     assets,
@@ -139,7 +139,7 @@ _WORDS: Final = {
 
 
 def make_site() -> Site:
-    """The pages, with nobody signed in."""
+    """Make the pages, without signed-in sessions."""
     signed_in = Sessions()
 
     def key_of(scope: Scope) -> bytes | None:
@@ -159,7 +159,7 @@ def make_site() -> Site:
 
 
 def problem_page(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
-    """What a person reads when something was not done; who has to sign in first is sent there."""
+    """Render an error as a page; redirect to the sign-in page if that is what is missing."""
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
         address = path_of(request) + (f"?{request.url.query}" if request.url.query else "")

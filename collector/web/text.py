@@ -16,26 +16,26 @@ BLOCK_LINES: Final = 80
 """Shown of a text at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
 
 WRITTEN_CHARACTERS: Final = 2 * BLOCK_CHARACTERS
-"""Written of a value as JSON, of which less is shown."""
+"""Limit of the JSON that is written of a value, of which less is shown."""
 
 _KEPT: Final = frozenset("\n\t")
 _CUT: Final = '<span class="cut">…</span>'
 
 
 def one_line(text: object, limit: int = LINE_CHARACTERS) -> Markup:
-    """A text on one line, cut where it is long."""
-    told = str(text)  # as markup it is put together by hand: `Markup.format` took a third of the time of a list
-    shown = visible(" ".join(told[: 4 * limit].split())[:limit])
-    return Markup(f"<bdi>{shown}{_CUT if len(told) > limit else ''}</bdi>")  # noqa: S704 - escaped, or made here
+    """Render a text on one line, cut if it is long."""
+    full = str(text)  # joined by hand: `Markup.format` took a third of the time of a list
+    shown = visible(" ".join(full[: 4 * limit].split())[:limit])
+    return Markup(f"<bdi>{shown}{_CUT if len(full) > limit else ''}</bdi>")  # noqa: S704 - escaped, or made here
 
 
 def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
-    """A line of a text with its blanks, cut where it is long."""
+    """Render a line of a text with its blanks, cut if it is long."""
     return Markup(f"<bdi>{visible(text[:limit])}{_CUT if len(text) > limit else ''}</bdi>")  # noqa: S704 - escaped, or made here
 
 
 def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
-    """A text with its lines; where it is long, its beginning, and a link to the `whole` of it if there is one."""
+    """Render a text with its lines; cut if it is long, with a link to the `whole` text if given."""
     if not text.strip():
         return Markup('<p class="quiet">(blank)</p>')  # recorded without words; what was not captured is left out
     shown, missing = cut_text(text, limit)
@@ -43,14 +43,14 @@ def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS)
 
 
 def cut_text(text: str, limit: int = BLOCK_CHARACTERS) -> tuple[str, int]:
-    """What is shown of a text at once, and how many characters are not."""
-    told = text.replace("\r\n", "\n")
-    cut = _cut_at(told, limit)
-    return told[:cut], len(told) - cut
+    """Cut a text to what is shown at once; return the number of omitted characters too."""
+    normal = text.replace("\r\n", "\n")
+    cut = _cut_at(normal, limit)
+    return normal[:cut], len(normal) - cut
 
 
 def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
-    """A text with its lines, and what is told of characters that are missing at its end."""
+    """Render a text with its lines, and a note on missing characters at its end."""
     framed = Markup('<pre class="text" dir="auto">{}</pre>').format(shown)
     if not missing:
         return framed
@@ -62,19 +62,19 @@ def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
 
 
 def json_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
-    """Any value as indented JSON."""
+    """Render any value as indented JSON."""
     return block(_json_text(value), whole, limit=limit)
 
 
 def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
-    """A text as it is, or as indented JSON where it holds that; anything else as JSON."""
+    """Render a text, as indented JSON if it holds that; anything else as JSON."""
     return block(value_text(value, limit=limit), whole, limit=limit)
 
 
 def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
-    """A text as it is, or as indented JSON where it holds that; anything else as JSON, the beginning of a long one.
+    """Return a text, as indented JSON if it holds that; anything else as JSON, cut if it is long.
 
-    A text of more than `limit` characters is not looked into.
+    A text of more than `limit` characters is not parsed.
     """
     if not isinstance(value, str):
         return _json_text(value)
@@ -92,7 +92,7 @@ def _json_text(value: object) -> str:
 
 
 def _cut_at(text: str, limit: int) -> int:
-    """How many characters are shown at once."""
+    """Return the number of characters that are shown at once."""
     at = -1
     for _ in range(BLOCK_LINES):
         at = text.find("\n", at + 1, limit)
@@ -102,7 +102,7 @@ def _cut_at(text: str, limit: int) -> int:
 
 
 def visible(text: str) -> Markup:
-    """The text escaped, and whatever cannot be seen in it spelled out."""
+    """Escape a text, and spell out invisible characters."""
     if text.isascii() and text.isprintable():
         return escape(text)
     parts: list[Markup] = []

@@ -1,4 +1,4 @@
-"""The browser that asks: its cookie, the forms that it sends, and what is wrong with one."""
+"""The browser of a visitor: its cookie, its forms, and their problems."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _ID_CHARACTERS: Final = range(20, 100)
 
 @dataclass(slots=True)
 class Visitor:
-    """A browser, by the id in its cookie; a new one is told its id with the page that it gets."""
+    """A browser, by the id in its cookie; a new one gets its cookie with the page."""
 
     id: str
     is_new: bool
@@ -41,24 +41,24 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form that was sent, whose token was good."""
+    """The fields of a form whose token is valid."""
 
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def text(self, name: str, default: str = "") -> str:
-        """A field's value; of several the first."""
+        """Return a field's value; of several the first."""
         return next(iter(self.fields.get(name, ())), default)
 
     def texts(self, name: str) -> Sequence[str]:
-        """All values of a field."""
+        """Return all values of a field."""
         return self.fields.get(name, ())
 
     def checked(self, name: str) -> bool:
-        """Whether a box is ticked."""
+        """Return True if a box is ticked."""
         return name in self.fields
 
     def required(self, name: str) -> str:
-        """A field that must not be empty.
+        """Return a field that must not be empty.
 
         Raises:
             HTTPException: it is.
@@ -70,18 +70,18 @@ class Form:
 
 
 def sessions_of(request: HTTPConnection) -> Sessions:
-    """The sessions of the application."""
+    """Return the sessions of the application."""
     return cast("Sessions", request.app.state.sessions)
 
 
 def cookie_of(scope: Scope) -> str | None:
-    """The id that a browser sent."""
+    """Return the session id of the cookie."""
     sent = HTTPConnection(scope).cookies.get(_name(scope), "")
     return sent if len(sent) in _ID_CHARACTERS else None
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who looks at a page; the same one however often it is asked during one request."""
+    """Return the visitor of a request, the same one for all calls of one request."""
     known: Visitor | None = getattr(request.state, "visitor", None)
     if known is None:
         sent = cookie_of(request.scope)
@@ -106,10 +106,10 @@ def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
 async def check_form(request: Request) -> None:
     """Read the form that a request carries, and refuse one that another page may have sent.
 
-    Whoever shows a key in a header needs no token: no page can make a browser send that.
+    Requests with a key in a header need no token: no page can make a browser send that.
 
     Raises:
-        HTTPException: it has no token, or not this visitor's; or it is no form.
+        HTTPException: the token is missing or of another visitor, or the body is not a form.
     """
     if not changes(request.method):
         return
@@ -131,10 +131,9 @@ async def check_form(request: Request) -> None:
 
 
 def _pairs(content: bytes) -> list[tuple[str, str]]:
-    """Read the fields of a form. `urllib` takes a hundred bytes of memory for each escape of a text that it decodes.
+    """Parse the fields of a form.
 
-    Raises:
-        ValueError: it has too many fields.
+    `urllib` takes a hundred bytes of memory for each escape of a text that it decodes.
     """
     fields = content.split(b"&", _MAX_FIELDS) if content else []
     if len(fields) > _MAX_FIELDS:
@@ -155,7 +154,7 @@ def _unquoted(quoted: bytes) -> str:
 
 
 def page_router() -> APIRouter:
-    """A router whose routes check who asks and the form that was sent; every page belongs to one."""
+    """Make a router for pages: its routes check the caller and the form's token."""
     return APIRouter(
         include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)], route_class=TurnRoute
     )
@@ -170,12 +169,12 @@ Sent = Annotated[Form, Depends(_form)]
 
 
 def path_of(request: Request) -> str:
-    """The path of this page as it was sent: decoded, it would be another address if a name is in it."""
+    """Return the path of this page as sent: decoding it would change an address with a name in it."""
     return cast("bytes", request.scope["raw_path"]).decode("latin-1")
 
 
 def with_parameters(request: Request, **changed: object) -> str:
-    """The address of this page with other parameters; None takes one out, a list gives several."""
+    """Return the address of this page with other parameters; None removes one, a list repeats it."""
     pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     for name, value in changed.items():
         if isinstance(value, list | tuple):
@@ -187,13 +186,13 @@ def with_parameters(request: Request, **changed: object) -> str:
 
 
 def with_query(path: str, **parameters: str | None) -> str:
-    """The address of another page; None leaves a parameter out."""
+    """Return the address of another page; None leaves a parameter out."""
     query = str(QueryParams([(name, value) for name, value in parameters.items() if value is not None]))
     return f"{path}?{query}" if query else path
 
 
-def came_from(request: Request, path: str) -> str:
-    """The address of that page as it was when a link on it led here; else the page without any filter."""
+def return_address(request: Request, path: str) -> str:
+    """Return the address of that page as it was when it led here; else the page without filters."""
     sent = urlsplit(request.headers.get("referer", ""))
     is_it = sent.netloc == request.url.netloc and sent.path == request.scope.get("root_path", "") + path
     return f"{path}?{sent.query}" if is_it and sent.query else path
@@ -206,10 +205,10 @@ def _name(scope: Scope) -> str:
 
 
 def by_field(error: ValidationError) -> dict[str, str]:
-    """The models of the API check forms too; of several problems of one field the first. No value is repeated."""
-    told: dict[str, str] = {}
+    """Return one message for each field, without the rejected values: the first of several problems."""
+    messages: dict[str, str] = {}
     for each in error.errors(include_url=False, include_input=False):
         name = str(each["loc"][0]) if each["loc"] else ""
         message = "is required" if each["type"] == "missing" else each["msg"].removeprefix("Value error, ")
-        told.setdefault(name, message[:1].lower() + message[1:])
-    return told
+        messages.setdefault(name, message[:1].lower() + message[1:])
+    return messages

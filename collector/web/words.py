@@ -20,32 +20,31 @@ UNKNOWN: Final = Markup('<span class="quiet">-</span>')
 
 
 def _number(text: str) -> Markup:
-    """What this module made of a number; nothing in it has to be escaped."""
     return Markup(f'<span class="number">{text}</span>')  # noqa: S704 - escaped, or made here
 
 
 def moment(time_ns: int | None) -> Markup:
-    """An instant in UTC."""
+    """Render an instant in UTC."""
     if not time_ns:
         return UNKNOWN
     return Markup(f'<time datetime="{time_text(time_ns)}">{instant_text(time_ns)} <abbr>UTC</abbr></time>')  # noqa: S704 - escaped, or made here
 
 
 def moment_us(time_us: int | None) -> Markup:
-    """An instant in UTC, from microseconds since the Unix epoch."""
+    """Render an instant in UTC, from microseconds since the Unix epoch."""
     return moment(None if time_us is None else time_us * _US)
 
 
 def ago(time_ns: int | None, now_ns: int) -> Markup:
-    """How long ago it was, and when."""
+    """Render how long ago an instant was, with the instant as its title."""
     if not time_ns:
         return UNKNOWN
-    at, told = time_text(time_ns), instant_text(time_ns)
-    return Markup(f'<time class="ago" datetime="{at}" title="{told} UTC">{ago_text(now_ns - time_ns)}</time>')  # noqa: S704 - escaped, or made here
+    at, text = time_text(time_ns), instant_text(time_ns)
+    return Markup(f'<time class="ago" datetime="{at}" title="{text} UTC">{ago_text(now_ns - time_ns)}</time>')  # noqa: S704 - escaped, or made here
 
 
 def ago_text(passed_ns: int) -> str:
-    """How long ago, in one unit."""
+    """Return a duration into the past in one unit."""
     passed = abs(passed_ns) // _NS
     if not passed:
         return "now"
@@ -59,17 +58,17 @@ def ago_text(passed_ns: int) -> str:
 
 
 def duration(duration_ms: float | None) -> Markup:
-    """A duration with its unit."""
+    """Render a duration with its unit."""
     return UNKNOWN if duration_ms is None else _number(duration_text(duration_ms))
 
 
 def duration_ns(from_ns: int | None, to_ns: int | None) -> Markup:
-    """The time between two instants."""
+    """Render the time between two instants."""
     return duration((to_ns - from_ns) / 1e6 if from_ns and to_ns else None)
 
 
 def number(value: float | None, digits: int = 3) -> Markup:
-    """A number with at most so many digits after the point."""
+    """Render a number with at most `digits` digits after the point."""
     if value is None:
         return UNKNOWN
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
@@ -79,14 +78,14 @@ def number(value: float | None, digits: int = 3) -> Markup:
 
 
 def short_count(value: int | None) -> Markup:
-    """A count that need not be exact: 12.3k."""
+    """Render a count that need not be exact: 12.3k."""
     if value is None:
         return UNKNOWN
-    return Markup(f'<span class="number" title="{value:,}">{count_told(value)}</span>')  # noqa: S704 - escaped, or made here
+    return Markup(f'<span class="number" title="{value:,}">{rough_count(value)}</span>')  # noqa: S704 - escaped, or made here
 
 
-def count_told(value: int) -> str:
-    """A count with about three digits."""
+def rough_count(value: int) -> str:
+    """Format a count with about three digits."""
     text, size = str(value), float(value)
     for unit in ("k", "M", "G"):
         if size < _KILO:
@@ -97,7 +96,7 @@ def count_told(value: int) -> str:
 
 
 def size(nbytes: int | None) -> Markup:
-    """An amount of bytes, in the unit that leaves three digits or so."""
+    """Render a size in the unit that leaves about three digits."""
     if nbytes is None:
         return UNKNOWN
     amount, unit = float(nbytes), "B"
@@ -109,25 +108,25 @@ def size(nbytes: int | None) -> Markup:
 
 
 def usd(value: float | None) -> Markup:
-    """An amount of money."""
+    """Render an amount of money."""
     return UNKNOWN if value is None else _number(usd_text(value))
 
 
 def cost(value: float, unpriced_calls: int) -> Markup:
-    """An amount of money of which a part is unknown if calls had no price."""
+    """Render an amount of money; it is partly unknown if calls had no price."""
     return _number(cost_text(usd_text(value), value, unpriced_calls))
 
 
 def percent(share: float | None) -> Markup:
-    """A share of one."""
+    """Render a share in percent."""
     return UNKNOWN if share is None else _number(f"{100 * share:.1f} %")
 
 
 def counted(value: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """Format a number with its noun."""
     return count_text(value, one, many)
 
 
-def minus(told: str) -> str:
-    """Numbers with a minus in place of each hyphen before them: it is as wide as a plus, and is read as one."""
-    return _HYPHEN.sub("\u2212", told)
+def minus(text: str) -> str:
+    """Replace the hyphens before numbers by minus signs, which are as wide as a plus and read as one."""
+    return _HYPHEN.sub("\u2212", text)

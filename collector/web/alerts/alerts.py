@@ -44,7 +44,7 @@ STATES: Final[Mapping[str, str]] = {
 
 
 class AlertListing(BaseModel):
-    """Which alerts are listed. `rule` is an id or a name."""
+    """Query parameters of the list of alerts. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -55,25 +55,25 @@ class AlertListing(BaseModel):
 
     @property
     def filter(self) -> AlertFilter:
-        """Which alerts are listed, as the store asks for them."""
+        """Return the filter of the store for these parameters."""
         state: AlertState | None = self.state or None
         return AlertFilter(project=self.project or None, rule=self.rule or None, state=state)
 
 
 @router.get("/alerts")
 @needs(Permission.READ, by_tenant=True)
-def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertListing, Query()]) -> Response:
-    """Alerts by the time they were opened, newest first."""
-    found = here.alerts.newest(asked.filter, tenant=who.visible_tenant, offset=asked.page * _ROWS, limit=_ROWS + 1)
+def list_alerts(request: Request, here: Here, who: Who, listing: Annotated[AlertListing, Query()]) -> Response:
+    """List alerts by the time they were opened, newest first."""
+    rows = here.alerts.newest(listing.filter, tenant=who.visible_tenant, offset=listing.page * _ROWS, limit=_ROWS + 1)
     return page(
         request,
         "alerts.html",
-        alerts=found[:_ROWS],
-        criteria={each.alert_id: _criteria(here, each.finding) for each in found[:_ROWS]},
-        asked=asked,
+        alerts=rows[:_ROWS],
+        criteria={each.alert_id: _criteria(here, each.finding) for each in rows[:_ROWS]},
+        asked=listing,
         states=STATES,
-        older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
-        newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
+        older=with_parameters(request, page=listing.page + 1) if len(rows) > _ROWS else None,
+        newer=with_parameters(request, page=listing.page - 1 or None) if listing.page else None,
         watched=len(here.monitors.page(tenant=who.visible_tenant, limit=1)),
     )
 
@@ -81,10 +81,10 @@ def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertLi
 @router.get("/alerts/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
 def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Response:
-    """One alert with all that a person needs to check it."""
+    """Show an alert with all that a person needs to check it."""
     alert = _alert(here, who, alert_id)
     receivers = {each.webhook_id: each for each in here.receivers.all(who.visible_tenant) if who.owns(each.tenant)}
-    told = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
+    deliveries = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
     examples = _objects(alert.finding.document.get("examples"))
     return page(
         request,
@@ -100,7 +100,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
         how="; ".join(filter(None, (end_rate(alert), ENDS.get(end_of(alert))))),
         corrected=corrected_alert(here, alert.finding),
-        deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
+        deliveries=[each for each in deliveries if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
         may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),
         mutes=mutes_of(here, alert.finding),
@@ -118,7 +118,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
 @router.post("/alerts/{alert_id}/acknowledge")
 @needs(Permission.WRITE, by_tenant=True)
 def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Response:
-    """Note that somebody looks after it: whom the form names, else the key that was used."""
+    """Acknowledge an alert in the name that the form gives, else in that of the key."""
     by = form.text("by").strip()[:_MOST_NAME] or who.key_name or who.key_id
     alert = _alert(here, who, alert_id)
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
@@ -148,7 +148,6 @@ def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
 
 
 def _criteria(here: Context, finding: AlertFinding) -> str:
-    """Return the criteria under which an alert was raised: of people their question, of a metric none."""
     if finding.metric is not None:
         return ""
     is_people = is_of_people(finding.fingerprint)
@@ -156,7 +155,6 @@ def _criteria(here: Context, finding: AlertFinding) -> str:
 
 
 def _comparison_note(here: Context, who: Caller, finding: AlertFinding) -> str | None:
-    """Return why the rule of an alert compares with nothing of before by now."""
     kept = next((each for each in here.rules.kept() if each.stored.rule_id == finding.rule_id), None)
     if kept is None or finding.metric:
         return None
@@ -164,34 +162,31 @@ def _comparison_note(here: Context, who: Caller, finding: AlertFinding) -> str |
 
 
 def _stream(finding: AlertFinding, **more: str) -> str:
-    told = {"rule": finding.rule_id, "project": finding.project or ""}
-    told |= {"tenant": finding.tenant} if finding.tenant else {}
-    return urlencode(told | ({"fingerprint": finding.fingerprint} if finding.fingerprint else {}) | more)
+    params = {"rule": finding.rule_id, "project": finding.project or ""}
+    params |= {"tenant": finding.tenant} if finding.tenant else {}
+    return urlencode(params | ({"fingerprint": finding.fingerprint} if finding.fingerprint else {}) | more)
 
 
 def _comparison(finding: AlertFinding) -> str | None:
-    """The page with both releases beside each other, where there are two."""
+    """Return the address of the page that compares the two releases; None if there are not two."""
     before, after = finding.baseline.release, finding.candidate.release
     if finding.metric or finding.kind != "release" or before is None or after is None:
         return None
-    # Several releases of a baseline are told as one text, and the latest of them stands last.
+    # Several releases of a baseline are one text, and the latest of them comes last.
     sides = {"baseline": before.rpartition(", ")[2], "candidate": after}
     return f"/quality/compare?{_stream(finding, **_service_of(finding), **sides)}"
 
 
 def _service_of(finding: AlertFinding) -> dict[str, str]:
-    """The service whose releases an alert is about, where it tells."""
     service = service_of(finding)
     return {"service": service} if service else {}
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    """The objects in a list, of a document that may be anything."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _rated(value: object) -> Sequence[Mapping[str, Any]]:
-    """The entries of a list that have a rate."""
     return [each for each in _objects(value) if isinstance(each.get("rate"), int | float)]
 
 
@@ -202,16 +197,15 @@ def _text(value: object) -> str:
 @router.get("/metric-monitors")
 @needs(Permission.READ, by_tenant=True)
 def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
-    """All of them by name, and how they stand."""
+    """List metric monitors by name, with their state."""
     rows = here.metric_monitors.all(tenant=who.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
     return page(request, "metric_monitors.html", monitors=monitors)
 
 
 def _scope(text: MetricMonitorText) -> str:
-    """What it is narrowed down to."""
-    told = [f"{scope} {value}" for scope in SCOPES if (value := getattr(text, scope)) is not None]
-    return ", ".join(told) or "everything"
+    parts = [f"{scope} {value}" for scope in SCOPES if (value := getattr(text, scope)) is not None]
+    return ", ".join(parts) or "everything"
 
 
 def _limit(text: MetricMonitorText) -> str:

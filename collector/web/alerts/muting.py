@@ -1,4 +1,4 @@
-"""Muting from the page of an alert: receivers are not told of alerts like it for a while."""
+"""Muting from the page of an alert: alerts like it are not sent to receivers for a while."""
 
 import uuid
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from storage.errors import Missing
 router = page_router()
 
 HOURS: Final = {"1": "an hour", "8": "8 hours", "24": "a day", "168": "a week"}
-"""For how long somebody may mute on a page; the API takes any time."""
+"""Choices of hours on the page; the API takes any time."""
 
 _HOUR_NS: Final = 3_600_000_000_000
 
 
 def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
-    """The mutes that keep an alert from its receivers now, what ends first at the top."""
+    """Return the mutes that hold back an alert now, by their end."""
     return [
         mute
         for mute in here.alert_mutes.at(here.now_ns(), tenant=finding.tenant)
@@ -37,7 +37,7 @@ def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
 @router.post("/alerts/{alert_id}/mute")
 @needs(Permission.WRITE, by_tenant=True)
 def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Tell nobody of alerts of its rule and project for so many hours; or with `mute` end that."""
+    """Mute the rule and project of an alert for a number of hours; with `mute`, end that mute."""
     alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"there is no alert {alert_id}")

@@ -1,4 +1,4 @@
-"""Who is told of alerts: receivers, their secrets, and what was delivered. No page holds a secret that is kept."""
+"""Webhooks: receivers of alerts, their secrets, and their deliveries. No page shows a stored secret."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ _OWN_SECRETS: Final[frozenset[Template]] = frozenset({"pagerduty"})  # which giv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WebhookFormState:
-    """What the form of a receiver holds; a secret never."""
+    """State of the form of a webhook, without its secret."""
 
     project: str = EVERY_PROJECT
     url: str = ""
@@ -71,13 +71,13 @@ class _WebhookFormState:
 @router.get("/webhooks")
 @needs(Permission.READ, by_tenant=True)
 def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> Response:
-    """The webhooks of every project or of one, by project, oldest first; a key with a tenant sees its own alone."""
-    found = _all(here, who)
+    """List webhooks by project, oldest first, of every project or of one; keys with a tenant see only their own."""
+    webhooks = _all(here, who)
     return page(
         request,
         "webhooks.html",
-        webhooks=[each for each in sorted(found, key=_project_of) if project in {"", _project_of(each)}],
-        projects=sorted({_project_of(each) for each in found}),
+        webhooks=[each for each in sorted(webhooks, key=_project_of) if project in {"", _project_of(each)}],
+        projects=sorted({_project_of(each) for each in webhooks}),
         project=project,
         project_of=_project_of,
         may_edit=may_use(who, create_webhook, "POST"),
@@ -87,7 +87,7 @@ def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> 
 @router.get("/webhooks/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_webhook(request: Request, project: str = EVERY_PROJECT) -> Response:
-    """The form of one that is not there yet."""
+    """Show the form of a new webhook."""
     return _form(request, None, _WebhookFormState(project=project))
 
 
@@ -114,19 +114,19 @@ def show_webhook(
     state: str = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """One webhook, and what it was told or is to be told."""
+    """Show a webhook and its deliveries."""
     webhook = _find(here, who, webhook_id)
-    wanted = next((each for each in _STATES if each == state), None)
-    found = here.outbox.deliveries(webhook_id, state=wanted, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
+    chosen = next((each for each in _STATES if each == state), None)
+    rows = here.outbox.deliveries(webhook_id, state=chosen, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
     return page(
         request,
         "webhook.html",
         webhook=webhook,
         project=_project_of(webhook),
-        deliveries=found[:_PAGE_ROWS],
-        is_last=len(found) <= _PAGE_ROWS,
+        deliveries=rows[:_PAGE_ROWS],
+        is_last=len(rows) <= _PAGE_ROWS,
         number=number,
-        state=wanted or "",
+        state=chosen or "",
         states=_STATES,
         may_send=may_use(who, test_webhook, "POST"),
         may_edit=webhook.origin != "FILE" and may_use(who, replace_webhook, "POST"),
@@ -136,26 +136,26 @@ def show_webhook(
 @router.get("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
-    """Its form."""
-    found = _find(here, who, webhook_id)
+    """Show the form of a webhook."""
+    webhook = _find(here, who, webhook_id)
     values = _WebhookFormState(
-        project=_project_of(found),
-        url=found.url,
-        template=_UNSIGNED if found.template == "json" and not found.has_secret else found.template,
-        events=found.events,
-        rules="\n".join(found.rules or ()),
-        severities=found.severities or (),
-        digest_minutes=_number(found.digest_minutes),
-        enabled=found.enabled,
-        version=found.version,
+        project=_project_of(webhook),
+        url=webhook.url,
+        template=_UNSIGNED if webhook.template == "json" and not webhook.has_secret else webhook.template,
+        events=webhook.events,
+        rules="\n".join(webhook.rules or ()),
+        severities=webhook.severities or (),
+        digest_minutes=_number(webhook.digest_minutes),
+        enabled=webhook.enabled,
+        version=webhook.version,
     )
-    return _form(request, found, values)
+    return _form(request, webhook, values)
 
 
 @router.post("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Make it what the form says, if it is still as the form was filled; a secret that is left empty stays."""
+    """Replace it by the form, if it is unchanged since the form was filled; an empty secret keeps the stored one."""
     webhook = _find(here, who, webhook_id)
     try:
         _replace(here, webhook, _wish(form, is_kept=webhook.has_secret), seen=version_seen(form))
@@ -184,7 +184,7 @@ def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Respons
 @router.get("/webhooks/{webhook_id}/secret")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_for_secret(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
-    """The form of a new secret."""
+    """Show the form of a new secret."""
     return _secret_form(request, _find(here, who, webhook_id))
 
 
@@ -192,18 +192,18 @@ def ask_for_secret(request: Request, webhook_id: str, here: Here, who: Who) -> R
 @needs(Permission.ADMINISTER, by_tenant=True)
 def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Sign with another secret from now on: the one that is given, or one that is made here and shown this once."""
-    webhook, given = _find(here, who, webhook_id), form.text("secret")
-    secret = given or ("" if webhook.template in _OWN_SECRETS else new_secret())
+    webhook, entered = _find(here, who, webhook_id), form.text("secret")
+    secret = entered or ("" if webhook.template in _OWN_SECRETS else new_secret())
     wish = replace(_as_it_is(webhook), secret=secret)
     try:
         _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
         return _secret_form(request, webhook, str(error).removeprefix("secret: "), status=400)
     place = f"/webhooks/{webhook_id}"
-    if given:
+    if entered:
         return see_other(place)
-    told = "Give it to the receiver. It is shown this once; the one before signs too until the rotation is over."
-    return show_once(request, title="A new secret", told=told, secret=secret, back=place)
+    message = "Give it to the receiver. It is shown this once; the one before signs too until the rotation is over."
+    return show_once(request, title="A new secret", message=message, secret=secret, back=place)
 
 
 @router.post("/webhooks/{webhook_id}/test")
@@ -230,7 +230,7 @@ def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> 
 @router.get("/webhooks/{webhook_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_delete(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
-    """Whether it is really to go."""
+    """Ask for confirmation."""
     return ask(request, _question(_find(here, who, webhook_id)))
 
 
@@ -243,16 +243,10 @@ def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> R
 
 
 def _all(here: Context, who: Caller) -> list[Webhook]:
-    """The webhooks of the caller."""
     return own_webhooks(who, here.receivers.all(who.visible_tenant))
 
 
 def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
-    """The one with this id.
-
-    Raises:
-        Missing: there is none that is the caller's.
-    """
     for each in _all(here, who):
         if each.webhook_id == webhook_id:
             return each
@@ -260,13 +254,6 @@ def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
 
 
 def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
-    """Make a receiver of which this version was seen what is wished for.
-
-    Raises:
-        Stale: it has another version.
-        BadWebhook: it cannot be that.
-        Conflict: it is that of the configuration.
-    """
     try:
         here.receivers.replace(webhook, wish, seen={seen})
     except FromFile as error:
@@ -274,7 +261,7 @@ def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
 
 
 def _as_it_is(webhook: Webhook) -> Wish:
-    """What a receiver is, without its secret."""
+    """Return a webhook as a wish that changes nothing, without its secret."""
     return Wish(
         url=None,
         secret=None,
@@ -292,12 +279,7 @@ def _project_of(webhook: Webhook) -> str:
 
 
 def _wish(form: Form, *, is_kept: bool) -> Wish:
-    """What a form says, as the API takes it; one that is left empty is not mentioned, so that it stays.
-
-    Raises:
-        ValidationError: that is none.
-        BadWebhook: it is to be signed, with nothing to sign it.
-    """
+    """Return the fields of a form as the API takes them; empty ones are omitted and so keep their value."""
     template = form.text("template", "json")
     if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
         raise BadWebhook("is needed to sign: give one, or choose JSON that is not signed", field="secret")
@@ -320,7 +302,7 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
 
 
 def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _WebhookFormState:
-    """The form as it was sent, with what is wrong beside its field."""
+    """Return the form as sent, with its problems by field."""
     return _WebhookFormState(
         project=form.text("project"),
         url=form.text("url"),
@@ -337,24 +319,26 @@ def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Web
 
 
 def _overtaken(now: Webhook, form: Form) -> EditConflict:
-    """How a receiver that was changed meanwhile differs from what a form says."""
-    typed, there = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
+    """Return the differences between a webhook that was changed meanwhile and a form."""
+    typed_secret, stored_secret = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
     wish, url = _wish(form, is_kept=now.has_secret), form.text("url").strip() or now.url
     if url != now.url and wish.template in SECRET_URLS:
         url = "a new one"
-    wanted = {"url": url, **_compared(wish)}
-    return overtaken("webhook", wanted | dict(typed), {"url": now.url, **_compared(now)} | dict(there), _LABELS)
+    typed_fields = {"url": url, **_compared(wish)}
+    return overtaken(
+        "webhook", typed_fields | dict(typed_secret), {"url": now.url, **_compared(now)} | dict(stored_secret), _LABELS
+    )
 
 
-def _compared(told: Wish | Webhook) -> dict[str, object]:
-    """What a form and a receiver say, by field, but for the address and what is secret."""
+def _compared(source: Wish | Webhook) -> dict[str, object]:
+    """Return the fields of a form or webhook that may be shown, so no URL and no secret."""
     return {
-        "template": told.template,
-        "events": ", ".join(told.events or ()),
-        "rules": ", ".join(told.rules or ()),
-        "severities": ", ".join(told.severities or ()),
-        "digestMinutes": _number(told.digest_minutes),
-        "enabled": told.enabled,
+        "template": source.template,
+        "events": ", ".join(source.events or ()),
+        "rules": ", ".join(source.rules or ()),
+        "severities": ", ".join(source.severities or ()),
+        "digestMinutes": _number(source.digest_minutes),
+        "enabled": source.enabled,
     }
 
 
@@ -363,7 +347,6 @@ def _number(number: int | None) -> str:
 
 
 def _problem(error: BadWebhook) -> dict[str, str]:
-    """What is wrong, by the field that it is about."""
     return {error.field: error.what}
 
 
@@ -389,7 +372,7 @@ def _question(webhook: Webhook) -> Confirmation:
     place = f"/webhooks/{webhook.webhook_id}"
     return Confirmation(
         title="Delete a webhook",
-        told=Markup("Nothing more is sent to {}, and its pending deliveries are cancelled.").format(
+        message=Markup("Nothing more is sent to {}, and its pending deliveries are cancelled.").format(
             one_line(webhook.url)
         ),
         action=f"{place}/delete",

@@ -37,7 +37,7 @@ PageNumber = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPart:
-    """What an item says before and after, in one of its parts; None where it is not there."""
+    """A part of an item before and after; None if that version has no such item."""
 
     label: str
     before: object
@@ -46,7 +46,7 @@ class ChangedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownChange:
-    """An item that differs between two versions, with the parts that do."""
+    """An item that differs between two versions, with its different parts."""
 
     status: Literal["ADDED", "REMOVED", "CHANGED"]
     item_id: str
@@ -58,21 +58,21 @@ class ShownChange:
 def show_version(
     request: Request, dataset: Seen, version: Number, here: Here, item: ItemId = "", number: PageNumber = 0
 ) -> Response:
-    """Its items in their order, and one of them with all that it says."""
-    found = version_seen(here, dataset, version)
-    items = here.datasets.items(found, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
-    chosen = _item(here, found, item) if item else next(iter(items), None)
+    """Show the items of a version in their order, and one of them whole."""
+    shown = version_seen(here, dataset, version)
+    items = here.datasets.items(shown, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    chosen = _item(here, shown, item) if item else next(iter(items), None)
     return page(
         request,
         "dataset_version.html",
         dataset=dataset,
-        version=found,
+        version=shown,
         view="items",
         items=[(each, readable_json(each.inputs), readable_json(each.expected_outputs)) for each in items],
         chosen=chosen,
         said=None if chosen is None else _item_fields(chosen),
         number=number,
-        is_last=(number + 1) * _PAGE_ROWS >= found.item_count,
+        is_last=(number + 1) * _PAGE_ROWS >= shown.item_count,
         page_rows=_PAGE_ROWS,
     )
 
@@ -82,21 +82,21 @@ def show_version(
 def show_differences(
     request: Request, dataset: Seen, version: Number, here: Here, base: str = "", number: PageNumber = 0
 ) -> Response:
-    """What it adds, removes and changes against another version, by default the one before it."""
-    found = version_seen(here, dataset, version)
-    against = _base(here, dataset, found, base)
+    """Show what a version adds, removes and changes against another one, by default its predecessor."""
+    shown = version_seen(here, dataset, version)
+    against = _base(here, dataset, shown, base)
     changes: Sequence[VersionChange] = ()
     total = 0
     if against is not None:
-        changes, total = here.datasets.changes(against, found, skip=number * _CHANGES, most=_CHANGES)
+        changes, total = here.datasets.changes(against, shown, skip=number * _CHANGES, most=_CHANGES)
     return page(
         request,
         "dataset_version.html",
         dataset=dataset,
-        version=found,
+        version=shown,
         view="diff",
         base=against,
-        bases=[each for each in here.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != found.version],
+        bases=[each for each in here.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != shown.version],
         changes=[_shown(each) for each in changes],
         total=total,
         number=number,
@@ -109,29 +109,28 @@ def show_differences(
 def export_version(
     dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
 ) -> Response:
-    """It as a file."""
+    """Export the version as a file."""
     return exported_version(here, dataset, version_seen(here, dataset, version), form)
 
 
 @router.get(_ONE + "/text")
 @needs(Permission.READ, by_tenant=True)
 def show_text(dataset: Seen, version: Number, here: Here, item: ItemId, of: str = "inputs") -> Response:
-    """The whole of a text that the page of its item cuts."""
+    """Show the whole of a text that the item's page cuts."""
     if of not in _TEXTS:
         raise HTTPException(404, "there is no such text here")
-    found = _item(here, version_seen(here, dataset, version), item)
-    return plain_text(getattr(found, of) or "")
+    row = _item(here, version_seen(here, dataset, version), item)
+    return plain_text(getattr(row, of) or "")
 
 
 def _item(here: Context, version: Version, item_id: str) -> Item:
-    found = here.datasets.items_by_id(version, [item_id])
-    if not found:
+    items = here.datasets.items_by_id(version, [item_id])
+    if not items:
         raise Missing("this version has no such item")
-    return found[0]
+    return items[0]
 
 
 def _base(here: Context, dataset: Dataset, version: Version, base: str) -> Version | None:
-    """The version to compare with; None where there is no earlier one."""
     if base.isdecimal() and len(base) < 10:  # noqa: PLR2004 - digits of a number that a version may have
         return version_seen(here, dataset, base)
     return version_seen(here, dataset, str(version.version - 1)) if version.version > 1 else None
@@ -148,7 +147,7 @@ def _item_fields(item: Item) -> Mapping[str, Any]:
 
 
 def _shown(change: VersionChange) -> ShownChange:
-    """The parts that differ; of an item that one version does not have all that says something."""
+    """Return the parts that differ; of an item that only one version has, all parts with content."""
     parts = []
     for label, name in _PARTS:
         before, after = (getattr(change, f"{name}_{when}") for when in ("before", "after"))
@@ -159,7 +158,7 @@ def _shown(change: VersionChange) -> ShownChange:
 
 
 def _plain(text: str | None) -> object:
-    """A map as people read it: of one with one value that value, and nothing of an empty one."""
+    """Parse a map for display: a map with one value becomes that value, an empty one None."""
     if text is None:
         return None
     value = json.loads(text)

@@ -1,4 +1,4 @@
-"""Datasets: what there is, what each version changed, and which runs were on it."""
+"""Datasets: their list, the changes of each version, and its runs."""
 
 from typing import Annotated, Final
 
@@ -31,15 +31,15 @@ Number = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
 @router.get("/datasets")
 @needs(Permission.READ, by_tenant=True)
 def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) -> Response:
-    """All of them, by name."""
-    found = here.datasets.all(who.visible_tenant)
+    """List datasets by name."""
+    rows = here.datasets.all(who.visible_tenant)
     begin = number * _PAGE_ROWS
     return page(
         request,
         "datasets.html",
-        datasets=found[begin : begin + _PAGE_ROWS],
+        datasets=rows[begin : begin + _PAGE_ROWS],
         number=number,
-        is_last=len(found) <= begin + _PAGE_ROWS,
+        is_last=len(rows) <= begin + _PAGE_ROWS,
         may_edit=may_use(who, create_dataset, "POST"),
     )
 
@@ -47,7 +47,7 @@ def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) ->
 @router.get("/datasets/new")
 @needs(Permission.WRITE, by_tenant=True)
 def new_dataset(request: Request) -> Response:
-    """The form of one that is not there yet."""
+    """Show the form of a new dataset."""
     return _form(request, {"name": "", "description": "", "tags": ""}, {})
 
 
@@ -70,7 +70,7 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
 def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: Number = 0) -> Response:
-    """A dataset, with its versions and the latest runs on them."""
+    """Show a dataset, its versions and the latest runs on them."""
     versions = here.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     return page(
         request,
@@ -87,11 +87,11 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
 @router.get(_ONE + "/delete")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_to_delete(request: Request, dataset: Own) -> Response:
-    """Whether it is really to go."""
-    told = Markup(
+    """Ask for confirmation."""
+    message = Markup(
         "<strong>{}</strong> is deleted with all of its versions. Its runs stay, with what they were run on."
     ).format(one_line(dataset.name))
-    return ask(request, _question(dataset, told))
+    return ask(request, _question(dataset, message))
 
 
 @router.post(_ONE + "/delete")
@@ -102,10 +102,10 @@ def delete_dataset(dataset: Own, here: Here) -> Response:
     return see_other("/datasets")
 
 
-def _question(dataset: Dataset, told: Markup) -> Confirmation:
+def _question(dataset: Dataset, message: Markup) -> Confirmation:
     place = f"/datasets/{dataset.dataset_id}"
     return Confirmation(
-        title="Delete a dataset", told=told, action=f"{place}/delete", button="Delete the dataset", back=place
+        title="Delete a dataset", message=message, action=f"{place}/delete", button="Delete the dataset", back=place
     )
 
 

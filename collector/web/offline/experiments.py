@@ -30,12 +30,12 @@ _SPARK_RUNS: Final = 10
 _CHARTS: Final = 3  # of evaluators
 _ENDED: Final = frozenset({"SUCCESS", "FAILED", "EVALUATING"})
 
-Told = tuple[Run, RunSums]
+EndedRun = tuple[Run, RunSums]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedExperiment:
-    """An experiment with its latest run, and how the latest ones went."""
+    """An experiment with its latest run, and the pass rates of the latest ones."""
 
     experiment: Experiment
     latest: Run | None
@@ -52,18 +52,18 @@ def list_experiments(
     project: Annotated[str, Query(max_length=200)] = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """The experiments of every project or of one, by project and name."""
-    found = sorted(here.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant))
-    wanted = [each for each in found if project in {"", each.project}]
+    """List experiments by project and name, of every project or of one."""
+    visible = sorted(here.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant))
+    chosen = [each for each in visible if project in {"", each.project}]
     begin = number * _PAGE_ROWS
     return page(
         request,
         "experiments.html",
-        rows=_rows(here, wanted[begin : begin + _PAGE_ROWS]),
-        projects=sorted({each.project for each in found}),
+        rows=_rows(here, chosen[begin : begin + _PAGE_ROWS]),
+        projects=sorted({each.project for each in visible}),
         project=project,
         number=number,
-        is_last=len(wanted) <= begin + _PAGE_ROWS,
+        is_last=len(chosen) <= begin + _PAGE_ROWS,
     )
 
 
@@ -76,9 +76,9 @@ def show_experiment(
     who: Who,
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """An experiment: how its runs went, and these, newest first."""
-    found = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
-    if not found:
+    """Show an experiment: its pass rates over time, and its runs, newest first."""
+    matches = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+    if not matches:
         raise Missing(f"there is no experiment {experiment_id[:64]} here")
     listed = here.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
@@ -88,7 +88,7 @@ def show_experiment(
     return page(
         request,
         "experiment.html",
-        experiment=found[0],
+        experiment=matches[0],
         about=latest[0].description if latest else "",
         runs=[(run, sums[run.run_id]) for run in listed[:_PAGE_ROWS]],
         ended=ended,
@@ -99,15 +99,14 @@ def show_experiment(
     )
 
 
-def _best(ended: Sequence[Told]) -> Told | None:
-    """Return the run with the highest pass rate; a run without verdicts has none."""
+def _best(ended: Sequence[EndedRun]) -> EndedRun | None:
     rates = [(sums.pass_rate, at) for at, (_, sums) in enumerate(ended) if sums.pass_rate is not None]
     return ended[max(rates, key=lambda each: each[0])[1]] if rates else None
 
 
 def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
     runs = {each.experiment_id: here.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS) for each in experiments}
-    sums = here.runs.sums([run.run_id for found in runs.values() for run in found])
+    sums = here.runs.sums([run.run_id for listed in runs.values() for run in listed])
     return [_listed(each, runs[each.experiment_id], sums) for each in experiments]
 
 
@@ -123,10 +122,10 @@ def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, RunS
     )
 
 
-def _charts(ended: Sequence[Told]) -> list[tuple[str, Markup]]:
-    """The pass rate, and the mean scores of the evaluators that most runs have, oldest run first."""
+def _charts(ended: Sequence[EndedRun]) -> list[tuple[str, Markup]]:
+    """Draw the pass rate, and the mean scores of the evaluators that most runs have, oldest run first."""
     label = "Pass rate of each run, oldest first"
-    rates = [_point(told, told[1].pass_rate, told[1].judged) for told in ended]
+    rates = [_point(run, run[1].pass_rate, run[1].judged) for run in ended]
     percents = [replace(each, value=None if each.value is None else 100 * each.value) for each in rates]
     charts = [("Pass rate", trend(percents, scale=Scale(high=100.0, unit=" %"), label=label, what="Pass rate"))]
     counts: dict[str, int] = {}
@@ -142,24 +141,24 @@ def _charts(ended: Sequence[Told]) -> list[tuple[str, Markup]]:
     return charts
 
 
-def _scores(ended: Sequence[Told], name: str) -> list[TrendPoint]:
+def _scores(ended: Sequence[EndedRun], name: str) -> list[TrendPoint]:
     """Return the mean scores of an evaluator; another fingerprint begins a line of its own, and a failed one a gap."""
     points: list[TrendPoint] = []
     before: str | None = None
-    for told in ended:
-        said = next((each for each in told[1].evaluators if each.name == name), None)
-        if said is None:
+    for run in ended:
+        sums = next((each for each in run[1].evaluators if each.name == name), None)
+        if sums is None:
             continue
-        identity = before if said.failed and not said.scored else _identity(said)
+        identity = before if sums.failed and not sums.scored else _identity(sums)
         is_new = bool(points) and identity != before
-        point = _point(told, said.mean, said.scored, begins=f"evaluator {short_print(identity)}" if is_new else None)
+        point = _point(run, sums.mean, sums.scored, begins=f"evaluator {short_print(identity)}" if is_new else None)
         points.append(point)
         before = identity
     return points
 
 
-def _point(told: Told, value: float | None, count: int, *, begins: str | None = None) -> TrendPoint:
-    run, _ = told
+def _point(ended: EndedRun, value: float | None, count: int, *, begins: str | None = None) -> TrendPoint:
+    run, _ = ended
     label = run.name or instant_text(run.started_at_ns, short=True)[:-3]
     return TrendPoint(label=label, value=value, count=count, href=f"/runs/{run.run_id}", begins=begins)
 

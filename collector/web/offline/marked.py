@@ -21,7 +21,7 @@ Parts = Sequence[tuple[bool, str]]
 
 
 def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Markup]:
-    """Both with their lines, cut where they are long; `wholes` are addresses of all of them."""
+    """Mark the differences of two texts, cut if they are long; `wholes` are the addresses of the whole texts."""
     (one, one_missing), (other, other_missing) = cut_text(before), cut_text(after)
     parts, other_parts = differing(one, other)
     return (
@@ -31,7 +31,7 @@ def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Ma
 
 
 def differing(before: str, after: str) -> tuple[Parts, Parts]:
-    """What two texts have in common and what not, word by word; each in pieces that make the text again."""
+    """Split two texts into equal and different pieces, by word. The pieces of each add up to the text."""
     one, other = _WORDS.findall(before), _WORDS.findall(after)
     if max(len(middle) for middle in _middles(one, other)) > MOST_TOKENS:
         one, other = _LINES.findall(before), _LINES.findall(after)
@@ -52,12 +52,11 @@ def _middles(one: Sequence[str], other: Sequence[str]) -> tuple[Sequence[str], S
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many tokens both begin with."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _kept(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence; none of texts that are too long."""
+    """Return the places of a longest common subsequence; none if the texts are too long."""
     if max(len(one), len(other)) > MOST_TOKENS:
         return []
     lengths = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]

@@ -1,4 +1,4 @@
-"""What was recorded becomes an item of a dataset: the form that asks which one, and what is expected."""
+"""The form that makes a dataset item of a recorded call: its dataset, and its expected output."""
 
 import json
 from dataclasses import dataclass, field
@@ -40,23 +40,23 @@ ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What is to become an item: what went in, what came out, what is expected of it; and where it stands."""
+    """A recorded call that becomes a dataset item: inputs, output, expected output, and its origin."""
 
     title: str
     back: str
     action: str
-    wanted: dict[str, Any]
-    asked: object
+    target: dict[str, Any]
+    inputs: object
     answered: object
     expected: object = None
     tenant: str = ""
-    corrected: object = None  # what people say would have been right
+    corrected: object = None  # the output that people gave as the right one
     dataset_id: str | None = None  # which it is of already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PromotionFormState:
-    """What the form holds."""
+    """State of the form."""
 
     dataset: str
     name: str = ""
@@ -70,7 +70,7 @@ class _PromotionFormState:
 def ask_for_trace(
     request: Request, trace_id: TraceId, here: Here, who: Who, span: SpanId = "", tenant: str | None = None
 ) -> Response:
-    """The form for a trace, or a span of it."""
+    """Show the form for a trace, or a span of it."""
     recorded = _of_trace(here, who, trace_id.lower(), span, tenant)
     return _form(request, here, who, recorded, _first(here, who, recorded))
 
@@ -87,7 +87,7 @@ def promote_trace(request: Request, trace_id: TraceId, here: Here, who: Who, for
 @router.get(_OF_ITEM)
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who) -> Response:
-    """The form for an item of a run."""
+    """Show the form for an item of a run."""
     recorded = _of_item(here, run.run_id, number)
     return _form(request, here, who, recorded, _first(here, who, recorded))
 
@@ -101,57 +101,57 @@ def promote_item(request: Request, run: Seen, number: ItemNumber, here: Here, wh
 
 def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str | None) -> Recorded:
     case = json.loads(text_of(recorded_case(here, visible_tenant_of(who, tenant), trace_id, span or None)))
-    wanted = {"traceId": trace_id} | ({"spanId": span} if span else {})
+    target = {"traceId": trace_id} | ({"spanId": span} if span else {})
     return Recorded(
         title="span" if span else "trace",
         back=with_query(f"/traces/{trace_id}", span=span or None, tenant=tenant),
         action=f"/traces/{trace_id}/promote",
-        wanted=wanted,
-        asked=_value(case.get("inputs")),
+        target=target,
+        inputs=_value(case.get("inputs")),
         answered=_value(case.get("actualOutputs"), "output"),
         tenant=tenant or "",
-        corrected=_corrected(here, visible_tenant_of(who, tenant), wanted),
+        corrected=_corrected(here, visible_tenant_of(who, tenant), target),
     )
 
 
 def _of_item(here: Context, run_id: str, number: int) -> Recorded:
-    found = next(iter(here.run_items.by_number(run_id, [number])), None)
-    if found is None:
+    row = next(iter(here.run_items.by_number(run_id, [number])), None)
+    if row is None:
         raise Missing("this run has no such item")
     run = here.runs.find(None, run_id)
     return Recorded(
         title="item of a run",
         back=f"/runs/{run_id}?item={number}",
         action=f"/runs/{run_id}/items/{number}/promote",
-        wanted={"itemResultId": str(number)},
-        asked=_value(json.loads(found["inputs"])),
-        answered=_value(json.loads(found["actual_outputs"])),
-        expected=_value(json.loads(found["expected_outputs"])),
+        target={"itemResultId": str(number)},
+        inputs=_value(json.loads(row["inputs"])),
+        answered=_value(json.loads(row["actual_outputs"])),
+        expected=_value(json.loads(row["expected_outputs"])),
         corrected=_corrected(here, run.tenant if run else None, {"itemResultId": str(number)}),
         dataset_id=None if run is None else run.dataset_id,
     )
 
 
-def _corrected(here: Context, tenant: str | None, wanted: dict[str, Any]) -> object:
-    return _value(corrected_by_people(here, tenant, Promoted.model_validate(wanted)), "output")
+def _corrected(here: Context, tenant: str | None, target: dict[str, Any]) -> object:
+    return _value(corrected_by_people(here, tenant, Promoted.model_validate(target)), "output")
 
 
-def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
-    """A map as people read it: of one with one value that value, or the one of that name."""
-    if isinstance(found, dict) and name in found:
-        return found[name]
-    if isinstance(found, dict) and len(found) == 1:
-        return next(iter(found.values()))
-    return found or None
+def _value(value: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
+    """Return a map for display: a map with one value becomes that value, else that of `name`."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value or None
 
 
 def own_datasets(here: Context, who: Caller) -> list[Dataset]:
-    """The datasets that somebody may add to."""
+    """Return the datasets that the caller may add to."""
     return [each for each in here.datasets.all(who.visible_tenant) if who.owns(each.tenant)]
 
 
 def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormState:
-    """The form as it is opened: with the dataset that it is of, or the only one."""
+    """Return the form as it is opened: with the dataset of the item, else the only one."""
     own = [each.dataset_id for each in own_datasets(here, who)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
     likely = (recorded.corrected, recorded.expected, recorded.answered)
@@ -171,43 +171,45 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
     )
     typed = values.expected.strip()
     if values.expectation != "other" and typed not in {"", _first(here, who, recorded).expected.strip()}:
-        problem = "You typed what is right, and something else is chosen: choose “This is right”, or empty its box."
+        problem = (
+            "An expected output is entered, but another option is chosen: choose “This is right”, or empty its box."
+        )
         return _refused(request, here, who, (recorded, values), {"": problem})
-    said: dict[str, object] = {"useOutput": values.expectation == "output"}
+    choices: dict[str, object] = {"useOutput": values.expectation == "output"}
     if values.expectation == "other":
-        said["overriddenExpectedOutput"] = _typed(values.expected)
-    wanted = Promoted.model_validate(recorded.wanted | said)
+        choices["overriddenExpectedOutput"] = _typed(values.expected)
+    item = Promoted.model_validate(recorded.target | choices)
     try:
         dataset = chosen_dataset(here, who, values.dataset, values.name)
-        body = Promotion(datasetName=dataset.dataset_id, items=[wanted])
+        body = Promotion(datasetName=dataset.dataset_id, items=[item])
         _, (version, _) = promoted(here, who, dataset, body)
     except ValidationError as error:
         return _refused(request, here, who, (recorded, values), by_field(error))
     except (BadQuery, Conflict) as error:
         return _refused(request, here, who, (recorded, values), {"": str(error)})
     place = f"/datasets/{dataset.dataset_id}/versions/{version.version}"
-    return see_other(with_query(place, item=id_in(here, dataset, wanted)))
+    return see_other(with_query(place, item=id_in(here, dataset, item)))
 
 
 def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Dataset:
-    """The one that was chosen; or where a name was typed, a new one.
+    """Return the chosen dataset; if a name was typed, create one.
 
     Raises:
         ValidationError: no dataset can have the name.
         Conflict: there is one of that name.
-        Missing: the one that was chosen is not there any more.
+        Missing: the chosen one was deleted.
     """
     if name or dataset_id == _NEW:
         body = NewDataset(name=name)
         return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
-    found = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
-    if found is None:
+    dataset = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
+    if dataset is None:
         raise Missing("there is no such dataset here any more")
-    return found
+    return dataset
 
 
 def _typed(text: str) -> object:
-    """What somebody typed: an object of JSON, or else the text."""
+    """Parse typed text: a JSON object, or else the text itself."""
     try:
         value = json.loads(text) if text.lstrip().startswith("{") else text
     except ValueError:

@@ -31,7 +31,7 @@ _ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"
 
 
 class QueueLook(BaseModel):
-    """Who looks, and what happened just now: there was nothing more for him, or so many entries were added."""
+    """Query parameters of a queue: the reviewer, whether all is done, and how many entries were just added."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -43,7 +43,7 @@ class QueueLook(BaseModel):
 @router.get("/review")
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 def list_queues(request: Request, here: Here, who: Who) -> Response:
-    """All queues, and how far each is."""
+    """List review queues and their progress."""
     queues = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
     return page(
         request,
@@ -55,8 +55,8 @@ def list_queues(request: Request, here: Here, who: Who) -> Response:
 
 @router.get(_ONE)
 @needs(Permission.SEE_QUEUES, by_tenant=True)
-def show_queue(request: Request, queue: Seen, here: Here, who: Who, asked: Annotated[QueueLook, Query()]) -> Response:
-    """How far a queue is, who did what, and where to begin."""
+def show_queue(request: Request, queue: Seen, here: Here, who: Who, query: Annotated[QueueLook, Query()]) -> Response:
+    """Show the progress of a queue, the votes of each reviewer, and where to begin."""
     return page(
         request,
         "review_queue.html",
@@ -65,16 +65,16 @@ def show_queue(request: Request, queue: Seen, here: Here, who: Who, asked: Annot
         people=here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000),
         may_review=_may_review(who, queue),
         may_edit=who.may(Permission.WRITE) and who.owns(queue.tenant),
-        by=asked.by,
-        through=asked.through,
-        added=asked.added,
+        by=query.by,
+        through=query.through,
+        added=query.added,
     )
 
 
 @router.get(_ENTRY)
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
-    """An entry: what there is to judge, the question, and its answers, each with its key."""
+    """Show an entry: what to judge, the question, and its possible answers, each with its key."""
     turn = turn_of(here, who, by)
     entry = entry_in(here, queue, entry_id, turn.author)
     content = reviewed(here, entry)
@@ -152,15 +152,14 @@ def _may_review(who: Caller, queue: ReviewQueue) -> bool:
 
 
 def _agreed(here: Context, who: Caller, queue: ReviewQueue) -> Agreement | None:
-    """How far people agree on what is in the queue; nothing for one and for who must not know what others said."""
     if queue.reviewers == 1 or not who.may(Permission.READ):
         return None
-    wanted = VotesOf(tenant=queue.tenant, name=queue.question, queue_id=queue.queue_id, from_us=None)
-    return agreement_of(here, wanted)[0]
+    votes = VotesOf(tenant=queue.tenant, name=queue.question, queue_id=queue.queue_id, from_us=None)
+    return agreement_of(here, votes)[0]
 
 
 def _steps(queue: ReviewQueue) -> list[int]:
-    """The scores that have a key of their own: whole ones, where there are no more than keys."""
+    """Return the scores with a key of their own: whole numbers, if there are enough keys."""
     if queue.low is None or queue.high is None or queue.high - queue.low >= MOST_LABELS:
         return []
     if (queue.low, queue.high) == (0, 1) or queue.low % 1 or queue.high % 1:
@@ -169,7 +168,6 @@ def _steps(queue: ReviewQueue) -> list[int]:
 
 
 def _typed(text: str) -> object:
-    """What somebody typed: an object of JSON, or else the text; None of nothing."""
     try:
         return json.loads(text) if text.startswith("{") else text or None
     except ValueError:

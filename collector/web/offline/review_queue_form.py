@@ -1,4 +1,4 @@
-"""Review queues on pages: made and changed with what fills them, and added to by hand, from lists and from runs."""
+"""Review queues on pages: their forms, and adding to them manually, from lists and from runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,12 @@ Chosen = Annotated[Sequence[str], Query(max_length=200)]
 def _values(form: Form) -> dict[str, str]:
     names = [*_FIELDS]
     names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
-    found = {name: form.text(name).strip() for name in names}
-    return found | ({"blind": "on"} if form.checked("blind") else {})
+    values = {name: form.text(name).strip() for name in names}
+    return values | ({"blind": "on"} if form.checked("blind") else {})
 
 
 def _unused(values: Values, stored: Values) -> dict[str, str]:
-    """Return what is wrong with fields that were filled in and that another one keeps from being stored."""
+    """Return problems of fields that were filled in but have no effect because of another field."""
     changed = {name for name, text in values.items() if text and text != stored.get(name)}
     of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
     problems = dict.fromkeys(of_scores, "is of scores: choose “a score”, or leave it empty")
@@ -79,7 +79,7 @@ def _feed(values: Values, row: int) -> dict[str, Any]:
 
 
 def _values_of(queue: ReviewQueue) -> dict[str, str]:
-    found = {
+    values = {
         "name": queue.name,
         "question": queue.question,
         "instructions": queue.instructions,
@@ -90,10 +90,10 @@ def _values_of(queue: ReviewQueue) -> dict[str, str]:
         "reviewers": str(queue.reviewers),
     }
     for row, feed in enumerate(json.loads(queue.feeds)[:_FEEDS]):
-        found |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
-        found |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
-        found |= {f"against-{row}": feed["againstRuleId"] or ""}
-    return found | ({"blind": "on"} if queue.blind else {})
+        values |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
+        values |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
+        values |= {f"against-{row}": feed["againstRuleId"] or ""}
+    return values | ({"blind": "on"} if queue.blind else {})
 
 
 def _place(queue: ReviewQueue) -> str:
@@ -152,7 +152,7 @@ router = router_of(
 def ask_which_queue(
     request: Request, here: Here, who: Who, run: Named = "", targets: Named = "", trace: Chosen = ()
 ) -> Response:
-    """To which queue the items of a run, or what is named, or traces that were chosen of a list, are to be added."""
+    """Ask which queue to add to: items of a run, named targets, or traces selected in a list."""
     named = [*targets.split(), *(each.partition(".")[0] for each in trace)]
     return page(request, "review_add_to.html", queues=_own(here, who), run=run, targets=" ".join(named))
 
@@ -160,7 +160,7 @@ def ask_which_queue(
 @router.get(_ONE + "/add")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_what_to_add(request: Request, queue: Own, run: Named = "", targets: Named = "") -> Response:
-    """The form that adds to a queue: the items of a run, or traces, spans and items that are named."""
+    """Show the form that adds to a queue: items of a run, or named traces, spans and items."""
     return _adding(request, queue, {"run": run, "targets": targets, "share": "100"}, {})
 
 
@@ -181,13 +181,9 @@ def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
 
 
 def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> int:
-    """How many entries were added.
-
-    Raises:
-        ValueError: what was typed says nothing that could be added.
-    """
+    """Add entries to a queue, and return how many."""
     if values["run"] and values["targets"]:
-        raise ValueError("give the run or what is to be judged, not both")
+        raise ValueError("give the run or the targets, not both")
     if values["run"]:
         body = EntriesBody.model_validate({"runId": values["run"], "share": _share(values["share"])})
         entries = entries_of_run(here, queue, str(body.runId), body.share)
@@ -199,7 +195,6 @@ def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> in
 
 
 def _named(text: str) -> dict[str, str]:
-    """A trace, a span as TRACE/SPAN, or an item of a run by its number."""
     if text.isdecimal() and len(text) < 20:  # noqa: PLR2004 - ids of traces have 32 digits
         return {"itemResultId": text}
     trace, _, span = text.partition("/")
@@ -207,11 +202,6 @@ def _named(text: str) -> dict[str, str]:
 
 
 def _share(text: str) -> float:
-    """A share of a hundred.
-
-    Raises:
-        ValueError: it is none.
-    """
     try:
         return float(text or _PERCENT) / _PERCENT
     except ValueError:
@@ -219,8 +209,8 @@ def _share(text: str) -> float:
 
 
 def _own(here: Context, who: Caller) -> list[ReviewQueue]:
-    found = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
-    return [each for each in found if who.owns(each.tenant)]
+    visible = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
+    return [each for each in visible if who.owns(each.tenant)]
 
 
 def _adding(

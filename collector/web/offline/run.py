@@ -1,4 +1,4 @@
-"""A run: what its items sum up to, the items that are asked for, and one of them beside what was expected of it."""
+"""A run: its sums, the requested items, and one of them beside its expected output."""
 
 import json
 from collections.abc import Mapping
@@ -40,14 +40,14 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "not_evaluated": NO_VERDICT,
     "unjudged": "not judged",
 }
-"""What came of an item, in words."""
+"""Outcomes of an item, in words."""
 
 _ORDERS: Final = (("order", "as they came"), ("score", "lowest score"), ("latency", "slowest"), ("cost", "dearest"))
 ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
 
 
-class WantedItems(BaseModel):
-    """Which items are listed, and which of them is shown whole."""
+class ItemQuery(BaseModel):
+    """Query parameters of the list of items, and the item to show whole."""
 
     outcome: Literal["", "passed", "not_passed", "error", "not_evaluated", "unjudged"] = ""
     evaluator: str = Field(default="", max_length=200)
@@ -59,34 +59,34 @@ class WantedItems(BaseModel):
 
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
-def show_run(request: Request, run: Seen, here: Here, who: Who, wanted: Annotated[WantedItems, Query()]) -> Response:
-    """Its numbers, its items, and one of these."""
+def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated[ItemQuery, Query()]) -> Response:
+    """Show the numbers of a run, its items, and one of these."""
     like = ItemsLike(
-        outcome=wanted.outcome or None,
-        text=wanted.text.strip() or None,
-        evaluator=wanted.evaluator or None,
-        sort=wanted.sort,
+        outcome=query.outcome or None,
+        text=query.text.strip() or None,
+        evaluator=query.evaluator or None,
+        sort=query.sort,
     )
     sums = here.runs.sums([run.run_id])[run.run_id]
     if like == ItemsLike():  # the whole list need not be looked through
-        items, total = here.run_items.page(run.run_id, skip=wanted.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
+        items, total = here.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
     else:
-        items, total = _found(here, run, like, wanted.page)
-    chosen = _item(here, run, wanted.item) if wanted.item else next(iter(items), None)
+        items, total = _page_of(here, run, like, query.page)
+    chosen = _item(here, run, query.item) if query.item else next(iter(items), None)
     return page(
         request,
         "run.html",
         run=run,
         sums=sums,
         config=json.loads(run.metadata),
-        wanted=wanted,
+        wanted=query,
         is_filtered=bool(like.outcome or like.text or like.evaluator),
         items=[_listed(each) for each in items],
         chosen=None if chosen is None else _shown(chosen),
         columns=[each.name for each in sums.evaluators][:_MOST_EVALUATORS],
         total=total,
         page_rows=_PAGE_ROWS,
-        is_last=(wanted.page + 1) * _PAGE_ROWS >= total,
+        is_last=(query.page + 1) * _PAGE_ROWS >= total,
         outcomes=OUTCOMES,
         orders=_ORDERS,
         forms=REPORT_FORMS,
@@ -107,31 +107,30 @@ def pin_run(run: Own, here: Here, form: Sent) -> Response:
 @router.get(_ONE + "/export")
 @needs(Permission.READ, by_tenant=True)
 def export_run(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
-    """It as a file."""
+    """Export the run as a file."""
     return exported(here, run, form)
 
 
 @router.get(_ONE + "/items/{number}/text")
 @needs(Permission.READ, by_tenant=True)
 def show_text(run: Seen, number: ItemNumber, here: Here, of: str = "inputs") -> Response:
-    """The whole of a text that the page of the run cuts."""
-    found = _item(here, run, number)
-    if of not in _TEXTS or found[of] is None:
+    """Show the whole of a text that the run's page cuts."""
+    row = _item(here, run, number)
+    if of not in _TEXTS or row[of] is None:
         raise HTTPException(404, "there is no such text here")
-    return plain_text(found[of])
+    return plain_text(row[of])
 
 
-def _found(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
-    """A page of the items that are like this, and how many there are."""
+def _page_of(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
     numbers, total = here.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
     return here.run_items.by_number(run.run_id, numbers), total
 
 
 def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
-    found = here.run_items.by_number(run.run_id, [number])
-    if not found:
+    rows = here.run_items.by_number(run.run_id, [number])
+    if not rows:
         raise Missing("this run has no such item")
-    return found[0]
+    return rows[0]
 
 
 def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +150,7 @@ def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def readable(text: str) -> object:
-    """A map as people read it: of one with one value that value, and None of an empty one."""
+    """Parse a map for display: a map with one value becomes that value, an empty one None."""
     value = json.loads(text)
     if isinstance(value, dict) and len(value) == 1:
         return next(iter(value.values()))

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what the gate says of them, and each item with what both said of it."""
+"""Two runs beside each other: the gate's verdict, and each item with the outputs of both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ MOVEMENTS: Final[Mapping[str, tuple[str, str]]] = {
 """How an item moved, in a word and a colour."""
 
 
-class WantedDifference(BaseModel):
-    """What a run is compared with, which of the items are listed, and which of them is shown whole."""
+class DiffQuery(BaseModel):
+    """Query parameters: the baseline, the filter of the list, and the item to show whole."""
 
     baseline: str = Field(default="", max_length=100)
     show: Literal["", "changed", "worse", "better", "same", "unscored", "added", "removed"] = ""
@@ -71,7 +71,7 @@ class WantedDifference(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCase:
-    """An item with what each run said of it; None where a run does not have it."""
+    """An item with the results of each run; None if a run does not have it."""
 
     case: "DiffCase"
     input: object
@@ -82,11 +82,9 @@ class ShownCase:
 
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
-def show_run_diff(
-    request: Request, run: Seen, here: Here, who: Who, wanted: Annotated[WantedDifference, Query()]
-) -> Response:
-    """The verdict on a run and a baseline, and their items, flips first."""
-    shown: dict[str, Any] = {"run": run, "wanted": wanted, "before": None, "found": None, "problem": None}
+def show_run_diff(request: Request, run: Seen, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
+    """Show the verdict on a run and a baseline, and their items, flips first."""
+    shown: dict[str, Any] = {"run": run, "wanted": query, "before": None, "found": None, "problem": None}
     shown["baselines"] = [
         each
         for each in here.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
@@ -94,36 +92,36 @@ def show_run_diff(
     ]
     status = 200
     try:
-        baseline = baseline_for(run, wanted.baseline or None, here, who)
+        baseline = baseline_for(run, query.baseline or None, here, who)
         if baseline is not None:
             shown["before"] = baseline.run
-            shown |= _difference(run, baseline, wanted, here)
+            shown |= _difference(run, baseline, query, here)
     except Conflict as error:
         shown["problem"], status = str(error), 409
     return page(request, "run_diff.html", status=status, **shown)
 
 
-def _difference(run: Run, before: Baseline, wanted: WantedDifference, here: Context) -> dict[str, Any]:
-    options = Options(slices=(wanted.slices,) if wanted.slices else ())
-    found = compared_runs(run, before.run, options, here)
-    listed = found.table.listed(DIFF_FILTERS[_SHOWN[wanted.show]])
-    first = wanted.page * _PAGE_ROWS
+def _difference(run: Run, before: Baseline, query: DiffQuery, here: Context) -> dict[str, Any]:
+    options = Options(slices=(query.slices,) if query.slices else ())
+    compared = compared_runs(run, before.run, options, here)
+    listed = compared.table.listed(DIFF_FILTERS[_SHOWN[query.show]])
+    first = query.page * _PAGE_ROWS
     places = listed[first : first + _PAGE_ROWS]
-    chosen = wanted.item if wanted.item is not None and wanted.item < found.table.order.size else None
+    chosen = query.item if query.item is not None and query.item < compared.table.order.size else None
     chosen = chosen if chosen is not None else next(iter(places), None)
-    case = None if chosen is None else cases_of(found, [chosen], here.run_items)[0]
-    verdict = found.decision(Policy(options=options)).document
+    case = None if chosen is None else cases_of(compared, [chosen], here.run_items)[0]
+    verdict = compared.decision(Policy(options=options)).document
     return {
-        "found": found,
+        "found": compared,
         "verdict": {**verdict, "warnings": [*verdict["warnings"], *before.warnings]},
-        "items": rows_of(found, places),
+        "items": rows_of(compared, places),
         "chosen": chosen,
-        "case": None if case is None else _shown(case, found),
-        "columns": [each.name for each in found.table.columns][:_MOST_EVALUATORS],
+        "case": None if case is None else _shown(case, compared),
+        "columns": [each.name for each in compared.table.columns][:_MOST_EVALUATORS],
         "total": len(listed),
         "page_rows": _PAGE_ROWS,
         "is_last": first + _PAGE_ROWS >= len(listed),
-        "flips": (int((found.table.flips < 0).sum()), int((found.table.flips > 0).sum())),
+        "flips": (int((compared.table.flips < 0).sum()), int((compared.table.flips > 0).sum())),
         "outcomes": OUTCOMES,
         "words": MOVEMENTS,
         **_words(),
@@ -137,37 +135,37 @@ def _words() -> dict[str, Any]:
     return {"titles": summary.VERDICTS} | {name: getattr(summary, name) for name in names}
 
 
-def rows_of(found: "ComparedRuns", places: Sequence[int]) -> list[dict[str, Any]]:
-    """Items as they stand in the list, by their places in the table; nothing is read for them."""
+def rows_of(compared: "ComparedRuns", places: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the rows of the list for these places of the table, without reading the items."""
     from collector.experiments.side_by_side import item_of, scores_of  # noqa: PLC0415 - as above
     from rules.statistics.runs.items import MOVEMENTS as ways  # noqa: N811, PLC0415 - as above
 
     return [
         {
             "place": place,
-            "item": item_of(found, place),
-            "movement": ways[found.table.movements[place]],
-            "flip": int(found.table.flips[place]),
-            "scores": scores_of(found, place)[:_MOST_EVALUATORS],
+            "item": item_of(compared, place),
+            "movement": ways[compared.table.movements[place]],
+            "flip": int(compared.table.flips[place]),
+            "scores": scores_of(compared, place)[:_MOST_EVALUATORS],
         }
         for place in places
     ]
 
 
-def _shown(case: "DiffCase", found: "ComparedRuns") -> ShownCase:
+def _shown(case: "DiffCase", compared: "ComparedRuns") -> ShownCase:
     side = case.candidate or case.baseline
-    pair = found.pair
+    pair = compared.pair
     texts, wholes = [], []
     for each, run in ((case.baseline, pair.baseline.run), (case.candidate, pair.candidate.run)):
         texts.append(None if each is None else _output_text(each.row))
         number = 0 if each is None else each.row["item_number"]
         wholes.append(f"/runs/{run.run_id}/items/{number}/text?of=actual_outputs")
     before, after = texts
-    told: tuple[Markup | None, Markup | None]
+    shown: tuple[Markup | None, Markup | None]
     if before is not None and after is not None:
-        told = marked(before, after, (wholes[0], wholes[1]))
+        shown = marked(before, after, (wholes[0], wholes[1]))
     else:
-        told = (
+        shown = (
             None if before is None else block(before, wholes[0]),
             None if after is None else block(after, wholes[1]),
         )
@@ -175,12 +173,11 @@ def _shown(case: "DiffCase", found: "ComparedRuns") -> ShownCase:
         case=case,
         input=None if side is None else readable(side.row["inputs"]),
         expected=None if side is None else readable(side.row["expected_outputs"]),
-        before=told[0],
-        after=told[1],
+        before=shown[0],
+        after=shown[1],
     )
 
 
 def _output_text(row: Mapping[str, Any]) -> str:
-    """What an application answered, as text; nothing where it answered nothing."""
     value = readable(row["actual_outputs"])
     return "" if value is None else value_text(value)

@@ -30,19 +30,19 @@ def list_entries(
     path: Text = "",
     outcome: Text = "",
 ) -> Response:
-    """Entries of the audit, newest first."""
+    """List the entries of the audit log, newest first."""
     before = request.query_params.get("before", "")
     number = int(before) if before.isascii() and before.isdecimal() else None
-    wanted = AuditWanted(
+    criteria = AuditWanted(
         tenant=who.visible_tenant, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
     )
-    found = here.access.audit(wanted, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1)
-    entries = found[:_PAGE_ROWS]
+    rows = here.access.audit(criteria, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1)
+    entries = rows[:_PAGE_ROWS]
     return page(
         request,
         "audit.html",
         entries=entries,
-        older=entries[-1][0] if len(found) > _PAGE_ROWS else None,
+        older=entries[-1][0] if len(rows) > _PAGE_ROWS else None,
         is_first=number is None,
         key=key,
         path=path,

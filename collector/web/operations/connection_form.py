@@ -55,15 +55,15 @@ LABELS: Final[Mapping[str, str]] = {
     "reasoningEffort": "Reasoning effort",
     "headers": "More headers",
     "headerRefs": "Headers whose values variables of the server hold",
-    "fallback": "Connection that is asked where this one does not answer",
+    "fallback": "Fallback connection, used while this one is unavailable",
 }
 """What people read beside the fields."""
 
 
 def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What a form says, as a document; what the form has no field for stays as it was before.
+    """Merge a form into the document of a connection: keys without a form field keep their value.
 
-    A key that is left empty is not mentioned, so that the one that is kept stays.
+    An empty API key is omitted, so the stored one stays.
     """
     own = {name.partition(".")[0] for name in FIELDS} | READ_ONLY
     document = {key: value for key, value in before.items() if key not in own}
@@ -82,27 +82,27 @@ def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_of(document: Mapping[str, Any]) -> dict[str, object]:
-    """What the fields of the form hold for a connection."""
+    """Return the values of the form fields for a connection."""
     lines = {name: "\n".join(f"{key}: {value}" for key, value in document.get(name, {}).items()) for name in _LINES}
     flat = dict(_flat(document)) | lines
     return {name: flat.get(name, "") for name in (*FIELDS, _NO_KEY)}
 
 
 def values_sent(form: Form) -> dict[str, object]:
-    """What they held when the form was sent; never the key."""
+    """Return the values of the form fields as sent, without the key."""
     return {name: form.text(name) for name in (*FIELDS, _NO_KEY)}
 
 
-def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> EditConflict:
-    """How a connection that somebody else changed differs from what a form says, which is the document `wanted`."""
-    typed, there = without_secret(form, _KEY, _NO_KEY, is_kept=now.row.secret is not None)
-    said = parse_connection(wanted).model_dump(mode="json", by_alias=True, exclude={"api_key"})
-    is_there = now.text.model_dump(mode="json", by_alias=True, exclude={"api_key"})
-    return overtaken("connection", said | dict(typed), is_there | dict(there), LABELS)
+def overtaken_by(now: LlmConnection, form: Form, document: Mapping[str, Any]) -> EditConflict:
+    """Return the differences between a connection that was changed meanwhile and the `document` of a form."""
+    typed_secret, stored_secret = without_secret(form, _KEY, _NO_KEY, is_kept=now.row.secret is not None)
+    typed_fields = parse_connection(document).model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    stored_fields = now.text.model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    return overtaken("connection", typed_fields | dict(typed_secret), stored_fields | dict(stored_secret), LABELS)
 
 
 def by_field(problems: Sequence[ConnectionProblem]) -> tuple[dict[str, str], list[str]]:
-    """What is wrong, by field, and what belongs to none of them."""
+    """Sort problems by field; return those of no field as a list."""
     known = {*FIELDS, _KEY}
     fields: dict[str, str] = {}
     others: list[str] = []
@@ -127,13 +127,11 @@ def _put(document: dict[str, Any], name: str, value: object) -> None:
 
 
 def _mapping(text: str) -> object:
-    """The lines `name: value` as a mapping; "" where there are none."""
     pairs = (line.partition(":") for line in text.splitlines() if line.strip())
     return {name.strip(): value.strip() for name, _, value in pairs} or ""
 
 
 def _number(text: str, kind: type[int] | type[float]) -> object:
-    """The number, or the text as it is, of which the check of the document then says what is wrong."""
     try:
         return kind(text)
     except ValueError:
@@ -143,6 +141,6 @@ def _number(text: str, kind: type[int] | type[float]) -> object:
 def _flat(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     for key, value in document.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", told) for inner, told in _flat(value))
+            yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(value))
         elif value is not None:
             yield key, value

@@ -43,7 +43,7 @@ _PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ConnectionFormState:
-    """What the form of a connection holds; its key never."""
+    """State of the form of a connection, without its key."""
 
     values: Mapping[str, object]
     version: int = 0  # of the connection, when its form was first shown
@@ -55,7 +55,7 @@ class _ConnectionFormState:
 @router.get("/connections")
 @needs(Permission.READ, by_tenant=True)
 def list_connections(request: Request, here: Here, who: Who) -> Response:
-    """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
+    """List connections by name; keys with a tenant see their own and those that their rules may use."""
     spent = spent_over_connections(here, who)
     problems = judge_problems(here, who)
     rows = [
@@ -70,7 +70,7 @@ def list_connections(request: Request, here: Here, who: Who) -> Response:
 @router.get("/connections/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_connection(request: Request) -> Response:
-    """The form of one that is not there yet."""
+    """Show the form of a new connection."""
     return _form(request, None, _ConnectionFormState(values=values_of({"protocol": "RESPONSES"})))
 
 
@@ -88,44 +88,44 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
 @router.get("/connections/{connection_id}")
 @needs(Permission.READ, by_tenant=True)
 def show_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """One connection."""
+    """Show a connection."""
     return _shown(request, here, who, connection_seen(here, who, connection_id))
 
 
 @router.post("/connections/{connection_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def test_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """Ask its model one tiny question, and show what came of it."""
-    found = own_connection(here, who, connection_id)
-    return _shown(request, here, who, found, here.connection_trials.ask(found).document())
+    """Send its model one tiny request, and show the result."""
+    connection = own_connection(here, who, connection_id)
+    return _shown(request, here, who, connection, here.connection_trials.ask(connection).document())
 
 
 @router.get("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """Its form."""
-    found = own_connection(here, who, connection_id)
+    """Show the form of a connection."""
+    connection = own_connection(here, who, connection_id)
     return _form(
         request,
-        found,
-        _ConnectionFormState(values=values_of(connection_document(found, ())), version=found.row.version),
+        connection,
+        _ConnectionFormState(values=values_of(connection_document(connection, ())), version=connection.row.version),
     )
 
 
 @router.post("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Make it what the form says, if it still has the version that the form was filled with."""
-    found = own_connection(here, who, connection_id)
-    wanted = connection_of(form, connection_document(found, ()))
+    """Replace it by the form, if it is unchanged since the form was filled."""
+    connection = own_connection(here, who, connection_id)
+    document = connection_of(form, connection_document(connection, ()))
     try:
-        here.judging.connections.replace(connection_id, wanted, seen={version_seen(form)})
+        here.judging.connections.replace(connection_id, document, seen={version_seen(form)})
     except (BadText, Conflict) as error:
-        return _refused(request, found, form, error)
+        return _refused(request, connection, form, error)
     except Stale:
         now = own_connection(here, who, connection_id)
-        told = overtaken_by(now, form, wanted)
-        shown = _ConnectionFormState(values=values_sent(form), version=now.row.version, overtaken=told)
+        conflict = overtaken_by(now, form, document)
+        shown = _ConnectionFormState(values=values_sent(form), version=now.row.version, overtaken=conflict)
         return _form(request, now, shown, status=409)
     return see_other(f"/connections/{connection_id}")
 
@@ -133,7 +133,7 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
 @router.get("/connections/{connection_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """Whether it is really to go."""
+    """Ask for confirmation."""
     return ask(request, _question(own_connection(here, who, connection_id)))
 
 
@@ -141,68 +141,68 @@ def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) ->
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Take it away, with its key."""
-    found = own_connection(here, who, connection_id)
+    connection = own_connection(here, who, connection_id)
     delete = partial(here.judging.connections.delete, connection_id)
-    return attempt(request, _question(found), delete, then="/connections")
+    return attempt(request, _question(connection), delete, then="/connections")
 
 
-def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[SpendingMeasure]:
-    """What was spent over it today, against its budget."""
-    key = ("connection", "", found.connection_id)
+def _measures(connection: LlmConnection, spent: Sequence[SpentToday]) -> list[SpendingMeasure]:
+    key = ("connection", "", connection.connection_id)
     today = next((each for each in spent if (each.kind, each.tenant, each.identity) == key), None)
-    return measures(today, None if found.text.budget is None else found.text.budget.budget())
+    return measures(today, None if connection.text.budget is None else connection.text.budget.budget())
 
 
 def _ns(moment: dt.datetime) -> int:
-    """An instant of DuckDB, which is UTC without a zone."""
     return int(moment.replace(tzinfo=dt.UTC).timestamp() * 1_000_000) * 1_000
 
 
 def _shown(
-    request: Request, here: Context, who: Who, found: LlmConnection, trial: dict[str, Any] | None = None
+    request: Request, here: Context, who: Who, connection: LlmConnection, trial: dict[str, Any] | None = None
 ) -> Response:
-    is_own = who.owns(found.row.tenant)
+    is_own = who.owns(connection.row.tenant)
     return page(
         request,
         "connection.html",
-        found=found,
-        problem=judge_problems(here, who).of_connection(found.connection_id),
-        spent_today=_measures(found, spent_over_connections(here, who)),
+        found=connection,
+        problem=judge_problems(here, who).of_connection(connection.connection_id),
+        spent_today=_measures(connection, spent_over_connections(here, who)),
         changed_ns=_ns,
         trial=trial,
         is_own=is_own,
         may_test=is_own and may_use(who, test_connection, "POST"),
-        may_edit=is_own and found.row.origin != "FILE" and may_use(who, replace_connection, "POST"),
+        may_edit=is_own and connection.row.origin != "FILE" and may_use(who, replace_connection, "POST"),
     )
 
 
-def _form(request: Request, found: LlmConnection | None, shown: _ConnectionFormState, *, status: int = 200) -> Response:
+def _form(
+    request: Request, connection: LlmConnection | None, shown: _ConnectionFormState, *, status: int = 200
+) -> Response:
     return page(
         request,
         "connection_form.html",
         status=status,
-        found=found,
+        found=connection,
         shown=shown,
         labels=LABELS,
         protocols=_PROTOCOLS,
     )
 
 
-def _refused(request: Request, found: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
-    """The form as it was sent, with what is wrong beside its fields; without the key."""
+def _refused(request: Request, connection: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
+    """Show the form as sent, with its problems by field; without the key."""
     shown = _ConnectionFormState(values=values_sent(form), version=version_seen(form))
     if isinstance(error, BadText):
         problems, others = by_field(error.problems)
-        return _form(request, found, replace(shown, problems=problems, others=others), status=400)
-    return _form(request, found, replace(shown, others=[str(error)]), status=409)
+        return _form(request, connection, replace(shown, problems=problems, others=others), status=400)
+    return _form(request, connection, replace(shown, others=[str(error)]), status=409)
 
 
-def _question(found: LlmConnection) -> Confirmation:
-    place = f"/connections/{found.connection_id}"
-    told = Markup("The connection {} and its key are deleted. What was spent over it stays on record.")
+def _question(connection: LlmConnection) -> Confirmation:
+    place = f"/connections/{connection.connection_id}"
+    message = Markup("The connection {} and its key are deleted. What was spent over it stays on record.")
     return Confirmation(
         title="Delete a connection",
-        told=told.format(one_line(found.row.name)),
+        message=message.format(one_line(connection.row.name)),
         action=f"{place}/delete",
         button="Delete the connection",
         back=place,

@@ -39,7 +39,7 @@ Text = Annotated[str, Query(max_length=1000)]
 
 
 class JobListing(BaseModel):
-    """Which jobs are listed; failed ones where nothing is said."""
+    """Query parameters of the list of jobs. By default it lists failed jobs."""
 
     state: str = "failed"
     rule: str = Field(default="", max_length=1000)
@@ -49,18 +49,18 @@ class JobListing(BaseModel):
 
 @router.get("/jobs")
 @needs(Permission.READ, by_tenant=True)
-def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[JobListing, Query()]) -> Response:
-    """What failed by rule and error, and jobs of a state, newest first."""
-    if wanted.state not in {"", *_STATES}:
-        raise HTTPException(400, f"state: there is no {wanted.state!r}")
-    rows = _rows(here, who, wanted)
+def list_jobs(request: Request, here: Here, who: Who, query: Annotated[JobListing, Query()]) -> Response:
+    """Show failures by rule and error, and the jobs of a state, newest first."""
+    if query.state not in {"", *_STATES}:
+        raise HTTPException(400, f"state: there is no {query.state!r}")
+    rows = _rows(here, who, query)
     return page(
         request,
         "jobs.html",
         failures=_failures(here, who),
         jobs=rows[:_PAGE_ROWS],
         is_last=len(rows) <= _PAGE_ROWS,
-        wanted=wanted,
+        wanted=query,
         pairs=[(each, job_word(each)) for each in _STATES],
         may_retry=may_use(who, retry_job, "POST"),
     )
@@ -69,18 +69,18 @@ def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[JobListi
 @router.get("/jobs/retry")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: Text = "") -> Response:
-    """Whether all that failed like this is to be evaluated again, which may cost something."""
+    """Ask for confirmation before jobs that failed alike are retried, which may cost money."""
     alike = [each for each in _failures(here, who) if _is_alike(each.rule_id, rule)]
     count = sum(each.jobs for each in alike if not kind or each.error_kind == kind)
     of_rule = Markup(" of the rule {}").format(one_line(alike[0].rule)) if rule and alike else Markup()
     with_kind = Markup(" with the error {}").format(one_line(kind)) if kind else Markup()
-    told = Markup("{} failed {}{}{} made again. What asks a model is paid again.").format(
+    message = Markup("{} failed {}{}{} repeated. Calls of models are paid again.").format(
         f"{count:,}", "evaluation is" if count == 1 else "evaluations are", of_rule, with_kind
     )
     hidden = (("rule", rule), ("kind", kind))
     question = Confirmation(
         title="Evaluate again",
-        told=told,
+        message=message,
         action="/jobs/retry",
         button="Evaluate again",
         back="/jobs",
@@ -109,26 +109,25 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
     here.jobs_changed()
     if job_id in repeated.refused:
         state = repeated.refused[job_id]
-        told = f"job {job_id}: {refusal(state)}"
-        raise Missing(told) if state is None else Conflict(told)
+        message = f"job {job_id}: {refusal(state)}"
+        raise Missing(message) if state is None else Conflict(message)
     return see_other(own_path(form.text("next", "/jobs")))
 
 
 def _failures(here: Context, who: Caller) -> list[Failures]:
-    """What failed, as far as the caller may have it evaluated again."""
     return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.visible_tenant)
 
 
-def _rows(here: Context, who: Caller, wanted: JobListing) -> list[dict[str, Any]]:
-    """The jobs of a page, and one more where there is another page."""
+def _rows(here: Context, who: Caller, query: JobListing) -> list[dict[str, Any]]:
+    """Return the jobs of a page, and one more if there is a next page."""
     filters = JobFilter(
-        state=wanted.state or None,
-        rule=wanted.rule.strip() or None,
-        trace_id=wanted.trace.strip().lower() or None,
+        state=query.state or None,
+        rule=query.rule.strip() or None,
+        trace_id=query.trace.strip().lower() or None,
         tenant=who.visible_tenant,
     )
-    return here.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=wanted.page * _PAGE_ROWS)
+    return here.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=query.page * _PAGE_ROWS)
 
 
-def _is_alike(rule_id: str, wanted: str) -> bool:
-    return not wanted or rule_id == wanted
+def _is_alike(rule_id: str, expected: str) -> bool:
+    return not expected or rule_id == expected

@@ -38,14 +38,14 @@ _DELETE = "opens nothing any longer, and leaves the list. The audit keeps its na
 @router.get("/keys")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def list_keys(request: Request, here: Here, who: Who) -> Response:
-    """The keys, oldest first."""
+    """List keys, oldest first."""
     return page(request, "keys.html", keys=here.authenticator.keyring.keys(who))
 
 
 @router.get("/keys/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_key(request: Request, here: Here) -> Response:
-    """The form of one that is not there yet; the first one has to be an ADMIN key."""
+    """Show the form of a new key; the first key has to be an ADMIN key."""
     is_first = here.authenticator.keyring.is_open
     return _form(request, dict.fromkeys(_FIELDS, "") | {"role": Role.ADMIN if is_first else Role.VIEWER})
 
@@ -55,8 +55,8 @@ def new_key(request: Request, here: Here) -> Response:
 def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
     """Make one, and show its text."""
     try:
-        wanted = api.NewKey.model_validate({name: _value(name, form) for name in _FIELDS if form.text(name).strip()})
-        made = api.create_key(wanted, here, who)
+        body = api.NewKey.model_validate({name: _value(name, form) for name in _FIELDS if form.text(name).strip()})
+        made = api.create_key(body, here, who)
     except ValidationError as error:
         return _form(request, _values(form), problems=by_field(error), status=400)
     except Forbidden as error:
@@ -65,13 +65,13 @@ def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
         return _form(request, _values(form), problems={"": str(error)}, status=409)
     text = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
     text = " ".join([text, *(f"{one_line(warning[:1].upper() + warning[1:])}." for warning in made.warnings)])
-    return show_once(request, title="A new key", told=text, secret=made.key, back="/keys")
+    return show_once(request, title="A new key", message=text, secret=made.key, back="/keys")
 
 
 @router.get("/keys/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_disable(request: Request, key_id: str, here: Here, who: Who) -> Response:
-    """Whether it is really to open nothing."""
+    """Ask for confirmation before a key is disabled."""
     return ask(request, _question("Disable", _DISABLE, _find(here, who, key_id)))
 
 
@@ -86,7 +86,7 @@ def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response
 @router.get("/keys/{key_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_delete(request: Request, key_id: str, here: Here, who: Who) -> Response:
-    """Whether it is really to go."""
+    """Ask for confirmation before a key is deleted."""
     return ask(request, _question("Delete", _DELETE, _find(here, who, key_id)))
 
 
@@ -99,11 +99,6 @@ def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
 
 
 def _find(here: Context, who: Who, key_id: str) -> ApiKey:
-    """The one with this id, of those that the caller administers.
-
-    Raises:
-        Missing: there is none.
-    """
     for each in here.authenticator.keyring.keys(who):
         if each.key_id == key_id:
             return each
@@ -111,7 +106,6 @@ def _find(here: Context, who: Who, key_id: str) -> ApiKey:
 
 
 def _value(name: str, form: Form) -> str:
-    """What a field says; what browsers send of an instant lacks the seconds and the zone."""
     text = form.text(name).strip()
     return f"{text}:00Z" if name == "expiresAt" and _TO_THE_MINUTE.fullmatch(text) else text
 
@@ -126,12 +120,12 @@ def _form(
     return page(request, "key_form.html", status=status, values=values, problems=problems or {}, roles=_ROLES)
 
 
-def _question(button: str, consequence: str, found: ApiKey) -> Confirmation:
-    told = Markup("The key {} ({}…) {}").format(one_line(found.name), found.hint, consequence)
+def _question(button: str, consequence: str, key: ApiKey) -> Confirmation:
+    message = Markup("The key {} ({}…) {}").format(one_line(key.name), key.hint, consequence)
     return Confirmation(
         title=f"{button} a key",
-        told=told,
-        action=f"/keys/{found.key_id}/{button.lower()}",
+        message=message,
+        action=f"/keys/{key.key_id}/{button.lower()}",
         button=f"{button} the key",
         back="/keys",
     )

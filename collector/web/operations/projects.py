@@ -33,7 +33,7 @@ _MOST_ROWS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A project. `share` is that of its spans in all spans, hence about that of the bytes."""
+    """A project. `share` is its share of all spans, and so about that of the bytes."""
 
     name: str | None
     tenant: str
@@ -48,7 +48,7 @@ class _Row:
 @router.get("/projects")
 @needs(Permission.READ)
 def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Response:
-    """List the largest projects that are stored, made or configured, and of which the name contains a text."""
+    """List the largest projects that are stored, made or configured, filtered by a text in the name."""
     rows, count = _rows(here, q)
     pins = here.retention.pinned(limit=_MOST_PINS)
     configured = here.configured
@@ -75,7 +75,7 @@ def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Respon
 @router.post("/projects/unpin")
 @needs(Permission.WRITE)
 def unpin(here: Here, form: Sent) -> Response:
-    """Keep a trace no longer because somebody said so; other reasons stay."""
+    """Remove the manual pin of a trace. It stays while other reasons keep it."""
     here.retention.unpin(form.required("trace").lower(), tenant=form.text("tenant"))
     return see_other("/projects#kept")
 
@@ -83,7 +83,7 @@ def unpin(here: Here, form: Sent) -> Response:
 @router.get("/projects/sweep")
 @needs(Permission.ADMINISTER)
 def ask_to_sweep(request: Request, here: Here) -> Response:
-    """What a sweep would find, and whether it is to begin."""
+    """Show what a sweep would delete, and ask for confirmation."""
     return _sweep_page(request, here.sweeper.due(), here)
 
 
@@ -98,7 +98,7 @@ def sweep(request: Request, here: Here, form: Sent) -> Response:
 @router.post("/projects/backup")
 @needs(Permission.ADMINISTER)
 def download_copy(here: Here) -> Response:
-    """The database as a DuckDB file: everything that was answered before, as of one moment."""
+    """Download the database as a DuckDB file: everything stored before the request, as of one moment."""
     try:
         file = here.backup()
     except OSError as error:
@@ -112,7 +112,7 @@ def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response
 
 
 def _rows(here: Context, part: str) -> tuple[list[_Row], int]:
-    """Return the largest projects whose name contains a text, by name, and how many such projects there are."""
+    """Return the largest projects whose name contains a text, by name, and the number of such projects."""
     sizes = {(each.project, each.tenant): each for each in here.status.projects()}
     configured = here.configured
     named = {each.name for each in here.rulebook.projects("")}

@@ -23,7 +23,7 @@ _SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one w
 @router.get("/sign-in")
 @needs(Permission.OPEN)
 def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
-    """The form; there is nothing to sign in to where no key is needed."""
+    """Show the form; without keys there is no sign-in."""
     if here.authenticator.keyring.is_open:
         return see_other(own_path(next))
     return page(request, "sign_in.html", next=own_path(next), problem=None)
@@ -32,8 +32,8 @@ def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noq
 @router.post("/sign-in")
 @needs(Permission.OPEN)
 async def sign_in(request: Request, here: Here, form: Sent) -> Response:
-    """Begin a session; the page that was asked for first comes next."""
-    key, wanted = form.required("key"), own_path(form.text("next", "/"))
+    """Begin a session; redirect to the page that was requested before."""
+    key, next_path = form.required("key"), own_path(form.text("next", "/"))
     request_info = RequestInfo(
         method="POST", path="/sign-in", address=address_of(request.scope), request_id=request.state.request_id
     )
@@ -46,7 +46,7 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
         status, problem = 429, f"{error}; try again in {error.retry_after_s} s"
     else:
         if caller.may(Permission.SEE_QUEUES):
-            first = wanted if caller.may(Permission.READ) or wanted != "/" else "/review"
+            first = next_path if caller.may(Permission.READ) or next_path != "/" else "/review"
             answer = see_other(first)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
@@ -54,12 +54,12 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
             return answer
         status, problem = 403, _SENDS_ONLY
     here.authenticator.journal.note(request_info, caller, status, problem)
-    return page(request, "sign_in.html", status=status, next=wanted, problem=problem)
+    return page(request, "sign_in.html", status=status, next=next_path, problem=problem)
 
 
 @router.post("/sign-out")
 @needs(Permission.OPEN)
-def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - asked for, because its token has to be good
+def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - it makes the route check the form's token
     """End the session, here and in the browser."""
     _leave(request)
     answer = see_other("/sign-in")
@@ -68,7 +68,7 @@ def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - asked 
 
 
 def own_path(address: str) -> str:
-    """An address of ours that was asked for, else the first page: nobody is sent elsewhere by a link to this one."""
+    """Return an address of this site, else "/", so that a link cannot redirect to another site."""
     is_ours = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
     return address if is_ours and address.isascii() else "/"
 

@@ -15,12 +15,12 @@ from collector.web.words import cost, number, usd
 from rules.rule import Budget
 
 _Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
-"""What somebody is called, and what he may spend, by his id."""
+"""Function from the id of a payer to its name and its budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingMeasure:
-    """One thing that is counted. `limit` None: there is none."""
+    """An amount against its limit. `limit` None: unlimited."""
 
     label: str
     spent: Markup
@@ -31,7 +31,7 @@ class SpendingMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayerSpending:
-    """What one of those who pay took today."""
+    """Spending of one payer today."""
 
     kind: str
     name: str
@@ -53,13 +53,13 @@ def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMe
 
 
 def budget_of_project(here: Context, project: str | None) -> Budget | None:
-    """What judging may cost a project in a day."""
+    """Return the daily budget of a project for judges."""
     budgets = here.configured.project_budgets
     return budgets.get(project or "", budgets.get(ANY_PROJECT))
 
 
 def payers_today(here: Context) -> list[PayerSpending]:
-    """Everybody who paid for something today: rules, then projects, then connections."""
+    """List the payers of today: rules, then projects, then connections."""
     today = here.judging.budgets.today()
     rules = {each.active.rule_id: each.active.rule for each in here.rules.kept()}
     connections = {each.connection_id: each for each in here.judging.connections.all()}
@@ -69,14 +69,14 @@ def payers_today(here: Context) -> list[PayerSpending]:
             return "(rules being written)", None
         if identity == PLAYGROUND:
             return "(the playground)", None
-        found = rules.get(identity)
-        return (f"{identity} (deleted)", None) if found is None else (found.name, found.budget)
+        payer = rules.get(identity)
+        return (f"{identity} (deleted)", None) if payer is None else (payer.name, payer.budget)
 
     def connection(identity: str) -> tuple[str, Budget | None]:
-        found = connections.get(identity)
-        if found is None:
+        payer = connections.get(identity)
+        if payer is None:
             return f"{identity} (deleted)", None
-        return found.row.name, None if found.text.budget is None else found.text.budget.budget()
+        return payer.row.name, None if payer.text.budget is None else payer.text.budget.budget()
 
     def project(identity: str) -> tuple[str, Budget | None]:
         return identity or "(no project)", budget_of_project(here, identity)
@@ -89,16 +89,16 @@ def payers_today(here: Context) -> list[PayerSpending]:
 
 
 def _payers(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[PayerSpending]:
-    found = []
+    payers = []
     for each in spent:
         name, budget = named(each.identity or "")
-        told = measures(each, budget)
-        found.append(PayerSpending(kind=kind, name=name, tenant=each.tenant, measures=told))
-    return found
+        amounts = measures(each, budget)
+        payers.append(PayerSpending(kind=kind, name=name, tenant=each.tenant, measures=amounts))
+    return payers
 
 
-def _measure(label: str, spent: Markup, taken: float, limit: float | None, told: Markup) -> SpendingMeasure:
+def _measure(label: str, spent: Markup, taken: float, limit: float | None, limit_text: Markup) -> SpendingMeasure:
     if limit is None:
         return SpendingMeasure(label=label, spent=spent, limit=None, bar=Markup())
     share = taken / limit if limit else 1.0
-    return SpendingMeasure(label=label, spent=spent, limit=told, bar=share_bar(share))
+    return SpendingMeasure(label=label, spent=spent, limit=limit_text, bar=share_bar(share))

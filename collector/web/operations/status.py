@@ -33,7 +33,7 @@ _TIME: Final = slice(11, 19)  # of an instant: the time of day
 @router.get("/status")
 @needs(Permission.READ)
 def show_status(request: Request, here: Here, who: Who) -> Response:
-    """All of it, as of this moment."""
+    """Show the state of the server now."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
     rules = rule_counts(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
@@ -58,11 +58,11 @@ def show_status(request: Request, here: Here, who: Who) -> Response:
 
 
 def _picture(counts: list[int], now_ns: int) -> Markup:
-    """Spans a second over time."""
+    """Draw spans per second over time."""
     rates = [count / _STEP_S for count in counts]
     begins = [now_ns - (_STRETCHES - place) * _STEP_S * _US for place in range(_STRETCHES)]
     data = [
-        ChartColumn(label=instant_text(begin)[_TIME], value=rate, told=f"{rate:,.2f}")
+        ChartColumn(label=instant_text(begin)[_TIME], value=rate, text=f"{rate:,.2f}")
         for begin, rate in zip(begins, rates, strict=True)
     ]
     most = f"{max(rates):,.1f} spans a second"
@@ -71,22 +71,22 @@ def _picture(counts: list[int], now_ns: int) -> Markup:
 
 
 def numbers_of(here: Context) -> dict[str, float]:
-    """The numbers of `/metrics` that have no labels, by their names without the product's."""
-    found = {meter.name.removeprefix("tracejury_"): meter.read() for meter in here.meters if meter.name in _SHOWN}
-    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+    """Return the metrics without labels, by name without the product's prefix."""
+    readings = {meter.name.removeprefix("tracejury_"): meter.read() for meter in here.meters if meter.name in _SHOWN}
+    return {name: value for name, value in readings.items() if isinstance(value, int | float)}
 
 
 _SHOWN: Final = {f"tracejury_{name}" for name in ("queue_bytes", "backlog_bytes", "database_bytes", "disk_free_bytes")}
 
 
 def _received(here: Context) -> list[tuple[str, int]]:
-    """What became of the spans that came since the start."""
+    """Return the counts of received spans since the start, by outcome."""
     meter = next((each for each in here.meters if each.name == "tracejury_received_total"), None)
-    found = {} if meter is None else meter.read()
-    if not isinstance(found, dict):
+    counts = {} if meter is None else meter.read()
+    if not isinstance(counts, dict):
         return []
     return [
         (dict(labels)["outcome"], int(count))
-        for labels, count in sorted(found.items())
+        for labels, count in sorted(counts.items())
         if dict(labels)["kind"] == "span"
     ]

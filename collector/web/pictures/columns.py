@@ -14,14 +14,14 @@ _BELOW, _ABOVE, _GAP = 20.0, 18.0, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartColumn:
-    """One step: when it began in UTC, its number, how much of that is bad, both in words, and what leads to it.
+    """A step: its start in UTC, its value and the bad share of that, both also in words, and its link.
 
     `within` is another number of the same kind, not higher, which is drawn within the column.
     """
 
     label: str
     value: float | None  # None: nothing is known
-    told: str
+    text: str
     bad: float = 0.0
     within: float = 0.0
     href: str | None = None
@@ -35,7 +35,7 @@ def columns(
     titles: tuple[str, str],
     size: tuple[float, float] = _SIZE,
 ) -> Markup:
-    """Columns over equal steps, the oldest first; `most` says how high the highest is."""
+    """Draw columns over equal steps, oldest first; `most` labels the height of the highest."""
     width, height = size
     top = max((each.value or 0.0 for each in data), default=0.0) or 1.0
     wide = width / max(len(data), 1)
@@ -43,7 +43,7 @@ def columns(
     drawn: list[Markup] = []
     for number, each in enumerate(data):
         x = number * wide
-        title = f"{each.label} UTC: {each.told}"
+        title = f"{each.label} UTC: {each.text}"
         parts = [element("title", title)]
         parts += _column(each, x, wide, floor, top)
         parts.append(element("rect", x=x, y=_ABOVE, width=wide, height=floor - _ABOVE, class_="room"))
@@ -58,18 +58,18 @@ def columns(
         drawn.append(element("text", f"{data[0].label} UTC", x=0, y=height - 3))
         drawn.append(element("text", f"{data[-1].label} UTC", x=width, y=height - 3, text_anchor="end"))
     role = "group" if any(each.href for each in data) else "img"
-    rows = [(_link(each), each.told) for each in data if each.value]
+    rows = [(_link(each), each.text) for each in data if each.value]
     picture = frame(*drawn, width=width, height=height, label=label, role=role)
     return figure(picture, titles=titles, rows=rows, label=label)
 
 
 def _column(each: ChartColumn, x: float, wide: float, floor: float, top: float) -> list[Markup]:
-    told = {"x": x + _GAP / 2, "width": max(wide - _GAP, 1.0)}
+    place = {"x": x + _GAP / 2, "width": max(wide - _GAP, 1.0)}
     drawn = []
     for value, kind in ((each.value, "column"), (each.within, "column within"), (each.bad, "column bad")):
         tall = (value or 0.0) / top * (floor - _ABOVE)
         if tall:
-            drawn.append(element("rect", y=floor - tall, height=tall, class_=kind, **told))
+            drawn.append(element("rect", y=floor - tall, height=tall, class_=kind, **place))
     return drawn
 
 

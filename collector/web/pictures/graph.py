@@ -1,4 +1,4 @@
-"""Boxes in columns with lines between them: who called whom, from left to right."""
+"""Boxes in columns with lines between them: callers on the left, callees on the right."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ _CHARACTERS: Final = 25  # of a label that fit into a box
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One thing; `kind` is its class, which has a colour."""
+    """A node; `kind` is its CSS class, which has a colour."""
 
     kind: str
     label: str
-    told: str  # below the label
+    detail: str  # below the label
     href: str
     is_bad: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """From one box to another."""
+    """An edge between two boxes."""
 
     source: int
     target: int
@@ -42,9 +42,9 @@ class Line:
     title: str
 
 
-def boxes(found: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequence[Sequence[object]]) -> Markup:
-    """The picture, and behind it `rows` as a table: what it is, its kind, its calls, its failures, who called it."""
-    columns = _columns(len(found), lines)
+def boxes(nodes: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequence[Sequence[object]]) -> Markup:
+    """Draw the graph, with `rows` as a table behind it: what it is, its kind, its calls, its failures, its callers."""
+    columns = _columns(len(nodes), lines)
     tallest = max((len(column) for column in columns), default=0)
     width = 2 * _EDGE + len(columns) * _WIDE + max(len(columns) - 1, 0) * _BETWEEN
     height = 2 * _EDGE + tallest * _HIGH + max(tallest - 1, 0) * _APART
@@ -56,7 +56,7 @@ def boxes(found: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequ
             places[box] = (x, (height - used) / 2 + at * (_HIGH + _APART))
     drawn = [
         *(_line(each, places) for each in lines),
-        *(_box(each, places[number]) for number, each in enumerate(found)),
+        *(_box(each, places[number]) for number, each in enumerate(nodes)),
     ]
     picture = frame(*drawn, width=width, height=height + _BELOW, label=label, class_="graph", role="group")
     sized = element("div", picture, class_=f"graph-box wide-{min(len(columns), _MOST_COLUMNS)}")
@@ -65,7 +65,7 @@ def boxes(found: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequ
 
 
 def _columns(count: int, lines: Sequence[Line]) -> list[list[int]]:
-    """The boxes by how far they are from where calls begin; what nobody calls begins, else the first does."""
+    """Group boxes by their distance from the start: boxes without a caller, or the first box if all have one."""
     below: dict[int, list[int]] = defaultdict(list)
     called = set()
     for line in lines:
@@ -95,11 +95,11 @@ def _box(box: Box, place: tuple[float, float]) -> Markup:
     short = label if len(label) <= _CHARACTERS else f"{label[: _CHARACTERS - 1]}…"
     return element(
         "a",
-        element("title", f"{label}: {box.told}"),
+        element("title", f"{label}: {box.detail}"),
         element("rect", x=x, y=y, width=_WIDE, height=_HIGH, rx=7, class_="box"),
         element("rect", x=x, y=y, width=5.0, height=_HIGH, rx=2, class_="mark"),
         element("text", short, x=x + 15, y=y + 19, class_="label"),
-        element("text", box.told, x=x + 15, y=y + 36, class_="bad" if box.is_bad else None),
+        element("text", box.detail, x=x + 15, y=y + 36, class_="bad" if box.is_bad else None),
         href=box.href,
         class_=f"node {box.kind}",
     )

@@ -18,9 +18,9 @@ def histogram(
     label: str,
     hrefs: Sequence[str] | None = None,
 ) -> Markup:
-    """`counts` of equally wide steps from `low` to `high`; what lies below the threshold is another colour.
+    """Draw `counts` of equal steps from `low` to `high`; steps below the threshold have another colour.
 
-    `hrefs` leads from each step to what is in it.
+    `hrefs` are the links of the steps.
     """
     most = max(counts, default=0) or 1
     wide = _WIDTH / max(len(counts), 1)
@@ -30,12 +30,12 @@ def histogram(
     rows: list[tuple[object, int]] = []
     for number, count in enumerate(counts):
         begin = low + number * step
-        told = f"{_short(begin)} to {_short(begin + step)}"
+        bounds = f"{_short(begin)} to {_short(begin + step)}"
         tall = count / most * (floor - _ABOVE)
         is_bad = threshold is not None and begin + step / 2 < threshold
         column = element(
             "rect",
-            element("title", f"{told}: {count:,}"),
+            element("title", f"{bounds}: {count:,}"),
             x=number * wide + _GAP / 2,
             y=floor - tall,
             width=wide - _GAP,
@@ -45,9 +45,9 @@ def histogram(
         )
         if hrefs and count:
             room = element("rect", x=number * wide, y=_ABOVE, width=wide, height=floor - _ABOVE, class_="room")
-            column = element("a", column, room, href=hrefs[number], aria_label=f"{told}: {count:,}")
+            column = element("a", column, room, href=hrefs[number], aria_label=f"{bounds}: {count:,}")
         drawn.append(column)
-        rows.append((Markup('<a href="{}">{}</a>').format(hrefs[number], told) if hrefs else told, count))
+        rows.append((Markup('<a href="{}">{}</a>').format(hrefs[number], bounds) if hrefs else bounds, count))
     drawn.append(element("line", x1=0, y1=floor, x2=_WIDTH, y2=floor, class_="axis"))
     drawn.append(element("text", f"{low:g}", x=0, y=_HEIGHT - 4))
     drawn.append(element("text", f"{high:g}", x=_WIDTH, y=_HEIGHT - 4, text_anchor="end"))
@@ -58,13 +58,13 @@ def histogram(
     return figure(picture, titles=("Score", "Count"), rows=rows, label=label)
 
 
-def _limit(at: float, told: str, floor: float) -> list[Markup]:
-    """A line where the threshold is, with its name on the side that has more room."""
+def _limit(at: float, text: str, floor: float) -> list[Markup]:
+    """Draw the threshold, with its name on the side that has more room."""
     is_left = at > _WIDTH / 2
     anchor, x = ("end", at - 5) if is_left else ("start", at + 5)
     return [
         element("line", x1=at, y1=0, x2=at, y2=floor, class_="limit"),
-        element("text", told, x=x, y=_ABOVE - 5, text_anchor=anchor),
+        element("text", text, x=x, y=_ABOVE - 5, text_anchor=anchor),
     ]
 
 

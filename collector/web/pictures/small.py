@@ -13,7 +13,10 @@ _WIDTH, _HEIGHT, _EDGE = 96, 22, 2
 def sparkline(
     values: Sequence[float | None], *, label: str, least: float | None = None, most: float | None = None
 ) -> Markup:
-    """How a number went, oldest first; None leaves a gap. What it shows is told in words beside it, or by `label`."""
+    """Draw values as a small line, oldest first; None leaves a gap.
+
+    Put the numbers in words beside it, or into `label`.
+    """
     known = [value for value in values if value is not None]
     if not known:
         return Markup()
@@ -45,7 +48,7 @@ _NEARLY = 0.9
 
 
 def share_bar(share: float) -> Markup:
-    """A bar that is full at 1. What it shows stands beside it in words, so it is nothing for screen readers."""
+    """Draw a bar that is full at 1. It is hidden from screen readers: put the number beside it."""
     filled = min(max(share, 0.0), 1.0)
     state = "used bad" if share >= 1 else "used warn" if share >= _NEARLY else "used"
     return element(
@@ -65,7 +68,7 @@ _BAR_HEIGHT = 10.0
 
 
 def whisker(value: float, low: float, high: float, *, label: str, limit: float | None = None) -> Markup:
-    """A share of one inside of its interval, on a scale from 0 to 1. What it shows is told in words beside it."""
+    """Draw a share within its interval, on a scale from 0 to 1. Put the numbers in words beside it."""
 
     def place(share: float) -> float:
         return 3 + min(max(share, 0.0), 1.0) * (_CELL_WIDTH - 6)
@@ -84,14 +87,14 @@ def whisker(value: float, low: float, high: float, *, label: str, limit: float |
 
 
 def evidence_share(evidence: float | None, threshold: float) -> float:
-    """How far evidence is on the way to its threshold, where each doubling is as far as the next: 0 is none."""
+    """Return how much of the threshold evidence has reached, 0 to 1, on a log scale: doublings are equal."""
     if evidence is None or evidence <= 1 or threshold <= 1:
         return 0.0
     return min(math.log(evidence) / math.log(threshold), 1.0) if math.isfinite(evidence) else 1.0
 
 
 def evidence_bar(evidence: float | None, threshold: float, *, label: str, is_good: bool = False) -> Markup:
-    """How far evidence is on the way to its threshold. `is_good` where reaching it is good news."""
+    """Draw evidence against its threshold. `is_good`: reaching the threshold is good news."""
     share = evidence_share(evidence, threshold)
     is_full = share >= 1.0
     kind = "meter good" if is_good and is_full else "meter bad" if is_full else "meter"

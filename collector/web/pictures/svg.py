@@ -6,17 +6,17 @@ from markupsafe import Markup, escape
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
-    """One element. Of attributes, `class_` is `class`, other underscores are hyphens, and None leaves one out."""
-    told = "".join(
+    """Make an element. Attribute `class_` is `class`, other underscores are hyphens, and None leaves one out."""
+    written = "".join(
         f' {_named(key)}="{escape(_number(value))}"' for key, value in attributes.items() if value is not None
     )
     inside = "".join(escape(child) for child in children)
     # `Markup.format` would escape too, and take 19 ms instead of 5 for the 921 elements of a page about a rule.
-    return Markup(f"<{escape(name)}{told}>{inside}</{escape(name)}>")  # noqa: S704 - each part of it is escaped
+    return Markup(f"<{escape(name)}{written}>{inside}</{escape(name)}>")  # noqa: S704 - each part of it is escaped
 
 
 def figure(picture: Markup, *, titles: Sequence[str], rows: Iterable[Sequence[object]], label: str) -> Markup:
-    """A picture, and behind it what it shows as a table."""
+    """Make a figure of a picture, with its data as a table behind it."""
     head = element("tr", *(element("th", title, scope="col") for title in titles))
     body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
     table = element("table", element("caption", label, class_="sr"), element("thead", head), element("tbody", *body))
@@ -29,14 +29,14 @@ def figure(picture: Markup, *, titles: Sequence[str], rows: Iterable[Sequence[ob
 
 
 def frame(*children: Markup, width: float, height: float, label: str, **attributes: object) -> Markup:
-    """The outermost element of a picture; `label` is what is read aloud in its place."""
+    """Make the outermost element of a picture; `label` is its text for screen readers."""
     box = f"0 0 {_number(width)} {_number(height)}"
     title = element("title", label)
     return element("svg", title, *children, **({"viewBox": box, "role": "img"} | attributes))
 
 
 def points(pairs: Iterable[tuple[float, float]]) -> str:
-    """Points as `polyline` takes them."""
+    """Format points for `polyline`."""
     return " ".join(f"{_number(x)},{_number(y)}" for x, y in pairs)
 
 

@@ -17,13 +17,13 @@ _LABEL_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """One number of a trend, oldest first; without a value it is a gap.
+    """A point of a trend, oldest first; without a value it is a gap.
 
-    `low` and `high` are its interval, `href` leads to what is behind it. What `begins` with it is not compared with
-    what was before: the line stops there, and a mark says what it is.
+    `low` and `high` are its interval, `href` is its link. A point with `begins` is not comparable with those before:
+    the line stops there, and a mark has this text.
     """
 
-    label: str  # when, or of which release
+    label: str  # an instant, or a release
     value: float | None
     low: float | None = None
     high: float | None = None
@@ -35,7 +35,7 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What the height of a trend means; `limit` is drawn as a line."""
+    """The vertical scale of a trend. `limit` is drawn as a line."""
 
     low: float = 0.0
     high: float = 1.0
@@ -43,7 +43,7 @@ class Scale:
     limit: float | None = None
 
     def y(self, value: float) -> float:
-        """Where a value lies."""
+        """Return the y coordinate of a value."""
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return _HEIGHT - _BOTTOM - min(max(share, 0.0), 1.0) * (_HEIGHT - _TOP - _BOTTOM)
 
@@ -56,7 +56,7 @@ class _Placed:
 
 
 def trend(data: Sequence[TrendPoint], *, scale: Scale, label: str, what: str = "Value") -> Markup:
-    """A line through the numbers inside a band of their intervals, over equal steps."""
+    """Draw a line through the values within a band of their intervals, over equal steps."""
     step = (_WIDTH - _LEFT - _RIGHT) / max(len(data) - 1, 1)
     xs = [_LEFT + number * step if len(data) > 1 else _WIDTH / 2 for number in range(len(data))]
     drawn = [*_axes(scale), *_ticks(data, xs), *_marks(data, xs)]
@@ -83,7 +83,7 @@ def _axes(scale: Scale) -> Iterator[Markup]:
 
 
 def _ticks(data: Sequence[TrendPoint], xs: Sequence[float]) -> Iterator[Markup]:
-    """The labels of some, the first and the last with them."""
+    """Draw the labels of some steps, the first and the last among them."""
     last = len(data) - 1
     every = max(-(-last // (_TICKS - 1)), 1)
     for number, point in enumerate(data):
@@ -105,7 +105,7 @@ def _marks(data: Sequence[TrendPoint], xs: Sequence[float]) -> Iterator[Markup]:
 
 
 def _runs(data: Sequence[TrendPoint], xs: Sequence[float]) -> list[list[_Placed]]:
-    """Neighbours that are compared with each other."""
+    """Group neighbouring points that are comparable."""
     runs: list[list[_Placed]] = [[]]
     for x, point in zip(xs, data, strict=True):
         if point.value is None or point.begins is not None:
@@ -135,7 +135,7 @@ def _line(run: Sequence[_Placed], scale: Scale) -> Iterator[Markup]:
 def _dot(x: float, point: TrendPoint, scale: Scale) -> Markup:
     if point.value is None:
         return Markup()
-    told = element("title", ", ".join(str(cell) for cell in _cells(point, scale) if cell))
+    title = element("title", ", ".join(str(cell) for cell in _cells(point, scale) if cell))
     whisker = (
         element("line", x1=x, x2=x, y1=scale.y(point.low), y2=scale.y(point.high), class_="band-edge")
         if point.low is not None and point.high is not None
@@ -144,9 +144,9 @@ def _dot(x: float, point: TrendPoint, scale: Scale) -> Markup:
     y = scale.y(point.value)
     dot = element("circle", cx=x, cy=y, r=3.5, class_="dot bad" if point.is_bad else "dot")
     if point.href is None:
-        return element("g", told, whisker, dot)
+        return element("g", title, whisker, dot)
     room = element("circle", cx=x, cy=y, r=9.0, class_="room")  # so that a finger finds it
-    return element("a", told, whisker, dot, room, href=point.href, aria_label=one_line(point.label))
+    return element("a", title, whisker, dot, room, href=point.href, aria_label=one_line(point.label))
 
 
 def _row(point: TrendPoint, scale: Scale) -> tuple[object, ...]:
@@ -165,6 +165,5 @@ def _cells(point: TrendPoint, scale: Scale) -> tuple[str, str, str, str, str]:
 
 
 def _short(text: str) -> str:
-    """A text beside others in a picture."""
-    told = one_line(text[: _LABEL_CHARACTERS + 1])
-    return told if len(told) <= _LABEL_CHARACTERS else told[: _LABEL_CHARACTERS - 1] + "…"
+    line = one_line(text[: _LABEL_CHARACTERS + 1])
+    return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"

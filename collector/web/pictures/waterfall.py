@@ -13,9 +13,9 @@ _NEAR_THE_END = 0.9
 
 
 def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Markup:
-    """The bar of one span between two shares of the time of its trace; one that never ended is a mark.
+    """Draw the bar of a span between two shares of its trace's duration; one that never ended is a mark.
 
-    What it shows stands beside it in words, so it is nothing for screen readers.
+    It is hidden from screen readers: put the times beside it.
     """
     left = min(max(start, 0.0), 1.0) * _WIDE
     right = left if end is None else min(max(end, 0.0), 1.0) * _WIDE
@@ -41,7 +41,7 @@ def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Mark
 
 
 def time_axis(length_ms: float) -> Markup:
-    """The times of a trace above the bars of its spans, at round numbers; the script draws it anew for a part of it."""
+    """Draw the time axis above the bars, at round numbers; the script redraws it for a part of the trace."""
     step = _round_step(length_ms / _TICKS)
     drawn: list[Markup] = []
     for number in range(math.floor(length_ms / step) + 1):
@@ -54,6 +54,5 @@ def time_axis(length_ms: float) -> Markup:
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, … that is not smaller."""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-6)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)

@@ -1,1 +1,1 @@
-"""The page on which models are asked."""
+"""The playground, on which people call models."""

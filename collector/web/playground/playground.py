@@ -42,8 +42,8 @@ _NANO_DIGITS: Final = 9  # of an amount as the form holds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceTold:
-    """What all answers take at most, rounded up, as it is told before anything is sent."""
+class ShownPrice:
+    """The most that all answers can cost, rounded up, as shown before they are requested."""
 
     calls: int
     tokens: int
@@ -51,12 +51,12 @@ class PriceTold:
 
     @property
     def text(self) -> str:
-        """The limit as the form sends it back: whoever sends it was shown it."""
+        """Return the limit as the form sends it back, which proves that it was shown."""
         return f"{self.tokens}/{'' if self.usd is None else f'{self.usd:.9f}'}"
 
-    def is_within(self, told: str) -> bool:
-        """Whether somebody was told so much already."""
-        tokens, _, usd = told.partition("/")
+    def is_within(self, confirmed: str) -> bool:
+        """Return True if the form confirmed at least this price."""
+        tokens, _, usd = confirmed.partition("/")
         if not tokens.isdecimal() or self.tokens > int(tokens):
             return False
         try:
@@ -67,19 +67,19 @@ class PriceTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One answer as it is shown."""
+    """One answer with its messages."""
 
     answer: StoredAnswer
-    said: Sequence[ShownMessage]
+    messages: Sequence[ShownMessage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlaygroundFormState:
-    """What stands beside the form."""
+    """State of the page besides the form."""
 
     problems: Mapping[str, str] = field(default_factory=dict)
-    wanted: Sequence[PricedAnswer] = ()
-    price: PriceTold | None = None
+    answers: Sequence[PricedAnswer] = ()
+    price: ShownPrice | None = None
     pictures: SentPictures | None = None
     columns: Sequence[Column] = ()
     message: str = ""
@@ -89,7 +89,7 @@ class _PlaygroundFormState:
 @router.get("/playground")
 @needs(Permission.WRITE, by_tenant=True)
 def show_playground(request: Request, here: Here, who: Who, tenant: str = "") -> Response:
-    """The form, with `from=TRACE/SPAN` as a model was asked there."""
+    """Show the form; `from=TRACE/SPAN` fills it with the request of that span."""
     like = request.query_params.get("from", "")
     if not like:
         return _page(request, here, who, blank_form(_connection(here, who, None)), _PlaygroundFormState())
@@ -101,7 +101,7 @@ def show_playground(request: Request, here: Here, who: Who, tenant: str = "") ->
 @router.post("/playground")
 @needs(Permission.WRITE, by_tenant=True)
 async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> Response:
-    """What the form holds: its price, or once that was told, the answers."""
+    """Show the price of what the form holds, or its answers once the price is confirmed."""
     do, form = sent.text("do", "price"), sent_form(sent)
     request.state.only_looked = do != "send"  # so the audit has no entry for each letter
     form = _changed(form, do)
@@ -111,7 +111,7 @@ async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> 
             shown = await _answered(here, who, form, shown)
         else:
             shown = replace(
-                shown, message="Nothing was sent yet, because it may cost more than you were told. See below."
+                shown, message="Nothing was sent yet, because it may cost more than the price you confirmed. See below."
             )
     elif do == "send":
         shown = replace(shown, status=400)
@@ -119,7 +119,7 @@ async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> 
 
 
 def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
-    """The form with a message more, or without one."""
+    """Return the form with one more message, or without one."""
     action, _, at = do.partition(".")
     if action == "add" and len(form.messages) < MOST_SHOWN:
         return replace(form, messages=[*form.messages, MessageField(role="user", text="")])
@@ -129,30 +129,29 @@ def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
 
 
 def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
-    """What the form asks for would take at most, or what is wrong with it."""
+    """Return the highest price of what the form requests, or its problems."""
     body, problems = _body(here, who, form)
     if body is None:
         return _PlaygroundFormState(problems=problems)
     pictures = counted(body.messages)
     try:
-        wanted = priced(here, question_of(who, body), body)
+        answers = priced(here, question_of(who, body), body)
     except Missing as error:
         return _PlaygroundFormState(problems={"connection.0": str(error)}, pictures=pictures)
-    return _PlaygroundFormState(wanted=wanted, price=_price(wanted), pictures=pictures)
+    return _PlaygroundFormState(answers=answers, price=_price(answers), pictures=pictures)
 
 
 def _body(here: Context, who: Caller, form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
-    """What the form asks for, with the pictures that it names, as far as they are there for the caller."""
     origin = _recorded(here, who, form)
     return body_of(form, [] if origin is None else origin.reading.input_messages or [])
 
 
-def _price(wanted: Sequence[PricedAnswer]) -> PriceTold | None:
-    terms = [each.terms for each in wanted if each.terms is not None]
+def _price(answers: Sequence[PricedAnswer]) -> ShownPrice | None:
+    terms = [each.terms for each in answers if each.terms is not None]
     if not terms:
         return None
     usd = [each.usd for each in terms]
-    return PriceTold(
+    return ShownPrice(
         calls=len(terms),
         tokens=int(_up(sum(each.most.input_tokens + each.most.output_tokens for each in terms))),
         usd=None if None in usd else round(_up(sum(amount for amount in usd if amount is not None)), _NANO_DIGITS),
@@ -160,7 +159,6 @@ def _price(wanted: Sequence[PricedAnswer]) -> PriceTold | None:
 
 
 def _up(amount: float) -> float:
-    """An amount rounded up to two digits: a letter more is no other price."""
     if amount <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(amount)) - _DIGITS + 1)
@@ -174,13 +172,13 @@ async def _answered(
     if body is None:
         return shown
     try:
-        answers = await played(here, who, question_of(who, body), shown.wanted, body)
+        answers = await played(here, who, question_of(who, body), shown.answers, body)
     except Overloaded as error:
-        return replace(shown, message=f"Nobody was asked: {error}. Try again in a moment.", status=503)
+        return replace(shown, message=f"No model was called: {error}. Try again in a moment.", status=503)
     columns = []
     for each in answers:
         reply = None if each.given is None else each.given.reply
-        columns.append(Column(answer=each, said=[] if reply is None else conversation([reply_message(reply)])))
+        columns.append(Column(answer=each, messages=[] if reply is None else conversation([reply_message(reply)])))
     return replace(shown, columns=columns)
 
 
@@ -204,7 +202,7 @@ def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, sh
 
 
 def _recorded(here: Context, who: Caller, form: PlaygroundForm) -> Detail | None:
-    """The span that the form was filled from, while it is there."""
+    """Return the span that the form was filled from, if it still exists."""
     if not form.origin:
         return None
     try:
@@ -221,11 +219,7 @@ def _back(form: PlaygroundForm) -> str:
 
 
 def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
-    """A span that is there for the caller.
-
-    Raises:
-        Missing: it is not.
-    """
+    """Return a span that the caller may see."""
     trace_id, _, span_id = like.partition("/")
     visible_tenant = visible_tenant_of(who, tenant or None)
     outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
@@ -236,7 +230,6 @@ def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
 
 
 def _connection(here: Context, who: Caller, model: str | None) -> str:
-    """The connection that asks that model, else the one that rules ask which name none; nothing where there is none."""
     known = here.judging.connections.for_rules_of(who.tenant)
     alike = [each for each in known if each.text.model == model]
     named = [each for each in known if each.row.name == _DEFAULT]

@@ -1,4 +1,4 @@
-"""The form of the playground: what it holds of a span, what was sent, and what that asks for."""
+"""The form of the playground: filled from a span, parsed as sent, and converted to a request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _MOST_DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageField:
-    """A message as the form holds it: a text, or its parts as JSON."""
+    """A message of the form: a text, or its parts as JSON."""
 
     role: str
     text: str
@@ -34,7 +34,7 @@ class MessageField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaygroundForm:
-    """What the form holds. `texts` are fields of one line, and the tools."""
+    """Values of the form. `texts` are fields of one line, and the tools."""
 
     messages: Sequence[MessageField]
     earlier: str = ""  # messages that have no box of their own, as a list in JSON
@@ -44,29 +44,29 @@ class PlaygroundForm:
     media_left_out: int = 0  # pictures and files of the span that are not sent
 
     def text(self, name: str) -> str:
-        """What a field holds."""
+        """Return the value of a field, or ""."""
         return self.texts.get(name, "")
 
 
 def blank_form(connection: str) -> PlaygroundForm:
-    """One in which nobody has written anything."""
+    """Return an empty form."""
     messages = [MessageField(role="system", text=""), MessageField(role="user", text="")]
     return PlaygroundForm(messages=messages, texts={"connection.0": connection})
 
 
 def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str) -> PlaygroundForm:
-    """What a model was asked, as its span tells it."""
-    said, media_left_out = named(reading.input_messages or ())
-    messages = [_field(message) for message in said]
+    """Fill a form with the request that a span recorded."""
+    shown, media_left_out = named(reading.input_messages or ())
+    messages = [_field(message) for message in shown]
     if not messages:
         messages = [MessageField(role="user", text=reading.input or "")]
-    told = request_parameters(span.attributes)
+    parameters = request_parameters(span.attributes)
     texts = {
         "tools": tools_text(reading.tool_definitions or ()),
-        "temperature": _text(told.temperature),
-        "topP": _text(told.top_p),
-        "maxOutputTokens": _text(told.max_output_tokens),
-        "reasoningEffort": told.reasoning_effort or "",
+        "temperature": _text(parameters.temperature),
+        "topP": _text(parameters.top_p),
+        "maxOutputTokens": _text(parameters.max_output_tokens),
+        "reasoningEffort": parameters.reasoning_effort or "",
         "project": span.project,
         "connection.0": connection,
     }
@@ -82,7 +82,7 @@ def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str)
 
 
 def sent_form(form: Form) -> PlaygroundForm:
-    """What was sent."""
+    """Parse the form as it was sent."""
     numbers = sorted({int(at) for name in form.fields if (at := _place(name)) is not None and len(at) <= _MOST_DIGITS})
     messages = [
         MessageField(
@@ -104,14 +104,14 @@ def sent_form(form: Form) -> PlaygroundForm:
     )
 
 
-def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBody | None, dict[str, str]]:
-    """What the form asks for; or None, and what is wrong by the field that it is told beside.
+def body_of(form: PlaygroundForm, recorded: Sequence[Message]) -> tuple[PlaygroundBody | None, dict[str, str]]:
+    """Return the request that the form describes, or None and the problems by field.
 
-    `said` are the messages of the span that it was filled from, whose pictures it names.
+    `recorded` are the messages of the span that filled the form; the form names their pictures.
     """
     problems: dict[str, str] = {}
     messages, places = _messages(form, problems)
-    messages = _with_pictures(messages, places, said, problems)
+    messages = _with_pictures(messages, places, recorded, problems)
     document: dict[str, Any] = {"messages": messages, "tools": _list(form.text("tools"), "tools", problems)}
     for name in _NUMBERS:
         if form.text(name):
@@ -125,7 +125,7 @@ def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBo
     ]
     for at in set(range(MOST_ANSWERS)) - set(chosen):
         if form.text(f"model.{at}"):
-            problems[f"connection.{at}"] = "Choose the connection over which that model is asked."
+            problems[f"connection.{at}"] = "Choose a connection for that model."
     trace_id, _, span_id = form.origin.partition("/")
     if span_id:
         document["origin"] = {"traceId": trace_id, "spanId": span_id}
@@ -138,13 +138,13 @@ def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBo
 
 
 def tools_text(tools: Sequence[OfferedTool]) -> str:
-    """Tools as the form holds them."""
-    told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
-    return _json(told) if told else ""
+    """Format tools for the form."""
+    documents = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    return _json(documents) if documents else ""
 
 
 def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[JsonValue], list[str]]:
-    """The messages, and the field that each of them comes from. A box that holds nothing is no message."""
+    """Return the messages, and the field of each. An empty box is no message."""
     messages = list(_list(form.earlier, "earlier", problems))
     places = ["earlier"] * len(messages)
     for at, each in enumerate(form.messages):
@@ -161,16 +161,16 @@ def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[Json
 
 
 def _with_pictures(
-    messages: Sequence[JsonValue], places: Sequence[str], said: Sequence[Message], problems: dict[str, str]
+    messages: Sequence[JsonValue], places: Sequence[str], recorded: Sequence[Message], problems: dict[str, str]
 ) -> list[JsonValue]:
-    """The messages with the pictures that they name."""
+    """Return the messages with the pictures that they name."""
     whole: list[JsonValue] = []
     for message, name in zip(messages, places, strict=True):
         parts = message.get("parts") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(parts, list):
             whole.append(message)
             continue
-        sent = [filled(part, said) if isinstance(part, dict) else part for part in parts]
+        sent = [filled(part, recorded) if isinstance(part, dict) else part for part in parts]
         if None in sent:
             problems[name] = "A picture that this names is not there any more, or is none: take it out."
         whole.append({**message, "parts": [dict(part) if isinstance(part, Mapping) else part for part in sent]})
@@ -178,22 +178,22 @@ def _with_pictures(
 
 
 def _list(text: str, name: str, problems: dict[str, str]) -> list[JsonValue]:
-    """A list in JSON; nothing is an empty one."""
+    """Parse a JSON list; an empty text is an empty list."""
     if not text.strip():
         return []
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         problems[name] = f"This is not JSON: {error}"
         return []
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(parsed, list) or not all(isinstance(each, dict) for each in parsed):
         problems[name] = "This must be a list of objects: [{…}, …]"
         return []
-    return found
+    return parsed
 
 
 def _problems_by_field(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
-    """What is wrong, beside its field."""
+    """Sort validation errors by form field."""
     problems: dict[str, str] = {}
     for each in error.errors():
         where, message = each["loc"], str(each["msg"]).removeprefix("Value error, ")

@@ -60,13 +60,13 @@ _MOST_CORRECTED: Final = 30
 
 
 class One(About):
-    """Which rule is looked at, and by which evaluator."""
+    """Query parameters: the rule, and the evaluator by its fingerprint."""
 
     fingerprint: str = ""
 
 
 class Pair(One):
-    """Which of its releases are compared; without a fingerprint, by the latest evaluator that judged both.
+    """Query parameters of a comparison. By default, the latest evaluator that judged both releases is compared.
 
     Without a service, they are of the latest that has both; "" is of spans that name none.
     """
@@ -83,17 +83,17 @@ def show_quality(
     request: Request,
     here: Here,
     who: Who,
-    asked: Annotated[One, Query()],
+    query: Annotated[One, Query()],
 ) -> Response:
-    """All rules with what came of them; or one rule about one project."""
-    if not asked.rule:
-        return _overview(request, here, who, asked)
-    chosen = chosen_of(here, who, asked)
+    """Show all rules with their results, or one rule in one project."""
+    if not query.rule:
+        return _overview(request, here, who, query)
+    chosen = chosen_of(here, who, query)
     cells = cells_of(here, chosen)
     every = numbers.evaluators_of(cells)
     evaluators = [each for each in every if not numbers.is_of_people(each.fingerprint)]
     questions = [each for each in every if numbers.is_of_people(each.fingerprint)]
-    shown = asked.fingerprint or next((each.fingerprint for each in (*evaluators, *questions)), None)
+    shown = query.fingerprint or next((each.fingerprint for each in (*evaluators, *questions)), None)
     own = [cell for cell in cells if cell.fingerprint == shown]
     of_people = numbers.is_of_people(shown)
     releases, own_sum = numbers.releases_of(own, shown), numbers.sum_of(own)
@@ -126,26 +126,26 @@ def show_quality(
 @router.get("/quality/compare")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
-def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pair, Query()]) -> Response:
-    """Two releases of a rule beside each other, if one evaluator judged both."""
-    if not asked.rule:
+def compare_releases(request: Request, here: Here, who: Who, query: Annotated[Pair, Query()]) -> Response:
+    """Compare two releases by a rule, if one evaluator judged both."""
+    if not query.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, asked)
+    chosen = chosen_of(here, who, query)
     cells = cells_of(here, chosen)
-    told = [cell for cell in cells if cell.release is not None and cell.scored]
-    services = sorted({cell.service or "" for cell in told})
-    names = sorted({cell.release or "" for cell in told if asked.service in {None, cell.service or ""}})
-    found: ReleaseComparison | None = None
+    scored = [cell for cell in cells if cell.release is not None and cell.scored]
+    services = sorted({cell.service or "" for cell in scored})
+    names = sorted({cell.release or "" for cell in scored if query.service in {None, cell.service or ""}})
+    comparison: ReleaseComparison | None = None
     corrected: CorrectedDifference | None = None
     why = ""
-    if asked.baseline and asked.candidate:
+    if query.baseline and query.candidate:
         try:
-            found = _compared(here, chosen, cells, asked)
-            corrected = _for_people(here, chosen, found)
+            comparison = _compared(here, chosen, cells, query)
+            corrected = _for_people(here, chosen, comparison)
         except IncomparableReleases as error:
             why = str(error)
-    sides = (asked.baseline, asked.candidate)
-    worst = {each: _worst(here, chosen, each, found) for each in sides} if found else {}
+    sides = (query.baseline, query.candidate)
+    worst = {each: _worst(here, chosen, each, comparison) for each in sides} if comparison else {}
     shown = [each.trace_id for results in worst.values() for each in results]
     return page(
         request,
@@ -154,10 +154,10 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
         chosen=chosen,
         names=names,
         services=services,
-        service=asked.service if found is None else found.service,
-        baseline=asked.baseline,
-        candidate=asked.candidate,
-        comparison=found,
+        service=query.service if comparison is None else comparison.service,
+        baseline=query.baseline,
+        candidate=query.candidate,
+        comparison=comparison,
         corrected=corrected,
         why=why,
         worst=worst,
@@ -169,16 +169,16 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
     )
 
 
-def _overview(request: Request, here: Context, who: Caller, asked: One) -> Response:
-    tenant, project, days = tenant_of(who, asked.tenant), asked.project or None, asked.days
+def _overview(request: Request, here: Context, who: Caller, query: One) -> Response:
+    tenant, project, days = tenant_of(who, query.tenant), query.project or None, query.days
     now_us, period = here.now_ns() // 1_000, period_of(days)
     from_us = numbers.begin_us(now_us, days, "day")
     steps = numbers.steps_between(from_us, now_us, "day")
-    found = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant, judged=asked.basis.judged), steps)
+    streams = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant, judged=query.basis.judged), steps)
     alerts: dict[tuple[str | None, str | None, str | None], list[Alert]] = {}
     for alert in _unsettled(here, tenant):
         alerts.setdefault(_stream_of(alert), []).append(alert)
-    shown = [each for each in found if project is None or each.project == project]
+    shown = [each for each in streams if project is None or each.project == project]
     return page(
         request,
         "quality.html",
@@ -187,30 +187,30 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
         alerts=alerts,
         corrected=_corrected(here, tenant, shown[:_MOST_STREAMS], from_us),
-        projects=_projects(found, project),
+        projects=_projects(streams, project),
         project=project or "",
         tenants=_tenants(here, who, tenant),
         tenant=tenant if who.sees_all else "",
         periods=PERIODS,
         days=days,
-        time=asked.time,
-        told=period.told,
+        time=query.time,
+        told=period.label,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
 
 
-def _projects(found: Sequence[numbers.ResultSeries], chosen: str | None) -> list[str]:
-    known = sorted({each.project for each in found if each.project is not None})
+def _projects(streams: Sequence[numbers.ResultSeries], chosen: str | None) -> list[str]:
+    known = sorted({each.project for each in streams if each.project is not None})
     return sorted({*known[:_MOST_PROJECTS], *([chosen] if chosen else [])})
 
 
 def _people(
     here: Context, chosen: Chosen, fingerprint: str | None, own: numbers.ResultSum
 ) -> JudgeAgainstPeople | None:
-    """What people say of the results of one evaluator, which are added up; None where none passes or fails."""
+    """Return how people rate the results of one evaluator; None if it neither passes nor fails any."""
     if fingerprint is None or numbers.is_of_people(fingerprint) or not own.passed + own.not_passed:
         return None
-    wanted = JudgedByRule(
+    judged = JudgedByRule(
         tenant=chosen.key.tenant,
         rule_id=chosen.key.rule_id,
         project=chosen.key.project,
@@ -219,25 +219,24 @@ def _people(
         sources=SOURCES["people"],
     )
     judge = JudgedCount(fingerprint=fingerprint, name=chosen.rule, passed=own.passed, failed=own.not_passed)
-    return against_people(here, wanted, judge)
+    return against_people(here, judged, judge)
 
 
 def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
-    """The tenants that somebody may choose from: whoever has one has no choice."""
     if not who.sees_all:
         return []
     return sorted({*here.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
 
 
 def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:
-    """The pictures of the pass rate, and of the mean score where it says something else."""
+    """Draw the pass rate, and the mean score if it differs from that."""
     if not any(cell.scored for cell in cells):
         return []
     steps = numbers.steps_between(min(cell.at_us for cell in cells), chosen.now_us, chosen.step)
     own = numbers.sum_of(cells)
-    told: dict[Measure, str] = {"passed": "Pass rate", "score": "Mean score"}
+    titles: dict[Measure, str] = {"passed": "Pass rate", "score": "Mean score"}
     drawn = []
-    for measure, what in told.items():
+    for measure, what in titles.items():
         if own.rate(measure) is None or (measure == "score" and own.is_pass_or_fail):
             continue
         points = numbers.points_of(
@@ -284,7 +283,7 @@ def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[St
 
 
 def _unsettled(here: Context, tenant: str) -> list[Alert]:
-    """Alerts about a tenant's spans that are not over."""
+    """Return open alerts about a tenant's spans."""
     return [
         alert
         for state in ("acknowledged", "open")
@@ -294,9 +293,8 @@ def _unsettled(here: Context, tenant: str) -> list[Alert]:
 
 
 def _stream_of(alert: Alert) -> tuple[str | None, str | None, str | None]:
-    """The line of the overview that an alert belongs to."""
-    asked = alert.finding.fingerprint
-    question = numbers.short_print(asked) if numbers.is_of_people(asked) else None
+    fingerprint = alert.finding.fingerprint
+    question = numbers.short_print(fingerprint) if numbers.is_of_people(fingerprint) else None
     return alert.finding.project, alert.finding.rule_id, question
 
 
@@ -308,10 +306,10 @@ def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
     ]
 
 
-def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair) -> ReleaseComparison:
-    names = (asked.baseline, asked.candidate)
-    service, own = of_common_service(cells, names, asked.service)
-    shared = common_evaluator(own, *names, asked.fingerprint or None)
+def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], query: Pair) -> ReleaseComparison:
+    names = (query.baseline, query.candidate)
+    service, own = of_common_service(cells, names, query.service)
+    shared = common_evaluator(own, *names, query.fingerprint or None)
     of = ScoresOf(fingerprint=shared, service=service, releases=names)
     return compare(
         own,
@@ -321,20 +319,20 @@ def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair)
     )
 
 
-def _for_people(here: Context, chosen: Chosen, found: ReleaseComparison) -> CorrectedDifference | None:
-    """What is left of the difference of the pass rates once the judge's errors are taken out."""
+def _for_people(here: Context, chosen: Chosen, comparison: ReleaseComparison) -> CorrectedDifference | None:
+    """Return the difference of the pass rates, corrected by the judge's errors."""
     judge = judge_against_people(
         here,
         tenant=chosen.key.tenant,
         rule_id=chosen.key.rule_id,
         project=chosen.key.project,
-        fingerprint=found.fingerprint,
+        fingerprint=comparison.fingerprint,
     )
     if judge is None:
         return None
     sides = (
-        judge.of_release(found.service, each.release, passed=each.sum.passed, failed=each.sum.not_passed)
-        for each in (found.baseline, found.candidate)
+        judge.of_release(comparison.service, each.release, passed=each.sum.passed, failed=each.sum.not_passed)
+        for each in (comparison.baseline, comparison.candidate)
     )
     return difference_for_people(judge, *sides)
 
@@ -342,17 +340,17 @@ def _for_people(here: Context, chosen: Chosen, found: ReleaseComparison) -> Corr
 def _corrected(
     here: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
 ) -> list[JudgeAgainstPeople | None]:
-    """For each stream what people say of its latest evaluator; None where nobody has voted."""
+    """Return for each stream how people rate its latest evaluator; None without votes."""
     voted = here.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
-    found: list[JudgeAgainstPeople | None] = []
+    corrections: list[JudgeAgainstPeople | None] = []
     for each in streams:
-        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, found)) < _MOST_CORRECTED
-        found.append(_judge_of(here, tenant, each, from_us) if is_voted else None)
-    return found
+        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, corrections)) < _MOST_CORRECTED
+        corrections.append(_judge_of(here, tenant, each, from_us) if is_voted else None)
+    return corrections
 
 
 def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:
-    wanted = JudgedByRule(
+    judged = JudgedByRule(
         tenant=tenant,
         rule_id=of.rule_id,
         project=of.project,
@@ -360,7 +358,7 @@ def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int
         name=VERDICT,
         sources=SOURCES["people"],
     )
-    judges = judges_against_people(here, wanted)
+    judges = judges_against_people(here, judged)
     return next((each for each in judges if each.judge.fingerprint == of.fingerprint), None)
 
 

@@ -22,13 +22,13 @@ from storage.errors import BadQuery, Missing
 Tenant: TypeAlias = Annotated[
     str | None, Field(pattern=TENANT_PATTERN), BeforeValidator(lambda sent: None if sent == "" else sent)
 ]
-"""A tenant that an address names; the choice of none, which is empty, names nobody."""
+"""A tenant in an address; "" is none."""
 
 USUAL_DAYS: Final = 30
 
 
 class About(BaseModel):
-    """Which rule is looked at, about which project and whose spans, how far back, by which time, and what counts."""
+    """Query parameters that all quality pages share: rule, project, tenant, period, time axis, and what counts."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -41,13 +41,13 @@ class About(BaseModel):
 
     @property
     def basis(self) -> Basis:
-        """What is counted, and by which time."""
+        """Return what is counted, and by which time."""
         return Basis(judged=self.time == "judged", counted=self.counted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The rule and project that an address names, and what it asks of their results."""
+    """The rule, project, period and basis that an address requests."""
 
     key: RuleKey
     rule: str
@@ -58,54 +58,54 @@ class Chosen:
 
     @property
     def from_us(self) -> int:
-        """Since when results are looked at."""
+        """Return the start of the period."""
         return numbers.begin_us(self.now_us, self.days, self.step)
 
     @property
     def step(self) -> Step:
-        """In which steps."""
+        """Return the step of the period."""
         return period_of(self.days).step
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a lower score is the better one."""
+        """Return True if a lower score is better."""
         monitoring = AS_USUAL if self.kept is None else self.kept.active.rule.monitoring
         return monitoring.settings.lower_is_better
 
     @property
     def worst(self) -> Worst:
-        """Which scores are the worst."""
+        """Return which end of the scale is the worst."""
         return "highest" if self.lower_is_better else "lowest"
 
     @property
     def criteria(self) -> str:
-        """What its evaluator looks at now, in words; "" of a rule that was deleted."""
+        """Return the current criteria of the rule's evaluator in words; "" for a deleted rule."""
         return "" if self.kept is None else criteria_of(self.kept.active.rule)
 
     @property
     def overview(self) -> str:
-        """The page with all rules, about the same tenant and time."""
-        told = {"days": self.days} | ({"tenant": self.key.tenant} if self.key.tenant else {}) | self._time
-        return f"/quality?{urlencode(told)}"
+        """Return the address of the page of all rules, for the same tenant and time."""
+        params = {"days": self.days} | ({"tenant": self.key.tenant} if self.key.tenant else {}) | self._time
+        return f"/quality?{urlencode(params)}"
 
     def link(self, path: str = "/quality", **more: object) -> str:
-        """A page about the same results."""
+        """Return the address of a page about the same results."""
         about = {"project": self.key.project or "", "rule": self.key.rule_id, "days": self.days}
-        told = about | {"tenant": self.key.tenant or None} | self._time
-        told |= ({"counted": "1"} if self.basis.counted else {}) | more
-        return f"{path}?{urlencode({name: value for name, value in told.items() if value is not None})}"
+        params = about | {"tenant": self.key.tenant or None} | self._time
+        params |= ({"counted": "1"} if self.basis.counted else {}) | more
+        return f"{path}?{urlencode({name: value for name, value in params.items() if value is not None})}"
 
     def results(self, **more: object) -> str:
-        """The page with the results one by one."""
+        """Return the address of the list of results."""
         return self.link("/quality/results", **more)
 
     def of_release(self, of: numbers.ReleaseResults, fingerprint: str, **more: object) -> str:
-        """The results of a release."""
+        """Return the address of a release's results."""
         which = {"unreleased": "1"} if of.release is None else {"release": of.release}
         return self.results(fingerprint=fingerprint, service=of.service or "", **which, **more)
 
     def comparison(self, before: numbers.ReleaseResults, after: numbers.ReleaseResults, fingerprint: str) -> str:
-        """The page with two releases of a service beside each other."""
+        """Return the address of the comparison of two releases of a service."""
         sides = {"baseline": before.release, "candidate": after.release}
         return self.link("/quality/compare", fingerprint=fingerprint, service=after.service or "", **sides)
 
@@ -114,16 +114,16 @@ class Chosen:
         return {"time": "judged"} if self.basis.judged else {}
 
     def of_traces(self, **more: object) -> str:
-        """The list of traces that have such results."""
-        told = {"project": self.key.project or "", "rule": self.rule, "tenant": self.key.tenant} | more
-        return f"/traces?{urlencode({name: value for name, value in told.items() if value != ''})}"
+        """Return the address of the list of traces with such results."""
+        params = {"project": self.key.project or "", "rule": self.rule, "tenant": self.key.tenant} | more
+        return f"/traces?{urlencode({name: value for name, value in params.items() if value != ''})}"
 
 
 def period_of(days: int) -> numbers.Period:
-    """The period of so many days.
+    """Return the period of this many days.
 
     Raises:
-        BadQuery: none is offered.
+        BadQuery: there is no such period.
     """
     period = PERIODS.get(days)
     if period is None:
@@ -131,19 +131,19 @@ def period_of(days: int) -> numbers.Period:
     return period
 
 
-def chosen_of(here: Context, who: Caller, asked: About) -> Chosen:
-    """The results that an address is about; its rule is an id or a name, and a project that it leaves out is found.
+def chosen_of(here: Context, who: Caller, query: About) -> Chosen:
+    """Return the results that a query is about. It names the rule by id or name, and may omit the project.
 
-    They are those about the caller's own spans, or about those of the tenant that he names.
+    They are those about the caller's own spans, or about those of the tenant that the query names.
 
     Raises:
-        Forbidden: he has no business with that tenant.
+        Forbidden: the caller may not see that tenant.
         Missing: there is no such rule.
-        BadQuery: it asks for a time that is not offered.
+        BadQuery: there is no such period.
     """
-    rule, project = asked.rule, asked.project
-    period_of(asked.days)
-    whose = tenant_of(who, asked.tenant)
+    rule, project = query.rule, query.project
+    period_of(query.days)
+    whose = tenant_of(who, query.tenant)
     visible = (each for each in here.rules.kept() if each.stored.tenant in {whose, ""})
     named = [each for each in visible if rule in {each.stored.rule_id, each.stored.name}]
     fitting = [each for each in named if each.stored.project in {project, None}] or named
@@ -158,9 +158,9 @@ def chosen_of(here: Context, who: Caller, asked: About) -> Chosen:
     else:
         about = project or None
     key = RuleKey(whose, about, rule_id)
-    return Chosen(key=key, rule=name, kept=kept, days=asked.days, basis=asked.basis, now_us=here.now_ns() // 1_000)
+    return Chosen(key=key, rule=name, kept=kept, days=query.days, basis=query.basis, now_us=here.now_ns() // 1_000)
 
 
 def cells_of(here: Context, chosen: Chosen) -> list[Cell]:
-    """Its results, added up."""
+    """Return the sums of the results."""
     return here.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)

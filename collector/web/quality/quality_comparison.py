@@ -1,4 +1,4 @@
-"""Two releases of a rule beside each other: how much they differ, how sure that is, and whether it may be said."""
+"""Two releases of a rule beside each other: their difference, its uncertainty, and whether they are comparable."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,12 @@ Scores: TypeAlias = Mapping[str, Sequence[float]]
 
 SCORES_OF_EACH: Final = 500
 _DRAWS: Final = Draws(count=2_000)
-"""What the latest 500 scores of each release and 2,000 resamples take is 50 ms, and p-values below 0.0005 are not told
-apart."""
+"""With the latest 500 scores of each release, 2,000 resamples take 50 ms; smaller p-values than 0.0005 are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMeasure:
-    """One measure of both releases."""
+    """A measure of both releases, and the test of their difference."""
 
     measure: Measure
     baseline: StreamRate
@@ -60,8 +59,8 @@ class IncomparableReleases(Exception):
     """Two releases have no results that may be compared; the message says why."""
 
 
-def of_common_service(cells: Sequence[Cell], names: tuple[str, str], wanted: str | None) -> tuple[str, Sequence[Cell]]:
-    """The service that has both releases, the one that is wanted, else the latest, and what came of it; "" is none.
+def of_common_service(cells: Sequence[Cell], names: tuple[str, str], chosen: str | None) -> tuple[str, Sequence[Cell]]:
+    """Return the chosen service, else the latest that has both releases, and its cells; "" is no service.
 
     Raises:
         IncomparableReleases: they are of different services.
@@ -72,13 +71,15 @@ def of_common_service(cells: Sequence[Cell], names: tuple[str, str], wanted: str
     for name, services in zip(names, known, strict=True):
         if not services:
             raise IncomparableReleases(f"release {name} has no scores in this time")
-        if wanted is not None and wanted not in services:
-            raise IncomparableReleases(f"{_service(wanted)} has no scores of release {name} in this time")
+        if chosen is not None and chosen not in services:
+            raise IncomparableReleases(f"{_service(chosen)} has no scores of release {name} in this time")
     common = known[0].keys() & known[1].keys()
     if not common:
-        told = " and ".join(", ".join(map(_service, sorted(services))) for services in known)
-        raise IncomparableReleases(f"they are releases of different services, {told}, which are never compared")
-    service = wanted if wanted is not None else max(common, key=lambda each: (known[1][each], each))
+        services_text = " and ".join(", ".join(map(_service, sorted(services))) for services in known)
+        raise IncomparableReleases(
+            f"they are releases of different services, {services_text}, which are never compared"
+        )
+    service = chosen if chosen is not None else max(common, key=lambda each: (known[1][each], each))
     return service, [cell for cell in cells if (cell.service or "") == service]
 
 
@@ -86,8 +87,8 @@ def _service(name: str) -> str:
     return name or "spans without a service"
 
 
-def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, wanted: str | None) -> str:
-    """The evaluator that judged both releases: the one that is wanted, else the latest.
+def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, chosen: str | None) -> str:
+    """Return the chosen evaluator, else the latest that judged both releases.
 
     Raises:
         IncomparableReleases: there is none.
@@ -104,14 +105,16 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, wante
         if not known:
             raise IncomparableReleases(f"release {release} has no scores in this time")
     common = prints[baseline].keys() & prints[candidate].keys()
-    if wanted is not None and wanted not in common:
-        raise IncomparableReleases(f"evaluator {short_print(wanted)} did not judge both releases")
+    if chosen is not None and chosen not in common:
+        raise IncomparableReleases(f"evaluator {short_print(chosen)} did not judge both releases")
     if not common:
-        told = " and ".join(", ".join(map(short_print, sorted(prints[each]))) for each in (baseline, candidate))
-        raise IncomparableReleases(
-            f"the releases were judged by different evaluators, {told}: their scores mean different things"
+        evaluators_text = " and ".join(
+            ", ".join(map(short_print, sorted(prints[each]))) for each in (baseline, candidate)
         )
-    return wanted or max(common, key=lambda each: (prints[candidate][each], each))
+        raise IncomparableReleases(
+            f"the releases were judged by different evaluators, {evaluators_text}: their scores mean different things"
+        )
+    return chosen or max(common, key=lambda each: (prints[candidate][each], each))
 
 
 def compare(
@@ -121,7 +124,7 @@ def compare(
     *,
     lower_is_better: bool = False,
 ) -> ReleaseComparison:
-    """The second of two releases against the first, of the cells of one service. `scores` are looked up if needed."""
+    """Compare the second release with the first, by the cells of one service. `scores` is called if needed."""
     by_name = {each.release: each for each in releases_of(cells, of.fingerprint)}
     before, after = of.releases
     baseline, candidate = by_name[before], by_name[after]
@@ -151,13 +154,12 @@ def _scores(
         return []
     if baseline.is_pass_or_fail and candidate.is_pass_or_fail:
         return []
-    found = scores()
-    return [("score", _permuted(tuple(found[names[0]]), tuple(found[names[1]])))]
+    by_release = scores()
+    return [("score", _permuted(tuple(by_release[names[0]]), tuple(by_release[names[1]])))]
 
 
 @lru_cache(maxsize=64)
 def _permuted(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Test:
-    """What a test of these scores finds, which is asked for again with each look at two releases that are finished."""
     return permuted_scores(baseline, candidate, _DRAWS, "pages")
 
 
@@ -184,7 +186,6 @@ def _sample(side: ResultSum, measure: Measure) -> Sample:
 
 
 def _difference(baseline: Sample, candidate: Sample) -> Interval:
-    """Both rates are in their intervals of half the error at once, and then the difference is between their ends."""
     before, after = _halved(baseline), _halved(candidate)
     return Interval(low=after.low - before.high, high=after.high - before.low)
 

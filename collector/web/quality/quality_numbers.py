@@ -28,9 +28,9 @@ _PARTS: Final = 5  # a scale begins at a fifth of its height
 
 
 class Period(NamedTuple):
-    """How far back is looked, and in which steps."""
+    """A period to look back, and its steps."""
 
-    told: str
+    label: str
     step: Step
 
 
@@ -46,7 +46,7 @@ PERIODS: Final[Mapping[int, Period]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSum:
-    """Results that were added up; those of one evaluator, where a rate is asked for."""
+    """Sums of results; rates need those of one evaluator."""
 
     scored: int
     counted: int  # of these, by monitors
@@ -63,33 +63,33 @@ class ResultSum:
 
     @property
     def total(self) -> int:
-        """All results, whatever they came to."""
+        """Return the number of results of any outcome."""
         return self.scored + self.failed + self.skipped
 
     @property
     def pass_rate(self) -> StreamRate | None:
-        """The share that passed; None where nothing says whether it did."""
+        """Return the share that passed; None without verdicts."""
         judged = self.passed + self.not_passed
         return anytime_rate(Sample.of_passes(self.passed, judged)) if judged else None
 
     @property
     def mean_score(self) -> StreamRate | None:
-        """The mean of the scores from 0 to 1; None where there are none."""
+        """Return the mean of the scores from 0 to 1; None without scores."""
         return anytime_rate(self.scores) if self.scores.count else None
 
     def rate(self, measure: Measure) -> StreamRate | None:
-        """One of both."""
+        """Return the pass rate or the mean score."""
         return self.pass_rate if measure == "passed" else self.mean_score
 
     @property
     def is_pass_or_fail(self) -> bool:
-        """Whether scores say no more than passes do."""
+        """Return True if all scores are those of a pass or a failure."""
         return self.scores == Sample.of_passes(self.passed, self.passed + self.not_passed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorResults:
-    """What one evaluator made of results: scores of two are never compared."""
+    """Results of one evaluator. Never compare scores of two."""
 
     fingerprint: str
     sum: ResultSum
@@ -106,7 +106,7 @@ class ReleaseResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSeries:
-    """Results of a rule about a project: those of the latest evaluator, and how its days went."""
+    """Results of a rule in a project: those of its latest evaluator, and its days."""
 
     project: str | None
     rule_id: str
@@ -122,7 +122,10 @@ class ResultSeries:
 
     @property
     def question(self) -> str | None:
-        """The question to people and applications that these are answers to; None: results of the evaluator."""
+        """Return the question that these answers by people and applications belong to.
+
+        None for an evaluator's results.
+        """
         return short_print(self.fingerprint) if is_of_people(self.fingerprint) else None
 
 
@@ -131,7 +134,7 @@ Href: TypeAlias = Callable[[int, int, str], str]
 
 
 def sum_of(cells: Iterable[Cell]) -> ResultSum:
-    """All of these together."""
+    """Sum up cells."""
     held = list(cells)
     weights = [0] * ATOMS
     for cell in held:
@@ -161,31 +164,31 @@ def sum_of(cells: Iterable[Cell]) -> ResultSum:
 
 
 def evaluators_of(cells: Sequence[Cell]) -> list[EvaluatorResults]:
-    """Those that gave scores, the latest first."""
+    """Return the evaluators that scored, latest first."""
     prints = {cell.fingerprint for cell in cells if cell.fingerprint is not None and cell.scored}
-    found = [
+    results = [
         EvaluatorResults(fingerprint=each, sum=sum_of(cell for cell in cells if cell.fingerprint == each))
         for each in prints
     ]
-    return sorted(found, key=lambda each: (-each.sum.last_us, each.fingerprint))
+    return sorted(results, key=lambda each: (-each.sum.last_us, each.fingerprint))
 
 
 def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseResults]:
-    """What one evaluator made of each release, that first which came last."""
+    """Return the results of one evaluator by release, latest release first."""
     by_release: dict[tuple[str | None, str | None], list[Cell]] = {}
     for cell in cells:
         if cell.fingerprint == fingerprint:
             by_release.setdefault((cell.service, cell.release), []).append(cell)
-    found = [
+    results = [
         ReleaseResults(service=service, release=release, sum=sum_of(held))
         for (service, release), held in by_release.items()
     ]
-    order = sorted(found, key=lambda each: (each.release or "", each.service or ""))
+    order = sorted(results, key=lambda each: (each.release or "", each.service or ""))
     return sorted(order, key=lambda each: (-each.sum.first_us, -each.sum.first_number))
 
 
 def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, ReleaseResults] | None:
-    """The latest release that has one of the same service before it, and that one; None where none has."""
+    """Return the latest release with a predecessor of the same service, and that one; None if there is none."""
     named = [each for each in releases if each.release is not None]
     for number, each in enumerate(named):
         before = next((other for other in named[number + 1 :] if other.service == each.service), None)
@@ -195,7 +198,7 @@ def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, Rele
 
 
 def bins_of(cells: Iterable[Cell]) -> list[int]:
-    """How many scores lie in each of so many equal parts from 0 to 1, as far as they are known one by one."""
+    """Return the histogram of scores from 0 to 1, as far as they are stored one by one."""
     counts = [0] * BINS
     for cell in cells:
         for point, scored, _ in cell.points:
@@ -206,7 +209,7 @@ def bins_of(cells: Iterable[Cell]) -> list[int]:
 def points_of(
     cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: Measure, href: Href
 ) -> list[TrendPoint]:
-    """A rate at each step of time; where another evaluator begins, it says so. Pass rates are in percent."""
+    """Return a rate by step; points where another evaluator begins are marked. Pass rates are in percent."""
     times = 100 if measure == "passed" else 1
     points: list[TrendPoint] = []
     before: str | None = None
@@ -233,14 +236,14 @@ def points_of(
 
 
 def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
-    """A scale up to the top that begins at a fifth below everything."""
+    """Return a scale to the top that begins a fifth below the lowest value."""
     high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
     least = min((point.low for point in points if point.low is not None), default=0.0)
     return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)
 
 
 def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
-    """Results of each rule and project, by the project and the name of the rule, then its questions to people."""
+    """Return the results by project and rule, then those of the questions to people."""
     grouped: dict[tuple[str | None, str, str | None], list[StreamDay]] = {}
     for day in sorted(days, key=lambda day: is_of_people(day.fingerprint)):
         question = day.fingerprint if is_of_people(day.fingerprint) else None
@@ -250,7 +253,7 @@ def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSe
 
 
 def begin_us(now_us: int, days: int, step: Step) -> int:
-    """The beginning of the step in which it was so many days ago."""
+    """Return the beginning of the step that contains the instant this many days ago."""
     then = _EPOCH + dt.timedelta(microseconds=now_us) - dt.timedelta(days=days)
     begin = then.replace(minute=0, second=0, microsecond=0)
     if step != "hour":
@@ -263,29 +266,28 @@ def begin_us(now_us: int, days: int, step: Step) -> int:
 
 
 def steps_between(first_us: int, last_us: int, step: Step) -> list[int]:
-    """When each step begins, from that of one instant to that of another."""
+    """Return when each step begins, in microseconds, from the step of one instant to that of another."""
     at_us = begin_us(first_us, 0, step)
-    found = []
+    begins = []
     while at_us <= last_us:
-        found.append(at_us)
+        begins.append(at_us)
         at_us = _after(at_us, step)
-    return found
+    return begins
 
 
 def short_print(fingerprint: str | None) -> str:
-    """The beginning of a fingerprint, which tells evaluators apart; of a question to people its name."""
+    """Return the beginning of a fingerprint, which tells evaluators apart; for a question to people its name."""
     if fingerprint is None:
         return "none"
     return fingerprint.removeprefix(SCORES) if is_of_people(fingerprint) else fingerprint[:_FINGERPRINT_DIGITS]
 
 
 def is_of_people(fingerprint: str | None) -> bool:
-    """Whether results are scores by people and applications, not by an evaluator."""
+    """Return True if results are scores by people and applications, not by an evaluator."""
     return fingerprint is not None and fingerprint.startswith(SCORES)
 
 
 def _place(day: StreamDay) -> tuple[str, str, str, str]:
-    """Where the results of a rule, or of one of its questions, stand among all."""
     question = day.fingerprint or "" if is_of_people(day.fingerprint) else ""
     return day.project or "", day.rule, day.rule_id, question
 
@@ -330,7 +332,6 @@ def _as_cell(day: StreamDay) -> Cell:
 
 
 def _by_evaluator(cells: Sequence[Cell], at_us: int, measure: Measure) -> list[tuple[str, StreamRate]]:
-    """The rates of a step by the evaluators, those first that began first."""
     here = evaluators_of([cell for cell in cells if cell.at_us == at_us])
     ordered = sorted(here, key=lambda each: (each.sum.first_us, each.fingerprint))
     rates = ((each.fingerprint, each.sum.rate(measure)) for each in ordered)
@@ -358,5 +359,5 @@ def _step_text(at_us: int, step: Step) -> str:
 
 @lru_cache(maxsize=8192)
 def anytime_rate(sample: Sample) -> StreamRate:
-    """A rate with its interval, which takes a millisecond and is asked for again with each look at a page."""
+    """Return a rate with its interval. Cached: it takes a millisecond and each view of a page needs it again."""
     return rate_of(sample, ALPHA, lower_is_better=False)

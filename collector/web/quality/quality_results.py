@@ -34,7 +34,7 @@ VERDICTS: Final[Mapping[str, tuple[str | None, bool | None]]] = {
 }
 """As the list of traces calls them, which knows no `scored`: an outcome, and whether it passed."""
 
-TOLD: Final = (
+VERDICT_OPTIONS: Final = (
     ("", "all"),
     ("scored", "scored"),
     ("passed", PASSED),
@@ -45,7 +45,7 @@ TOLD: Final = (
 
 
 class ResultFilter(About):
-    """What an address asks for; what is left out does not matter. Scores are from `low` to less than `high`."""
+    """Query parameters of the list of results; unset ones match all. Scores are from `low` to less than `high`."""
 
     from_us: int | None = Field(default=None, ge=0, le=_LAST_US)
     to_us: int | None = Field(default=None, ge=0, le=_LAST_US)
@@ -61,7 +61,7 @@ class ResultFilter(About):
 
     @property
     def like(self) -> ResultsLike:
-        """The results that are meant."""
+        """Return the filter of the store."""
         outcome, passed = VERDICTS[self.verdict]
         return ResultsLike(
             from_us=self.from_us,
@@ -81,27 +81,27 @@ class ResultFilter(About):
 @router.get("/quality/results")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
-def list_results(request: Request, here: Here, who: Who, asked: Annotated[ResultFilter, Query()]) -> Response:
-    """Results of a rule about a project, the latest first, or the worst."""
-    if not asked.rule:
+def list_results(request: Request, here: Here, who: Who, query: Annotated[ResultFilter, Query()]) -> Response:
+    """List the results of a rule in a project, latest first, or worst first."""
+    if not query.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, asked)
-    found = here.quality.results(
+    chosen = chosen_of(here, who, query)
+    rows = here.quality.results(
         chosen.key,
-        asked.like,
-        worst=chosen.worst if asked.order == "worst" else None,
-        offset=asked.page * _ROWS,
+        query.like,
+        worst=chosen.worst if query.order == "worst" else None,
+        offset=query.page * _ROWS,
         limit=_ROWS + 1,
     )
     return page(
         request,
         "quality_results.html",
         chosen=chosen,
-        asked=asked,
-        results=found[:_ROWS],
-        questions=questions_of(here, [each.trace_id for each in found], chosen.key.tenant),
-        older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
-        newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
-        verdicts=TOLD,
+        asked=query,
+        results=rows[:_ROWS],
+        questions=questions_of(here, [each.trace_id for each in rows], chosen.key.tenant),
+        older=with_parameters(request, page=query.page + 1) if len(rows) > _ROWS else None,
+        newer=with_parameters(request, page=query.page - 1 or None) if query.page else None,
+        verdicts=VERDICT_OPTIONS,
         short_print=short_print,
     )

@@ -20,18 +20,18 @@ from storage.judging.backfills import Backfill
 from storage.query.query_options import QueryOptions
 
 _TRIAL_S: Final = 5.0
-"""What one question of a preview may take. A guess: longer, and nobody looks at it any more."""
+"""Time limit of one query of a preview. A guess: longer is too slow for a page."""
 
 _ENABLED: Final = re.compile(r"enabled(\s*):(\s*)\S+?(\s*(?:#.*)?)")
 
 
 def all_rules(here: Context, who: Caller) -> Sequence[KeptRule]:
-    """The rules that somebody sees, oldest first."""
+    """Return the rules that the caller sees, oldest first."""
     return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
 
 
 def find(here: Context, who: Caller, rule_id: str) -> KeptRule:
-    """The rule with this id.
+    """Return the rule with this id.
 
     Raises:
         Missing: there is none.
@@ -43,7 +43,7 @@ def find(here: Context, who: Caller, rule_id: str) -> KeptRule:
 
 
 def find_own(here: Context, who: Caller, rule_id: str) -> KeptRule:
-    """One that is the caller's.
+    """Return a rule that belongs to the caller.
 
     Raises:
         Missing: there is none.
@@ -55,7 +55,7 @@ def find_own(here: Context, who: Caller, rule_id: str) -> KeptRule:
 
 
 def find_changeable(here: Context, who: Caller, rule_id: str) -> KeptRule:
-    """One that is the caller's, and can be changed here.
+    """Return a rule that belongs to the caller and can be changed here.
 
     Raises:
         Missing, Forbidden: as `find_own`.
@@ -73,22 +73,22 @@ def projects(here: Context, who: Caller) -> list[str]:
 
 
 def connections(here: Context, who: Caller) -> list[str]:
-    """The names of the connections that judges of the caller's rules may use."""
+    """Return the names of the connections that judges of the caller's rules may use."""
     return sorted(each.row.name for each in here.judging.connections.for_rules_of(who.tenant))
 
 
 def attribute_keys(here: Context, who: Caller) -> list[str]:
-    """The names of attributes of the latest spans, as far as they can be read in a list."""
+    """Return the attribute names of the latest spans, if they can be shown in a list."""
     return [key for key in here.rule_record.attribute_keys(who.visible_tenant) if key.isprintable()]
 
 
 def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
-    """By the id of each rule, what it did in the last 24 hours, and what its judges took today."""
+    """Return by rule id what it did in the last 24 hours, and what its judges used today."""
     return here.status.rule_activity(here.now_ns(), who.visible_tenant)
 
 
 def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -> Rule:
-    """The rule that a text says, if it may be put in force.
+    """Return the rule of a text, if it may take effect.
 
     Raises:
         BadRule: it may not.
@@ -106,7 +106,7 @@ def create(here: Context, who: Caller, parsed: RuleText, text: str) -> KeptRule:
 
 
 def replace(here: Context, kept: KeptRule, parsed: RuleText, text: str, *, seen: int) -> KeptRule:
-    """Let a rule of which this version was seen say something else.
+    """Replace the text of a rule, if it is still the version that was seen.
 
     Raises:
         Stale, BadRule, Conflict, Overloaded: as `RulesInForce.replace`.
@@ -125,7 +125,7 @@ def enable(here: Context, kept: KeptRule, *, enabled: bool) -> None:
 
 
 def delete(here: Context, kept: KeptRule) -> None:
-    """Take a rule out of force; what came of it stays.
+    """Delete a rule; its results stay.
 
     Raises:
         Conflict, Overloaded: as `RulesInForce.delete`.
@@ -134,7 +134,7 @@ def delete(here: Context, kept: KeptRule) -> None:
 
 
 def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> RuleTrial:
-    """What a rule of a tenant would match of what started in the window before this moment; of none, of all.
+    """Match a rule against the spans of a tenant, or of all, that started in the last `window_s` seconds.
 
     Raises:
         BadQuery: that took too long.
@@ -164,41 +164,41 @@ def start_backfill(
 
 
 def backfills(here: Context, kept: KeptRule) -> list[Backfill]:
-    """The runs of a rule, newest first."""
+    """Return the backfills of a rule, newest first."""
     return here.backfills.of_rule(kept.stored.rule_id)
 
 
 def cancel_backfill(here: Context, kept: KeptRule, backfill_id: str) -> None:
-    """Let a run go no further.
+    """Cancel a backfill.
 
     Raises:
         Missing: there is none.
         Conflict: it has ended.
     """
-    found = next((each for each in backfills(here, kept) if each.backfill_id == backfill_id), None)
-    if found is None:
+    backfill = next((each for each in backfills(here, kept) if each.backfill_id == backfill_id), None)
+    if backfill is None:
         raise Missing(f"the rule {kept.stored.rule_id} has no backfill {backfill_id}")
-    if found.state != "running":
-        raise Conflict(f"the backfill {backfill_id} is {found.state}")
+    if backfill.state != "running":
+        raise Conflict(f"the backfill {backfill_id} is {backfill.state}")
     here.backfills.cancel(backfill_id)
 
 
 def _with_enabled(kept: KeptRule, *, enabled: bool) -> str:
-    """The text of a rule, in which only that is otherwise; written anew where that cannot be done."""
+    """Return the text of a rule with `enabled` changed; rewritten if that is impossible in place."""
     text, rule = kept.stored.text, kept.active.rule
-    wanted = changed(rule, enabled=enabled)
-    told = str(enabled).lower()
+    target = changed(rule, enabled=enabled)
+    flag = str(enabled).lower()
     lines = text.splitlines()
-    set_there = [
-        _ENABLED.sub(rf"enabled\1:\g<2>{told}\3", line) if _ENABLED.fullmatch(line) else line for line in lines
+    set_in_place = [
+        _ENABLED.sub(rf"enabled\1:\g<2>{flag}\3", line) if _ENABLED.fullmatch(line) else line for line in lines
     ]
-    set_first = [f"enabled: {told}", *(line for line in lines if not _ENABLED.fullmatch(line))]
-    attempts = ("\n".join(each) + "\n" for each in (set_there, set_first))
+    set_first = [f"enabled: {flag}", *(line for line in lines if not _ENABLED.fullmatch(line))]
+    attempts = ("\n".join(each) + "\n" for each in (set_in_place, set_first))
     for attempt in attempts:
         try:
-            found = parse_rule(attempt).rule
+            parsed = parse_rule(attempt).rule
         except BadRule:
             continue
-        if changed(found, project=rule.project) == wanted:
+        if changed(parsed, project=rule.project) == target:
             return attempt
-    return yaml_of(wanted.document())
+    return yaml_of(target.document())

@@ -1,4 +1,4 @@
-"""Evaluating also what is stored already: how many days of it, and what that comes to, told before anybody saves."""
+"""Backfill from the form of a rule: the number of days, and the estimated cost, shown before saving."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -19,24 +19,24 @@ _OFF: Final = "the rule evaluates nothing while it is not in force"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToo:
-    """What a form says of spans that are stored already; no days: they are left alone."""
+    """The backfill that a rule form requests; without days, stored spans are left alone."""
 
-    text: str = ""  # as somebody wrote it
+    text: str = ""  # as typed
     days: int = 0
     problem: str = ""
-    seen: str = ""  # of what the costs were told, when the form was sent
-    told: str = ""  # of what they are told now
-    evaluations: float | None = None  # about so many; None: it cannot be told
-    usd: float | None = None  # what they cost together; None: nobody knows
-    is_most: bool = False  # whether that is what they cost at most, and not what such cost of late
-    asks: bool = False  # whether each asks a judge
+    seen: str = ""  # of the price that was shown when the form was sent
+    digest: str = ""  # of the price now
+    evaluations: float | None = None  # estimated; None: unknown
+    usd: float | None = None  # cost of all; None: unknown
+    is_most: bool = False  # `usd` is the highest cost, not the average of late
+    asks: bool = False  # each calls a judge
 
 
 NO_DAYS: Final = StoredToo()
 
 
 def sent_days(sent: Form) -> StoredToo:
-    """What somebody sent."""
+    """Parse the backfill fields of a sent form."""
     text = sent.text("also_days").strip()
     seen = sent.text("also_told")
     if not text or text == "0":
@@ -47,39 +47,39 @@ def sent_days(sent: Form) -> StoredToo:
 
 
 def estimated(here: Context, whose: str, also: StoredToo, draft: RuleFormDraft, looked: Preview | None) -> StoredToo:
-    """How many evaluations these days are if they are like what a preview looked at, and what they cost."""
+    """Estimate the evaluations of these days and their cost, from the spans of a preview."""
     if not also.days or draft.rule is None or looked is None:
         return also
     if not draft.rule.enabled:
         return replace(also, problem=_OFF)
-    told = replace(also, told=_digest(also.days, draft.text), asks=looked.executor_kind == "judge")
+    estimate = replace(also, digest=_digest(also.days, draft.text), asks=looked.executor_kind == "judge")
     if looked.trial is None or not looked.spans:
-        return told
+        return estimate
     since_ns = here.now_ns() - also.days * _NS_OF_DAY
     _, stored = here.rule_record.start_of_newest(since_ns, MOST_SPANS, tenant=whose or None)
     evaluations = looked.trial.evaluations * stored / looked.spans
     each, is_most = _cost_of_one(looked)
-    return replace(told, evaluations=evaluations, usd=None if each is None else each * evaluations, is_most=is_most)
+    return replace(estimate, evaluations=evaluations, usd=None if each is None else each * evaluations, is_most=is_most)
 
 
-def why_not(also: StoredToo, draft: RuleFormDraft) -> str:
-    """Why saving does not start this; "" where it does. What a judge costs is told first."""
+def backfill_refusal(also: StoredToo, draft: RuleFormDraft) -> str:
+    """Return why saving would not start the backfill, or "". The price of a judge is shown first."""
     if not also.days or draft.rule is None:
         return ""
     if not draft.rule.enabled:
         return _OFF
     is_unseen = executor_kind_of(draft.rule) == "judge" and also.seen != _digest(also.days, draft.text)
-    return "a judge is asked about these: see what that takes, and save again" if is_unseen else ""
+    return "a judge evaluates these: check the cost, and save again" if is_unseen else ""
 
 
 def bounds_of(here: Context, also: StoredToo) -> tuple[int, int]:
-    """Between which instants spans start that are looked at."""
+    """Return the first and last start of the spans to evaluate."""
     now_ns = here.now_ns()
     return now_ns - also.days * _NS_OF_DAY, now_ns
 
 
 def _cost_of_one(looked: Preview) -> tuple[float | None, bool]:
-    """What an evaluation took on average, else what it takes at most, and whether it is the latter."""
+    """Return the average cost of an evaluation, else the highest, and whether it is the latter."""
     if looked.cost is not None and looked.cost.evaluations and looked.cost.usd is not None:
         return looked.cost.usd, False
     if looked.offer is not None and looked.offer.usd is not None and looked.results:

@@ -47,7 +47,7 @@ def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Res
 
 
 def as_input(time_ns: int) -> str:
-    """An instant as a box for one holds it, in UTC, to the minute."""
+    """Format an instant for a `datetime-local` input, in UTC, to the minute."""
     return (_EPOCH + dt.timedelta(microseconds=time_ns // _US)).strftime("%Y-%m-%dT%H:%M")
 
 

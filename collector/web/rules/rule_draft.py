@@ -1,4 +1,4 @@
-"""A rule that somebody writes: as a form or as YAML, what is wrong with it, and what it would do."""
+"""Drafts of rules, from the form or as YAML: their problems, and a preview."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from storage.judging.rule_record import PastCost
 from storage.records import JsonValue
 
 Asks: TypeAlias = Literal["", "judge", "prompt"]
-"""What somebody wants to know of the judge: nothing, what it says of examples, or what it would be asked."""
+"""What a preview needs of the judge: nothing, its results for the examples, or its prompt."""
 
 EVALUATED: Final = 3
 """Examples that are evaluated on the spot."""
@@ -40,7 +40,7 @@ WINDOWS: Final[Mapping[str, str]] = {"3600": "the last hour", "86400": "the last
 DAY: Final = "86400"
 
 MOST_SPANS: Final = 100_000
-"""Of a window with more spans, the newest are looked at."""
+"""Limit of the spans in a preview; the newest of the window are read."""
 
 _NS: Final = 1_000_000_000
 _LEAST_S: Final = 1.0
@@ -50,7 +50,7 @@ _JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFormDraft:
-    """What somebody wrote; of a form also the text that it makes."""
+    """A rule as typed, as text, and as the form that made the text, if any."""
 
     text: str
     form: RuleForm | None  # None: it is written as YAML
@@ -60,25 +60,25 @@ class RuleFormDraft:
 
     @property
     def wrong(self) -> dict[str, list[str]]:
-        """What is wrong, by the field that it is told beside."""
-        told: dict[str, list[str]] = {}
+        """Return the problems by form field."""
+        problems: dict[str, list[str]] = {}
         for place, message in () if self.form is None else places(self.problems, self.form):
-            told.setdefault(place, []).append(message)
-        return told
+            problems.setdefault(place, []).append(message)
+        return problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The judges who may be asked about examples, and what that costs at most."""
+    """The judges to call for examples, and the highest cost."""
 
-    terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: they cannot be asked, and `problem` says why
+    terms: Sequence[JudgeTerms] = ()  # several vote; none: no judge can be called, and `problem` says why
     usd: float | None = None  # None: a model has no price
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """What asking a judge about examples took, as budgets count it. `usd` is None where the model has no price."""
+    """Usage of a judge for the examples, as budgets count it. `usd` is None for a model without a price."""
 
     calls: int
     tokens: int
@@ -87,23 +87,23 @@ class Took:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a rule would do."""
+    """Preview of what a rule would do."""
 
-    trial: RuleTrial | None  # None: it cannot be told, and `problem` says why
+    trial: RuleTrial | None  # None: unknown, and `problem` says why
     executor_kind: ExecutorKind = "check"
-    spans: int = 0  # that were looked at
-    per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
-    is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
-    cost: PastCost | None = None  # of one evaluation, where it asks a judge
+    spans: int = 0  # that were read
+    per_day: float = 0.0  # evaluations, extrapolated to the window
+    is_cut: bool = False  # more spans than are read, so the window is shorter than requested
+    cost: PastCost | None = None  # of one evaluation, if it calls a judge
     results: Sequence[tuple[TargetExample, JobResult | None]] = field(default_factory=list)
-    offer: Offer | None = None  # where it asks a judge, and there are examples
-    took: Took | None = None  # what the judge was asked just now
-    prompt: PromptPreview | None = None  # what it would be asked about the first example, where somebody wants to know
+    offer: Offer | None = None  # if it calls a judge, and there are examples
+    took: Took | None = None  # by the calls of this request
+    prompt: PromptPreview | None = None  # for the first example, on request
     problem: str = ""
 
 
 def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> RuleFormDraft:
-    """The rule that somebody sent, to be what `kept` says from now on, or a new one."""
+    """Return the draft of a sent form: a change of `kept`, or a new rule."""
     if sent.text("as") == "text":
         return draft_of_text(here, who, sent.text("text"), kept)
     form = sent_form(sent)
@@ -113,7 +113,7 @@ def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Ru
 
 
 def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | None) -> RuleFormDraft:
-    """What the fields of a form say, with all that is wrong with it."""
+    """Return the draft that the fields of a form make, with all of its problems."""
     try:
         document = form.document(literal_keys(form.evaluator))
     except BadRule as error:
@@ -121,7 +121,7 @@ def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | N
     text = yaml_of(document)
     problems, parsed, rule = _checked(here, who, text, kept)
     if parsed is None:
-        # What is wrong with the evaluator is told only once the rest is right, unless it is asked by itself.
+        # Problems of the evaluator come only once the rest is right, unless only these are requested.
         part: dict[str, JsonValue] = {
             "name": "this",
             **{key: document[key] for key in _JUDGING_KEYS if key in document},
@@ -131,7 +131,7 @@ def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | N
 
 
 def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) -> RuleFormDraft:
-    """What a text says."""
+    """Return the draft of a rule text."""
     problems, parsed, rule = _checked(here, who, text, kept)
     return RuleFormDraft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
 
@@ -139,9 +139,9 @@ def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) 
 def preview(
     here: Context, who: Caller, draft: RuleFormDraft, window_s: float, kept: KeptRule | None, *, asks: Asks = ""
 ) -> Preview | None:
-    """What it would match, what that would cost, and what a check says of examples; None while something is wrong.
+    """Preview the matches, the cost and the results of checks on examples; None while the draft has problems.
 
-    A judge is asked about them if `asks` says so, or told what it would be asked.
+    With `asks`, also call the judge for the examples, or render its prompt.
     """
     if draft.parsed is None or draft.rule is None:
         return None
@@ -156,7 +156,7 @@ def preview(
         results: Sequence[JobResult | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
     except (BadQuery, Overloaded) as error:
         return Preview(trial=None, problem=str(error))
-    told = Preview(
+    shown = Preview(
         trial=trial,
         executor_kind=executor_kind,
         spans=min(spans, MOST_SPANS),
@@ -165,26 +165,26 @@ def preview(
         results=list(zip(examples, results, strict=True)),
     )
     if executor_kind != "judge":
-        return told
+        return shown
     cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.visible_tenant)
-    told = replace(told, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
+    shown = replace(shown, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
     if asks == "prompt":
-        return _with_prompt(here, told)
-    return _with_judge(here, whose, kept, told) if asks == "judge" else told
+        return _with_prompt(here, shown)
+    return _with_judge(here, whose, kept, shown) if asks == "judge" else shown
 
 
-def _with_prompt(here: Context, told: Preview) -> Preview:
-    """The preview with the first question about the first example."""
-    if told.trial is None or not told.results:
-        return told
+def _with_prompt(here: Context, shown: Preview) -> Preview:
+    """Add the prompt for the first example to a preview."""
+    if shown.trial is None or not shown.results:
+        return shown
     try:
-        return replace(told, prompt=here.trials.preview(told.trial.rule, told.results[0][0]))
+        return replace(shown, prompt=here.trials.preview(shown.trial.rule, shown.results[0][0]))
     except Overloaded as error:
-        return replace(told, prompt=PromptPreview(problem=str(error)))
+        return replace(shown, prompt=PromptPreview(problem=str(error)))
 
 
 def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, examples: int) -> Offer | None:
-    """What asking the judge about so many examples would cost at most."""
+    """Return the highest cost of calling the judge for this many examples."""
     if not examples:
         return None
     try:
@@ -196,19 +196,19 @@ def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, example
     return Offer(terms=terms, usd=examples * sum(known) if len(known) == len(costs) else None)
 
 
-def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview) -> Preview:
-    """The preview with what the judge says of the examples."""
-    if told.trial is None or told.offer is None or not told.offer.terms:
-        return told
-    examples = [example for example, _ in told.results]
+def _with_judge(here: Context, whose: str, kept: KeptRule | None, shown: Preview) -> Preview:
+    """Add the judge's results for the examples to a preview."""
+    if shown.trial is None or shown.offer is None or not shown.offer.terms:
+        return shown
+    examples = [example for example, _ in shown.results]
     rule_id = None if kept is None else kept.stored.rule_id
     try:
-        found = here.trials.ask(whose, rule_id, told.trial.rule, examples)
+        trial = here.trials.ask(whose, rule_id, shown.trial.rule, examples)
     except Overloaded as error:
-        return replace(told, offer=replace(told.offer, problem=str(error)))
-    tokens = found.taken.input_tokens + found.taken.output_tokens
-    took = Took(calls=found.calls, tokens=tokens, usd=found.usd)
-    return replace(told, results=list(zip(examples, found.results, strict=True)), took=took)
+        return replace(shown, offer=replace(shown.offer, problem=str(error)))
+    tokens = trial.taken.input_tokens + trial.taken.output_tokens
+    took = Took(calls=trial.calls, tokens=tokens, usd=trial.usd)
+    return replace(shown, results=list(zip(examples, trial.results, strict=True)), took=took)
 
 
 def _usd(tokens: Estimate, price: Price | None) -> float | None:

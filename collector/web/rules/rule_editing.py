@@ -15,7 +15,7 @@ from collector.live.rules.rules_in_force import KeptRule
 from collector.web.overtaken import EditConflict, overtaken, version_seen
 from collector.web.rendering import page, see_other
 from collector.web.rules import rule_access, rule_draft
-from collector.web.rules.rule_also import NO_DAYS, StoredToo, bounds_of, estimated, sent_days, why_not
+from collector.web.rules.rule_also import NO_DAYS, StoredToo, backfill_refusal, bounds_of, estimated, sent_days
 from collector.web.rules.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
 from collector.web.rules.rule_form import (
     BLANK,
@@ -57,29 +57,29 @@ _ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RuleFormState:
-    """What a page of the form shows besides the draft."""
+    """State of the form's page besides the draft."""
 
     kept: KeptRule | None  # None: a new rule
     window: str = DAY
     version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
-    asks: Asks = ""  # the judge about examples, which costs, or only what it would be asked
-    looks: bool = False  # not at first: over a million spans of a day a look takes seconds
+    asks: Asks = ""  # call the judge for the examples, which costs, or only render its prompt
+    looks: bool = False  # not at first: a preview of a day of a million spans takes seconds
     message: str = ""
     overtaken: EditConflict | None = None
     also: StoredToo = NO_DAYS
     status: int = 200
-    is_sent: bool = False  # whatever is wrong is told at once; else beside a field once somebody leaves it
+    is_sent: bool = False  # shows all problems at once, else each when its field is left
 
 
 @router.get("/rules/new")
 @needs(Permission.WRITE, by_tenant=True)
 def new_rule(request: Request, here: Here, who: Who, project: str = "") -> Response:
-    """A form for a new rule; with `from=TRACE/SPAN` about spans like that one."""
+    """Show the form of a new rule; `from=TRACE/SPAN` adds conditions that match that span."""
     like = request.query_params.get("from", "")
     form = _form_like(here, who, like) if like else blank_form(project=project, evaluator=_FIRST)
     draft = rule_draft.draft_of_form(here, who, form, None)
-    if not like:  # nobody wrote anything yet that could be wrong
+    if not like:  # an untouched form shows no problems
         draft = replace(draft, problems=())
     return _page(request, here, who, draft, _RuleFormState(kept=None))
 
@@ -94,7 +94,7 @@ def create_rule(request: Request, form: Sent, here: Here, who: Who) -> Response:
 @router.get("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
 def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
-    """A rule in its form; as YAML, if it has more than a form shows."""
+    """Show a rule in its form; as YAML, if it has more than the form shows."""
     kept = rule_access.find_changeable(here, who, rule_id)
     rule = kept.active.rule
     if len(rule.conditions) <= MAX_ROWS:
@@ -107,7 +107,7 @@ def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
 @router.post("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
 def change_rule(request: Request, rule_id: str, form: Sent, here: Here, who: Who) -> Response:
-    """Let the rule say what was sent, or show what it would do."""
+    """Save the sent rule, or show its preview."""
     return _sent(request, here, who, form, rule_access.find_changeable(here, who, rule_id))
 
 
@@ -148,10 +148,10 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
 
 
 def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
-    """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
+    """Save the draft; return the rule, or the page to show if the draft's problems do not explain the refusal."""
     if draft.parsed is None or draft.rule is None or shown.also.problem:
         return replace(shown, status=400)
-    problem = why_not(shown.also, draft)
+    problem = backfill_refusal(shown.also, draft)
     if problem:
         return replace(shown, also=replace(shown.also, problem=problem), status=400)
     saved = _put_in_force(here, who, draft, shown)
@@ -159,7 +159,7 @@ def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormSta
 
 
 def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptRule | _RuleFormState:
-    """The rule, which is run over what is stored too."""
+    """Start the backfill of a saved rule."""
     try:
         rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
     except Overloaded as error:
@@ -179,14 +179,13 @@ def _put_in_force(here: Context, who: Caller, draft: RuleFormDraft, shown: _Rule
             return rule_access.replace(here, kept, draft.parsed, draft.text, seen=shown.version)
         except Stale:
             now = rule_access.find_changeable(here, who, kept.stored.rule_id)
-            told = overtaken("rule", draft.rule.document(), now.active.rule.document())
-            return replace(shown, kept=now, version=now.stored.version, overtaken=told, status=409)
+            conflict = overtaken("rule", draft.rule.document(), now.active.rule.document())
+            return replace(shown, kept=now, version=now.stored.version, overtaken=conflict, status=409)
     except (BadRule, Conflict) as error:
         return replace(shown, message=str(error), status=409)
 
 
 def _own_text(draft: RuleFormDraft, kept: KeptRule | None) -> str:
-    """The text of a draft; of a rule that nobody changed in the form, as its author wrote it, comments and all."""
     if kept is None or draft.rule is None or draft.rule.document() != kept.active.rule.document():
         return draft.text
     return kept.stored.text
@@ -233,7 +232,6 @@ def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, sh
 
 
 def _field_names(here: Context, who: Caller) -> list[str]:
-    """What a condition can be about; of attributes those that came of late."""
     of_late = [f"attributes.{key}" for key in rule_access.attribute_keys(here, who)]
     return [*FIELDS, *TOTALS, *MAPS, *GROUPS, *of_late]
 
@@ -250,40 +248,34 @@ def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormS
 
 
 def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
-    """What can be chosen, and what is chosen."""
     known = rule_access.connections(here, who)
     chosen = "" if draft.form is None else draft.form.texts["connection"]
     return [*known, *([chosen] if chosen and chosen not in known else [])]
 
 
 def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
-    """A form about spans like one that is there.
-
-    Raises:
-        Missing: it is not there.
-    """
+    """Return a form with conditions that match the given span."""
     trace_id, _, span_id = like.partition("/")
     outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=who.visible_tenant, max_spans=1)
     whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
         raise Missing(f"there is no span {like[:64]} here")
     span, read = whole.span, detail_of(whole, here.own_keys, outline.summary.start_ns).reading
-    found = {
+    fields = {
         "service": span.service_name,
         "name": span.name,
         "span_type": read.span_type,
         "tool_name": read.tool_name,
         "model": read.model,
     }
-    told = found.get("tool_name") or span.name
-    name = "".join(one if one.isprintable() else " " for one in told[:_NAME_CHARACTERS]).strip()
-    kind, settings = _OF_TYPE.get(found.get("span_type") or "", (_FIRST, {}))
+    name_source = fields.get("tool_name") or span.name
+    name = "".join(one if one.isprintable() else " " for one in name_source[:_NAME_CHARACTERS]).strip()
+    kind, settings = _OF_TYPE.get(fields.get("span_type") or "", (_FIRST, {}))
     form = blank_form(name=name, project=span.project, evaluator=kind)
-    return replace(form, rows=list(_rows(found)), settings=settings)
+    return replace(form, rows=list(_rows(fields)), settings=settings)
 
 
-def _rows(found: Mapping[str, str | None]) -> Iterator[ConditionRow]:
-    """Conditions that a span meets; one that is longer than a condition may be, or cannot be written, is left out."""
-    for field, value in found.items():
+def _rows(fields: Mapping[str, str | None]) -> Iterator[ConditionRow]:
+    for field, value in fields.items():
         if value and len(value) <= MAX_TEXT and "\x00" not in value:
             yield condition_row(field, value)

@@ -14,10 +14,10 @@ from rules.tree import read_tree
 from storage.records import JsonValue
 
 GROUPS: Final = ("any", "all")
-"""What a row can be about besides a field: conditions in it as a list in JSON, any or all of which must hold."""
+"""Groups of conditions that a row can hold as a JSON list: any or all of them must match."""
 
 MAX_ROWS: Final = 40
-"""Conditions that a form shows. A guess: whoever has more writes YAML."""
+"""Conditions that a form shows. A guess: more are written as YAML."""
 
 MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "jury", "judge", "settle", "after")
 """What has no field of its own, and is written as YAML."""
@@ -28,7 +28,7 @@ SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "has a score": {"outcome": "scored"},
     "broke": {"outcome": "failed"},
 }
-"""What the result of the rule that one goes by must say, as a form offers it; what else there is is written as YAML."""
+"""Results of another rule to go by that the form offers; any others are written as YAML."""
 
 _AFTER: Final = ("after_rule", "after_says")
 _WHOLE: Final = 2**53
@@ -49,7 +49,7 @@ _LITERAL: Final = frozenset({"name", "project", "target", "evaluator", "connecti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionRow:
-    """One condition as somebody wrote it."""
+    """One condition as typed."""
 
     field: str
     operator: str
@@ -57,7 +57,7 @@ class ConditionRow:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is written there."""
+        """Return True if both texts are blank."""
         return not self.field.strip() and not self.value.strip()
 
 
@@ -66,7 +66,7 @@ BLANK: Final = ConditionRow(field="", operator="=", value="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleForm:
-    """The fields, as they are written; "" where nothing is."""
+    """The fields as typed; "" if blank."""
 
     texts: Mapping[str, str]  # by the names of fields: those of _TEXTS, _LIMITS, _AFTER and `more`
     enabled: bool = True
@@ -77,20 +77,20 @@ class RuleForm:
 
     @property
     def evaluator(self) -> str:
-        """The kind that is chosen."""
+        """Return the chosen kind of evaluator."""
         return self.texts["evaluator"]
 
     def document(self, literal: frozenset[str]) -> dict[str, JsonValue]:
-        """What the fields say, as a rule's document. Settings in `literal` are texts, whatever they look like.
+        """Return the rule document that the fields make. Settings in `literal` are texts and are not parsed.
 
         Raises:
-            BadRule: what is to be YAML is not.
+            BadRule: a field is not valid YAML.
         """
-        told: dict[str, JsonValue] = {}
+        document: dict[str, JsonValue] = {}
         for name, key in _TEXTS.items():
             text = self.texts[name].strip()
             if text:
-                told[key] = text if key in _LITERAL else meant(text)
+                document[key] = text if key in _LITERAL else meant(text)
         limits: dict[str, JsonValue] = {
             key: meant(text) for name, key in _LIMITS.items() if (text := self.texts[name].strip())
         }
@@ -100,14 +100,14 @@ class RuleForm:
         }
         rows: list[JsonValue] = [_clause(row) for row in self.rows if not row.is_blank]
         parts: dict[str, JsonValue] = {
-            "name": told.pop("name", None),
+            "name": document.pop("name", None),
             "enabled": None if self.enabled else False,
-            "project": told.pop("project", None),
-            "target": told.pop("target", None),
+            "project": document.pop("project", None),
+            "target": document.pop("target", None),
             "conditions": rows or None,
-            "evaluator": told.pop("evaluator", None),
+            "evaluator": document.pop("evaluator", None),
             "config": settings or None,
-            **told,
+            **document,
             "budget": budget or None,
             **_after(self.texts),
         }
@@ -118,22 +118,22 @@ class RuleForm:
         if not text.strip():
             return {}
         try:
-            found = read_tree(text).plain()
+            mapping = read_tree(text).plain()
         except BadRule as error:
             problems = [
                 Problem(line=1, key="more", message=f"line {one.line}: {one.message}") for one in error.problems
             ]
             raise BadRule(problems) from None
-        if not isinstance(found, dict):
+        if not isinstance(mapping, dict):
             raise BadRule([Problem(line=1, key="more", message="must be a mapping, `key: value`")])
-        twice = sorted(key for key in found if key in beside or key in _TEXTS.values())
+        twice = sorted(key for key in mapping if key in beside or key in _TEXTS.values())
         if twice:
             raise BadRule([Problem(line=1, key="more", message=f"{', '.join(twice)}: there is a field for that above")])
-        return found
+        return mapping
 
 
 def form_of(rule: Rule, literal: frozenset[str]) -> RuleForm:
-    """The fields of a rule; `literal` as in `document`."""
+    """Return the form of a rule; `literal` as in `document`."""
     document: dict[str, Any] = rule.document()
     budget = document.get("budget") or {}
     texts = {name: _text(document.get(key), is_literal=key in _LITERAL) for name, key in _TEXTS.items()}
@@ -150,13 +150,13 @@ def form_of(rule: Rule, literal: frozenset[str]) -> RuleForm:
 
 
 def blank_form(**texts: str) -> RuleForm:
-    """A form with nothing in it but what is told."""
+    """Return an empty form with these texts."""
     names = (*_TEXTS, *_LIMITS, *_AFTER, "more")
     return RuleForm(texts=dict.fromkeys(names, "") | {"target": "SPAN"} | texts)
 
 
 def sent_form(sent: Form) -> RuleForm:
-    """The form that somebody sent."""
+    """Parse a sent form."""
     columns = (sent.texts("field"), sent.texts("op"), sent.texts("value"))
     rows = [
         ConditionRow(field=name.strip(), operator=operator, value=value)
@@ -187,7 +187,7 @@ def _under(prefix: str, sent: Form) -> dict[str, str]:
 
 
 def condition_row(name: str, value: str | float) -> ConditionRow:
-    """The condition that a field is equal to something."""
+    """Return the condition that a field equals a value."""
     return _row({"field": name, "op": "=", "value": value})
 
 
@@ -209,27 +209,25 @@ def _clause(row: ConditionRow) -> dict[str, JsonValue]:
     if row.field in GROUPS:
         return {row.field: meant(row.value)}
     named: dict[str, JsonValue] = {"field": row.field} if row.field else {}
-    told = named | {"op": row.operator}
+    clause = named | {"op": row.operator}
     text = row.value
     if row.operator == EXISTS and not text.strip():
-        return told
+        return clause
     if row.operator in TEXT_TESTS:
-        return told | {"value": _unquoted(text)}
+        return clause | {"value": _unquoted(text)}
     if row.operator == IN and not text.lstrip().startswith("["):
-        return told | {"value": [meant(one.strip()) for one in text.split(",") if one.strip()]}
-    return told | {"value": meant(text.strip())}
+        return clause | {"value": [meant(one.strip()) for one in text.split(",") if one.strip()]}
+    return clause | {"value": meant(text.strip())}
 
 
 def _after(texts: Mapping[str, str]) -> dict[str, JsonValue]:
-    """What the fields say about the rule that one goes by; nothing where they name none, so that YAML may."""
     name = texts["after_rule"].strip()
     return {"after": {"rule": name, **SAYS.get(texts["after_says"], {})}} if name else {}
 
 
 def _after_texts(after: Mapping[str, JsonValue]) -> dict[str, str]:
-    """The fields of what one goes by; "" where nothing is told, or more than fields can say."""
-    said = {key: value for key, value in after.items() if key != "rule"}
-    says = next((name for name, each in SAYS.items() if each == said), "")
+    settings = {key: value for key, value in after.items() if key != "rule"}
+    says = next((name for name, each in SAYS.items() if each == settings), "")
     return {"after_rule": str(after["rule"]) if says else "", "after_says": says}
 
 
@@ -238,17 +236,15 @@ def _text(value: JsonValue, *, is_literal: bool) -> str:
 
 
 def _setting(value: JsonValue, *, is_literal: bool) -> str:
-    """A setting as it is: 1.0 and 1 are two things to a digest."""
     return value if is_literal and isinstance(value, str) else "" if value is None else spelled(value)
 
 
 def _shown(value: JsonValue) -> str:
-    """A value on one line; "" for none."""
     return "" if value is None else spelled(_short(value))
 
 
 def _short(value: JsonValue) -> JsonValue:
-    """Whole numbers without a point."""
+    """Return whole numbers without a decimal point."""
     match value:
         case float() if value.is_integer() and abs(value) < _WHOLE:
             return int(value)
@@ -277,7 +273,7 @@ def _unquoted(text: str) -> str:
 
 
 def places(problems: Sequence[Problem], form: RuleForm) -> Iterator[tuple[str, str]]:
-    """Beside which field each problem is told; "" for one that is about none of them."""
+    """Yield the field and the message of each problem; "" for a problem of no field."""
     names = {key: name for name, key in _TEXTS.items()} | {f"budget.{key}": name for name, key in _LIMITS.items()}
     for problem in problems:
         key = problem.key
@@ -294,7 +290,6 @@ def places(problems: Sequence[Problem], form: RuleForm) -> Iterator[tuple[str, s
 
 
 def _of_settings(problem: Problem, form: RuleForm) -> Iterator[tuple[str, str]]:
-    """What is wrong with the settings of an evaluator, beside each of them."""
-    for key, told in problem.parts or [("", problem.message.removeprefix(f"{form.evaluator}: "))]:
+    for key, message in problem.parts or [("", problem.message.removeprefix(f"{form.evaluator}: "))]:
         name = key.partition(".")[0].partition("[")[0]
-        yield f"{_SETTING}{name}" if name else "config", told
+        yield f"{_SETTING}{name}" if name else "config", message

@@ -18,18 +18,18 @@ _RARE: Final = frozenset({"name", "path", "evaluationParams", "whenVacuous"})
 """Settings that every evaluator has and few rules change."""
 
 _GROUPS: Final[Mapping[str, str]] = {
-    "outputs": "Checks of outputs and runs: no model is asked",
-    "tools": "Checks of tool calls: no model is asked",
-    "configured": "Checks that may be told to ask a judge",
-    "optional": "A judge is asked if a connection is chosen",
-    "always": "A judge is asked",
+    "outputs": "Checks of outputs and runs, without a model",
+    "tools": "Checks of tool calls, without a model",
+    "configured": "Checks with an optional judge",
+    "optional": "Judges, if a connection is chosen",
+    "always": "Judges",
 }
 _OF_TOOLS: Final = "tool_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, and how it is asked for."""
+    """A setting, and its input field."""
 
     key: str
     value: str
@@ -49,27 +49,27 @@ class EvaluatorChoice:
 
 
 def literal_keys(evaluator: str) -> frozenset[str]:
-    """The settings of an evaluator that are texts, whatever they look like."""
+    """Return the settings of an evaluator that are texts, whatever they look like."""
     kind = KINDS.get(evaluator)
     fields = {} if kind is None else kind.configuration.model_fields
     return frozenset(field.alias or name for name, field in fields.items() if _is_text(field.annotation))
 
 
 def settings_of(evaluator: str, written: Mapping[str, str]) -> Iterator[Setting]:
-    """All settings of an evaluator, and whatever else is written."""
+    """Yield the settings of an evaluator, and any others that are written."""
     kind = KINDS.get(evaluator)
     known = [] if kind is None else _known(evaluator)
     yield from (
         Setting(
             key=key,
             value=written.get(key, ""),
-            hint=told["description"],
-            default=_default(told),
+            hint=setting["description"],
+            default=_default(setting),
             choices=choices,
             is_long=key in _LONG,
             is_rare=key in _RARE,
         )
-        for key, told, choices in known
+        for key, setting, choices in known
     )
     for key in written.keys() - {key for key, _, _ in known}:
         yield Setting(key=key, value=written[key], hint="", default="", choices=(), is_long=False, is_rare=False)
@@ -77,7 +77,7 @@ def settings_of(evaluator: str, written: Mapping[str, str]) -> Iterator[Setting]
 
 @functools.cache
 def evaluators() -> Sequence[tuple[str, Sequence[EvaluatorChoice]]]:
-    """All that a rule of the API can name, by what they look at and whom they ask."""
+    """Return the evaluators that a rule of the API can name, by target and by executor."""
     programs = {kind.name for kind in code_judge.KINDS}
     listed: dict[str, list[EvaluatorChoice]] = {group: [] for group in _GROUPS}
     for name, kind in KINDS.items():
@@ -90,7 +90,7 @@ def evaluators() -> Sequence[tuple[str, Sequence[EvaluatorChoice]]]:
 
 
 def may_ask(evaluator: str) -> bool:
-    """Whether an evaluator asks a judge, always or if it is told to; of one that there is not, nobody knows."""
+    """Return True if an evaluator may call a judge, always or by its configuration; False for an unknown one."""
     kind = KINDS.get(evaluator)
     return kind is not None and kind_document(kind)["judge"] != "never"
 
@@ -98,15 +98,15 @@ def may_ask(evaluator: str) -> bool:
 @functools.cache
 def _known(evaluator: str) -> Sequence[tuple[str, Mapping[str, Any], tuple[str, ...]]]:
     kind = KINDS[evaluator]
-    told = kind_document(kind)["configuration"]
+    documents = kind_document(kind)["configuration"]
     annotations = [field.annotation for field in kind.configuration.model_fields.values()]
-    return [(one["key"], one, _choices(annotation)) for one, annotation in zip(told, annotations, strict=True)]
+    return [(one["key"], one, _choices(annotation)) for one, annotation in zip(documents, annotations, strict=True)]
 
 
-def _default(told: Mapping[str, Any]) -> str:
-    if told["required"]:
+def _default(setting: Mapping[str, Any]) -> str:
+    if setting["required"]:
         return "required"
-    value = told.get("default")
+    value = setting.get("default")
     return "" if value in (None, "", [], {}) else spelled(value)
 
 
@@ -122,7 +122,6 @@ def _is_text(annotation: Any) -> bool:  # noqa: ANN401 - a type
 
 
 def _plain(annotation: Any) -> Any:  # noqa: ANN401 - a type
-    """The type without what pydantic is told about it."""
     return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
 
 

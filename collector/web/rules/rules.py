@@ -1,4 +1,4 @@
-"""The list of rules, and one rule: what it says, what it said, and what came of it."""
+"""The list of rules, and one rule: its text, its revisions, and its results."""
 
 import difflib
 import json
@@ -48,7 +48,7 @@ _MOST_LINES: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffLine:
-    """A line of a difference."""
+    """A line of a diff."""
 
     kind: str  # added, removed or same
     text: str
@@ -56,7 +56,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionChange:
-    """A revision, and how it differs from the one before."""
+    """A revision, and its diff to the previous one."""
 
     revision: PastRevision
     lines: Sequence[DiffLine] | None = None  # None: not compared
@@ -65,13 +65,13 @@ class RevisionChange:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Lines that were added, and that were removed."""
+        """Return how many lines were added, and how many removed."""
         added, removed = (sum(line.kind == kind for line in self.lines or ()) for kind in ("added", "removed"))
         return added, removed
 
     @property
     def shown(self) -> Sequence[DiffLine]:
-        """The first lines."""
+        """Return the first lines."""
         return (self.lines or ())[:_MOST_LINES]
 
 
@@ -121,7 +121,7 @@ _UNSCORED: Final[Mapping[str | None, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What a rule did in the last 24 hours, and what its judges took today."""
+    """Counts of a rule in the last 24 hours, and today's use by its judges."""
 
     decided: int
     matched: int
@@ -139,32 +139,32 @@ class Counts:
 
     @property
     def scored(self) -> int:
-        """Evaluations with a score."""
+        """Return the number of evaluations with a score."""
         return self.passed + self.not_passed
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of these that passed."""
+        """Return the share of these that passed."""
         return pass_rate(self.passed, self.not_passed)
 
     @property
     def limits(self) -> list[tuple[str, float, float]]:
-        """What is limited a day, what of that is gone, and the limit."""
+        """Return name, use today and limit of each limit of the budget."""
         if self.budget is None:
             return []
-        told = (
+        rows = (
             ("calls", self.calls, self.budget.calls_per_day),
             ("tokens", self.tokens, self.budget.tokens_per_day),
             ("USD", self.usd, self.budget.usd_per_day),
         )
-        return [(name, gone, limit) for name, gone, limit in told if limit is not None]
+        return [(name, gone, limit) for name, gone, limit in rows if limit is not None]
 
 
 @router.get("/rules")
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
-    """The rules by project, with what they did of late; of one project also those about all."""
+    """List rules by project with their latest activity; for one project also the rules of all projects."""
     activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)
     every = rule_access.all_rules(here, who)
     by_project: dict[str | None, list[tuple[KeptRule, Counts]]] = defaultdict(list)
@@ -190,7 +190,7 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
 def show_rule(
     request: Request, rule_id: str, here: Here, who: Who, revision: Annotated[int | None, Query(ge=0, le=2**53)] = None
 ) -> Response:
-    """One rule, with its revisions from the latest on, or from a chosen one."""
+    """Show a rule and its revisions, from the latest or a chosen one."""
     kept = rule_access.find(here, who, rule_id)
     now_ns = here.now_ns()
     results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
@@ -230,7 +230,7 @@ def show_rule(
 
 
 def _estimate(here: Context, active: ActiveRule) -> str | None:
-    """Say what judging the releases again costs, which is nothing to say without a judge; None if nothing is left."""
+    """Describe the cost of judging the releases again; "" without a judge, None if nothing is left."""
     try:
         estimate = baseline_estimate(here, active)
     except Conflict:
@@ -241,7 +241,6 @@ def _estimate(here: Context, active: ActiveRule) -> str | None:
 
 
 def _connection_name(here: Context, who: Caller, named: str | None) -> str | None:
-    """What a connection is called that a rule names, by its name or its id."""
     known = {each.connection_id: each.row.name for each in here.judging.connections.for_rules_of(who.tenant)}
     return named and known.get(named, named)
 
@@ -257,7 +256,7 @@ def enable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
 @router.post("/rules/{rule_id}/disable")
 @needs(Permission.WRITE, by_tenant=True)
 def disable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
-    """Let a rule judge nothing more; what came of it stays."""
+    """Disable a rule; its results stay."""
     rule_access.enable(here, rule_access.find_changeable(here, who, rule_id), enabled=False)
     return _back(rule_id, form.text("back"))
 
@@ -265,7 +264,7 @@ def disable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
 @router.post("/rules/{rule_id}/delete")
 @needs(Permission.WRITE, by_tenant=True)
 def delete_rule(rule_id: str, here: Here, who: Who) -> Response:
-    """Take a rule out of force for good; what came of it stays."""
+    """Delete a rule; its results stay."""
     rule_access.delete(here, rule_access.find_changeable(here, who, rule_id))
     return see_other("/rules")
 
@@ -276,7 +275,7 @@ create_rule = rule_editing.create_rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Progress:
-    """A backfill, and how far it is, as a share of all that is stored."""
+    """A backfill, and its progress as a share of all stored spans."""
 
     backfill: Backfill
     share: float | None  # None: it has not begun

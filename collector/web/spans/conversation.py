@@ -1,4 +1,4 @@
-"""Conversations as pages show them: who said what, each call with its result, and what is no text by its name."""
+"""Conversations for pages: each message with its role, each call with its result, and media by name."""
 
 import json
 from collections import Counter
@@ -17,26 +17,26 @@ _KIBI: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMedia:
-    """What stands in place of a medium."""
+    """Placeholder for a medium."""
 
     title: str
     is_image: bool  # it can probably be shown: its bytes begin like a picture, and are not too many
 
 
 def media_of(part: Mapping[str, JsonValue]) -> ShownMedia:
-    """A medium by its type and size, or by where it is; nothing of it is loaded, and little of it is looked at."""
-    told, content = type_and_data(part)
+    """Describe a medium by type and size, or by its URL; it is not loaded, and only its beginning is read."""
+    media_type, content = type_and_data(part)
     if content is None:
         where = part.get("uri") or part.get("file_id") or part.get("filename")
-        return ShownMedia(title=f"{told}: {where}" if where else told, is_image=False)
+        return ShownMedia(title=f"{media_type}: {where}" if where else media_type, is_image=False)
     nbytes = len(content.rstrip("=")) * 3 // 4
     kind = kind_of(decoded(content[:HEAD]) or b"")
-    title = f"{kind or told}, {size_text(nbytes)}"
+    title = f"{kind or media_type}, {size_text(nbytes)}"
     return ShownMedia(title=title, is_image=kind is not None and nbytes <= MOST_BYTES)
 
 
 def size_text(nbytes: int) -> str:
-    """An amount of bytes in one unit."""
+    """Format a size in one unit."""
     for unit, size in (("MiB", _KIBI * _KIBI), ("KiB", _KIBI)):
         if nbytes >= size:
             return f"{nbytes / size:.1f} {unit}"
@@ -56,7 +56,7 @@ Kind = Literal["text", "reasoning", "call", "result", "media", "other"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One part of a message. Of a call, `result` is what came back, if `has_result`."""
+    """One part of a message. For a call with `has_result`, `result` is its result."""
 
     kind: Kind
     title: str
@@ -75,7 +75,7 @@ class ShownMessage:
     role: str
     pieces: tuple[Piece, ...]
     hidden: int = 0  # pieces that are not shown
-    place: int = 0  # among the messages that its span tells
+    place: int = 0  # index among the messages of its span
     is_folded: bool = False  # all of it is shown elsewhere
 
 
@@ -86,10 +86,10 @@ def conversation(
     keeps_empty: bool = False,
     first: int = 0,
 ) -> list[ShownMessage]:
-    """Messages in order; a result that a call before it has is shown there and nowhere else.
+    """Return messages in order; the result of an earlier call is shown at that call only.
 
-    `failed` are the ids of calls that did, `first` is the place of the first message. A message of which nothing is
-    shown is left out, unless `keeps_empty`.
+    `failed` are the ids of failed calls, `first` is the place of the first message. A message with nothing to show is
+    left out, unless `keeps_empty`.
     """
     results = {
         call_id: part.get("response")
@@ -97,18 +97,18 @@ def conversation(
         for part in parts_of(message)
         if part.get("type") == "tool_call_response" and isinstance(call_id := part.get("id"), str)
     }
-    told: set[str] = set()
+    shown_calls: set[str] = set()
     most = _most_of_each([len(parts_of(message)) for message in messages])
-    said = []
+    messages_shown = []
     for place, message in enumerate(messages, start=first):
-        pieces = tuple(_pieces(message, results, told, failed))
+        pieces = tuple(_pieces(message, results, shown_calls, failed))
         is_folded = not pieces and bool(message.get("parts"))
         if keeps_empty or not is_folded:
             role = str(message.get("role") or "unknown")
             hidden = max(len(pieces) - most, 0)
             shown = ShownMessage(role=role, pieces=pieces[:most], hidden=hidden, place=place, is_folded=is_folded)
-            said.append(shown)
-    return said
+            messages_shown.append(shown)
+    return messages_shown
 
 
 def _most_of_each(parts: Sequence[int]) -> int:
@@ -141,7 +141,7 @@ def calls_beside(messages: Sequence[Message], calls: Sequence[TraceToolCall]) ->
 
 
 def _pieces(
-    message: Message, results: Mapping[str, JsonValue], told: set[str], failed: AbstractSet[str]
+    message: Message, results: Mapping[str, JsonValue], shown_calls: set[str], failed: AbstractSet[str]
 ) -> Iterator[Piece]:
     for number, part in enumerate(parts_of(message)):
         call_id = part.get("id")
@@ -153,7 +153,7 @@ def _pieces(
             case "tool_call":
                 known = isinstance(call_id, str) and call_id in results
                 if known:
-                    told.add(str(call_id))
+                    shown_calls.add(str(call_id))
                 yield Piece(
                     kind="call",
                     title=call_title(part.get("name"), part.get("arguments")),
@@ -163,7 +163,7 @@ def _pieces(
                     is_error=isinstance(call_id, str) and call_id in failed,
                 )
             case "tool_call_response":
-                if not (isinstance(call_id, str) and call_id in told):
+                if not (isinstance(call_id, str) and call_id in shown_calls):
                     yield Piece(kind="result", title="Result", value=part.get("response"))
             case "uri" | "blob" | "file":
                 media = media_of(part)
@@ -174,7 +174,7 @@ def _pieces(
 
 
 def call_title(name: JsonValue, arguments: JsonValue) -> str:
-    """A call as it is written: `get_weather(city=Oslo)`."""
+    """Format a call: `get_weather(city=Oslo)`."""
     if isinstance(arguments, Mapping):
         shown = islice(arguments.items(), _SUMMARY_CHARACTERS)
         inside = ", ".join(f"{key}={_written(value)}" for key, value in shown)
@@ -189,6 +189,6 @@ def _written(value: JsonValue) -> str:
 
 
 def parts_of(message: Message) -> list[dict[str, JsonValue]]:
-    """The parts of a message that are parts."""
+    """Return the valid parts of a message."""
     parts = message.get("parts")
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

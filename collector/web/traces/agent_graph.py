@@ -1,4 +1,4 @@
-"""Who called whom in a trace: its agents, models and tools as a graph, each with its calls and failures.
+"""The graph of a trace: its agents, models and tools, with calls and failures.
 
 It takes time in proportion to the spans, and what is drawn is bounded, whatever the trace is.
 """
@@ -22,12 +22,12 @@ MOST_EDGES: Final = 120
 _KINDS: Final[tuple[Kind, ...]] = ("agent", "llm", "tool", "retriever")
 _HANDOFF: Final = re.compile(r"(?:hand[ _-]?off|transfer)[ _-]+to[ _:-]*(.*)", re.IGNORECASE | re.DOTALL)
 _INVOKED: Final = "invoke_agent "
-_LONGEST: Final = 200  # characters of a name that are looked at; a guess
+_LONGEST: Final = 200  # characters of a name that are read; a guess
 
 
 @dataclass(slots=True)
 class GraphNode:
-    """An agent, a model, a tool or a retriever; or several of a kind that are called seldom."""
+    """An agent, a model, a tool or a retriever; or several seldom called ones of a kind."""
 
     kind: Kind
     label: str
@@ -39,7 +39,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEdge:
-    """One that called the other, or handed over to it, so many times."""
+    """Calls or handovers between two nodes, with their number."""
 
     source: int
     target: int
@@ -60,10 +60,10 @@ _Key: TypeAlias = tuple[Kind, str]
 
 
 def agent_graph(spans: Sequence[OutlineSpan]) -> AgentGraph:
-    """The graph of the spans of one trace."""
+    """Build the graph of the spans of one trace."""
     nodes: dict[_Key, GraphNode] = {}
     called: Counter[tuple[_Key, _Key, Way]] = Counter()
-    handed: list[tuple[_Key, str, int]] = []  # by whom, to whom it says, and when
+    handed: list[tuple[_Key, str, int]] = []  # the source, the name of the target, and the time
     started: list[tuple[int, _Key]] = []
     path: list[_Key | None] = []
     for node in in_tree_order(spans):
@@ -97,7 +97,7 @@ def _note(node: GraphNode, span: OutlineSpan) -> None:
 
 
 def _key(span: OutlineSpan) -> _Key | None:
-    """Whose call a span is; None where it is nobody's of interest."""
+    """Return the node that a span is a call of; None if the graph does not show it."""
     name = span.name[:_LONGEST]
     match span.span_type:
         case "agent":
@@ -113,18 +113,18 @@ def _key(span: OutlineSpan) -> _Key | None:
 
 
 def _handoff(span: OutlineSpan) -> str | None:
-    """To whom a span hands over; None where it does not."""
+    """Return the agent that a span hands over to; None for any other span."""
     for name in (span.tool_name, span.name.removeprefix("execute_tool ")):
-        found = _HANDOFF.fullmatch((name or "")[:_LONGEST])
-        if found is not None:
-            return found[1]
+        match = _HANDOFF.fullmatch((name or "")[:_LONGEST])
+        if match is not None:
+            return match[1]
     return None
 
 
 def _handovers(
     handed: Sequence[tuple[_Key, str, int]], started: Sequence[tuple[int, _Key]]
 ) -> Iterator[tuple[_Key, _Key]]:
-    """Who handed over to whom: to the agent of that name, else to the next one that started."""
+    """Pair each handover with the agent of its name, else with the next agent that started."""
     by_name = {_plain(key[1]): key for _, key in started}
     for source, name, at_ns in handed:
         target = by_name.get(_plain(name))
@@ -139,7 +139,7 @@ def _plain(name: str) -> str:
 
 
 def _bounded(nodes: Mapping[_Key, GraphNode], called: Mapping[tuple[_Key, _Key, Way], int]) -> AgentGraph:
-    """The graph with no more nodes and edges than are drawn: those that are called most, agents before others."""
+    """Limit a graph to the nodes and edges that are drawn: the most called ones, agents first."""
     ranked = sorted(nodes, key=lambda key: (key[0] != "agent", -nodes[key].calls))
     room = MOST_NODES if len(ranked) <= MOST_NODES else MOST_NODES - len(_KINDS)
     kept = [key for key in nodes if key in set(ranked[:room])]
@@ -160,7 +160,7 @@ def _bounded(nodes: Mapping[_Key, GraphNode], called: Mapping[tuple[_Key, _Key, 
 
 
 def _others(kind: Kind, hidden: Sequence[GraphNode]) -> GraphNode:
-    """One node for several that are called seldom."""
+    """Merge seldom called nodes into one."""
     return GraphNode(
         kind=kind,
         label=f"{len(hidden):,} more",

@@ -18,15 +18,15 @@ _MANY: Final[Mapping[str, str]] = {"agent": "agents", "llm": "models", "tool": "
 
 
 def agents_of(outline: Outline, tenant: str | None) -> dict[str, object]:
-    """What the template shows."""
+    """Return the variables of the template."""
     graph = agent_graph(outline.spans)
     return {"graph": graph, "picture": _picture(graph, outline, tenant) if graph.nodes else None}
 
 
 def _picture(graph: AgentGraph, outline: Outline, tenant: str | None) -> Markup:
     hrefs = [_href(each, outline.summary.trace_id, tenant) for each in graph.nodes]
-    found = [
-        Box(kind=each.kind, label=_label(each), told=_summary(each), href=href, is_bad=each.errors > 0)
+    drawn = [
+        Box(kind=each.kind, label=_label(each), detail=_summary(each), href=href, is_bad=each.errors > 0)
         for each, href in zip(graph.nodes, hrefs, strict=True)
     ]
     lines = [
@@ -39,7 +39,7 @@ def _picture(graph: AgentGraph, outline: Outline, tenant: str | None) -> Markup:
         )
         for each in graph.edges
     ]
-    return boxes(found, lines, label="Agents, models and tools, and who called whom", rows=_rows(graph, hrefs))
+    return boxes(drawn, lines, label="Agents, models and tools, and who called whom", rows=_rows(graph, hrefs))
 
 
 def _rows(graph: AgentGraph, hrefs: Sequence[str]) -> list[Sequence[object]]:
@@ -76,7 +76,6 @@ def _title(graph: AgentGraph, edge: GraphEdge) -> str:
 
 
 def _href(node: GraphNode, trace_id: str, tenant: str | None) -> str:
-    """To its span, or to those that hold its name; of several that are called seldom, to all of their kind."""
     path = f"/traces/{trace_id}"
     if len(node.span_ids) == 1 and node.calls == 1:
         return with_query(path, span=node.span_ids[0], tenant=tenant or None)

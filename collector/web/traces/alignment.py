@@ -13,8 +13,8 @@ from collector.span_tree import in_tree_order
 from storage.query.outline import OutlineSpan
 
 State: TypeAlias = Literal["same", "changed", "added", "missing"]
-Said: TypeAlias = Mapping[str, tuple[int, int]]
-"""Of each span what tells its input from others, and its output."""
+TextDigests: TypeAlias = Mapping[str, tuple[int, int]]
+"""Digests of the input and the output of each span."""
 
 _TOP: Final = -1
 _Pair: TypeAlias = tuple[int | None, int | None]
@@ -22,7 +22,7 @@ _Pair: TypeAlias = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedSpan:
-    """A span of either trace, or of both, at its place in what both are together."""
+    """A span of either trace, or of both, at its place in the merged tree."""
 
     before: OutlineSpan | None
     after: OutlineSpan | None
@@ -32,7 +32,7 @@ class AlignedSpan:
 
     @property
     def state(self) -> State:
-        """What became of it from the one trace to the other."""
+        """Return the change from the one trace to the other."""
         if self.before is None:
             return "added"
         if self.after is None:
@@ -41,7 +41,7 @@ class AlignedSpan:
 
     @property
     def span(self) -> OutlineSpan:
-        """It as it is in the other trace; where that does not have it, in the one."""
+        """Return the span of the other trace, else that of the one."""
         one = self.after or self.before
         if one is None:
             raise AssertionError  # one of them has it
@@ -53,11 +53,11 @@ class TraceSide:
     """One of the traces."""
 
     spans: Sequence[OutlineSpan]
-    said: Said
+    digests: TextDigests
 
 
 def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
-    """All spans of both in the order of one tree."""
+    """Align the spans of both traces in the order of one tree."""
     trees = _Tree(before.spans), _Tree(after.spans)
     rows: list[AlignedSpan] = []
     waiting: list[tuple[_Pair, int, int | None]] = [(pair, 0, None) for pair in _paired(trees, (_TOP, _TOP))[::-1]]
@@ -65,7 +65,7 @@ def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
         (one, other), depth, above = waiting.pop()
         was = None if one is None else trees[0].spans[one]
         now = None if other is None else trees[1].spans[other]
-        changes = () if was is None or now is None else tuple(_changes(was, now, before.said, after.said))
+        changes = () if was is None or now is None else tuple(_changes(was, now, before.digests, after.digests))
         place = len(rows)
         rows.append(AlignedSpan(before=was, after=now, depth=depth, above=above, changes=changes))
         waiting += [(pair, depth + 1, place) for pair in _paired(trees, (one, other))[::-1]]
@@ -73,20 +73,20 @@ def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
 
 
 def differing(rows: Sequence[AlignedSpan]) -> list[int]:
-    """The places of what is not the same, and of what stands above that."""
-    wanted: set[int] = set()
+    """Return the places of different spans, and of those above them."""
+    places: set[int] = set()
     for place, row in enumerate(rows):
         if row.state == "same":
             continue
         at: int | None = place
-        while at is not None and at not in wanted:
-            wanted.add(at)
+        while at is not None and at not in places:
+            places.add(at)
             at = rows[at].above
-    return sorted(wanted)
+    return sorted(places)
 
 
 class _Tree:
-    """The spans of a trace in the order of their tree, and which are below which."""
+    """The spans of a trace in the order of their tree, and their children."""
 
     def __init__(self, spans: Sequence[OutlineSpan]) -> None:
         nodes = list(in_tree_order(spans))
@@ -100,7 +100,7 @@ class _Tree:
 
 
 def _paired(trees: tuple[_Tree, _Tree], above: _Pair) -> list[_Pair]:
-    """What is below two spans that belong together, or below one of them, in the order of both."""
+    """Pair the children of two matched spans, or list those of one, in the order of both."""
     one, other = ([] if place is None else tree.below.get(place, []) for tree, place in zip(trees, above, strict=True))
     matched: dict[int, int] = {}
     _match(trees, one, other, matched, by_name=True)
@@ -114,48 +114,47 @@ def _match(
     trees: tuple[_Tree, _Tree], one: Iterable[int], other: Iterable[int], matched: dict[int, int], *, by_name: bool
 ) -> None:
     """Note which of the one is which of the other: the first of a kind is the first, the second the second."""
-    there: dict[Hashable, deque[int]] = defaultdict(deque)
+    candidates: dict[Hashable, deque[int]] = defaultdict(deque)
     for place in other:
-        there[_kind(trees[1].spans[place], by_name=by_name)].append(place)
+        candidates[_kind(trees[1].spans[place], by_name=by_name)].append(place)
     for place in one:
         kind = _kind(trees[0].spans[place], by_name=by_name)
-        if kind is not None and there[kind]:
-            matched[place] = there[kind].popleft()
+        if kind is not None and candidates[kind]:
+            matched[place] = candidates[kind].popleft()
 
 
 def _kind(span: OutlineSpan, *, by_name: bool) -> Hashable:
-    """What spans have in common that may be one; None: nothing is like it."""
     if by_name:
         return (span.name, span.span_type, span.tool_name)
     return None if span.span_type == "tool" else span.span_type
 
 
 def _woven(one: Sequence[int], other: Sequence[int], matched: Mapping[int, int]) -> Iterable[_Pair]:
-    """Both lists as one: what only the other has comes before what it stands before there."""
+    """Merge both lists; spans of the other alone come before their next matched one."""
     places = {place: number for number, place in enumerate(other)}
     taken = set(matched.values())
-    told = 0
+    woven = 0
     for place in one:
         match = matched.get(place)
         if match is not None:
-            for extra in other[told : places[match]]:
+            for extra in other[woven : places[match]]:
                 if extra not in taken:
                     yield (None, extra)
-            told = max(told, places[match])
+            woven = max(woven, places[match])
         yield (place, match)
-    for extra in other[told:]:
+    for extra in other[woven:]:
         if extra not in taken:
             yield (None, extra)
 
 
-def _changes(was: OutlineSpan, now: OutlineSpan, said: Said, said_now: Said) -> Iterable[str]:
+def _changes(was: OutlineSpan, now: OutlineSpan, digests: TextDigests, digests_now: TextDigests) -> Iterable[str]:
     if was.name != now.name:
         yield "name"
     if was.is_error != now.is_error:
         yield "error"
     if was.model != now.model:
         yield "model"
-    pairs = said.get(was.span_id), said_now.get(now.span_id)
+    pairs = digests.get(was.span_id), digests_now.get(now.span_id)
     if pairs[0] is not None and pairs[1] is not None:
         for number, name in enumerate(("input", "output")):
             if pairs[0][number] != pairs[1][number]:

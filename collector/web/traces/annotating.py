@@ -1,4 +1,4 @@
-"""What people say of a trace and its spans: shown beside the span, and the form that takes a vote."""
+"""Annotations of a trace and its spans: shown beside the span, with the form for a vote."""
 
 import json
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ _WITHDRAWN = "none"
 
 
 def votes_on_trace(here: Context, trace: TraceSummary, span_id: str | None) -> Sequence[Annotation]:
-    """What was said of the trace and of one span of it, the latest first."""
-    found = here.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
-    return [each for each in found if each.span_id in {None, span_id} and each.tenant == trace.tenant]
+    """Return the annotations of the trace and of one of its spans, latest first."""
+    annotations = here.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
+    return [each for each in annotations if each.span_id in {None, span_id} and each.tenant == trace.tenant]
 
 
 @router.post("/traces/{trace_id}/annotate")
@@ -55,7 +55,6 @@ def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
 
 
 def _typed(text: str) -> object:
-    """What somebody typed: an object of JSON, or else the text."""
     try:
         return json.loads(text) if text.startswith("{") else text
     except ValueError:

@@ -24,7 +24,7 @@ from collector.web.offline.promoting import chosen_dataset, own_datasets
 from collector.web.offline.review_queue_form import ask_which_queue
 from collector.web.rendering import page
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, by_field, came_from, page_router
+from collector.web.visitor import Sent, by_field, page_router, return_address
 from storage.errors import BadQuery, Conflict, Missing
 from storage.ingest.known_times import within_known_times
 from storage.query.outline import Outline
@@ -46,20 +46,20 @@ Named = Annotated[Sequence[str], Query(alias="trace", max_length=MOST_CHOSEN)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTrace:
-    """A trace as a list names it; with no tenant, the one that its caller sees."""
+    """A selected trace; without a tenant, the one that the caller sees."""
 
     trace_id: str
     tenant: str
 
     @property
     def text(self) -> str:
-        """As forms carry it."""
+        """Format it for forms."""
         return f"{self.trace_id}.{self.tenant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Something that can be done with chosen traces, and where it is asked about."""
+    """An action on selected traces, and its page."""
 
     path: str
     label: str
@@ -68,7 +68,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChosenFormState:
-    """A form about chosen traces: what it holds, and what is wrong with it."""
+    """State of a form about selected traces."""
 
     template: str
     values: Mapping[str, str]
@@ -76,7 +76,7 @@ class _ChosenFormState:
 
 
 def actions_for(who: Caller) -> list[Action]:
-    """What somebody may do with traces that he chooses."""
+    """Return the actions on selected traces that the caller may use."""
     every = (
         (promote_chosen, "POST", Action(path="/traces/chosen/dataset", label="Add to a dataset")),
         (evaluate_chosen, "POST", Action(path="/traces/chosen/evaluate", label="Evaluate")),
@@ -89,7 +89,7 @@ def actions_for(who: Caller) -> list[Action]:
 @router.get("/traces/chosen/dataset")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
-    """Which dataset the traces are to go to, and what is expected of them."""
+    """Ask which dataset the traces go to, and what is expected of them."""
     if not named:
         return _nothing(request)
     own = own_datasets(here, who)
@@ -109,8 +109,8 @@ def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respon
         dataset = chosen_dataset(here, who, values["dataset"], values["name"])
         _, (version, _) = promoted(here, who, dataset, Promotion(datasetName=dataset.dataset_id, items=items))
     except (ValidationError, BadQuery, Conflict, Missing) as error:
-        told = by_field(error) if isinstance(error, ValidationError) else {"": str(error)}
-        shown = _ChosenFormState(template=_OF_DATASET, values=values, problems=told)
+        problems = by_field(error) if isinstance(error, ValidationError) else {"": str(error)}
+        shown = _ChosenFormState(template=_OF_DATASET, values=values, problems=problems)
         return _form(request, here, who, chosen, shown)
     return RedirectResponse(f"/datasets/{dataset.dataset_id}/versions/{version.version}", _SEE_OTHER)
 
@@ -118,7 +118,7 @@ def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respon
 @router.get("/traces/chosen/evaluate")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_rule(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
-    """Which rule is to judge them."""
+    """Ask which rule judges them."""
     if not named:
         return _nothing(request)
     return _form(request, here, who, _chosen(named), _ChosenFormState(template=_OF_RULE, values={"rule": ""}))
@@ -127,18 +127,18 @@ def ask_for_rule(request: Request, here: Here, who: Who, named: Named = ()) -> R
 @router.post("/traces/chosen/evaluate")
 @needs(Permission.WRITE, by_tenant=True)
 def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Let a rule judge those that it matches; the page of the rule tells how far that is."""
+    """Start a backfill of a rule over the traces that it matches; the page of the rule shows its progress."""
     chosen, rule_id = _chosen(form.texts("trace")), form.text("rule")
     if not rule_id:
         shown = _ChosenFormState(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose one"})
         return _form(request, here, who, chosen, shown)
     kept = rule_access.find_own(here, who, rule_id)
-    found = _outlines(here, who, chosen)
-    if not found:
+    outlines = _outlines(here, who, chosen)
+    if not outlines:
         raise Missing("none of these traces is here; they may have expired")
-    from_ns = min(outline.bounds["from_ns"] for outline in found)
-    to_ns = within_known_times(max(outline.bounds["to_ns"] for outline in found) + 1)
-    ids = [outline.summary.trace_id for outline in found]
+    from_ns = min(outline.bounds["from_ns"] for outline in outlines)
+    to_ns = within_known_times(max(outline.bounds["to_ns"] for outline in outlines) + 1)
+    ids = [outline.summary.trace_id for outline in outlines]
     rule_access.start_backfill(here, kept, from_ns, to_ns, trace_ids=ids)
     return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
 
@@ -146,19 +146,19 @@ def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respo
 @router.get("/traces/chosen/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_delete_chosen(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
-    """Whether they are really to go."""
+    """Ask for confirmation."""
     if not named:
         return _nothing(request)
     chosen = _chosen(named)
-    found = [outline.summary for outline in _outlines(here, who, chosen) if who.owns(outline.summary.tenant)]
-    traces = count_text(len(found), "trace")
-    spans = count_text(sum(summary.span_count for summary in found), "span")
+    summaries = [outline.summary for outline in _outlines(here, who, chosen) if who.owns(outline.summary.tenant)]
+    traces = count_text(len(summaries), "trace")
+    spans = count_text(sum(summary.span_count for summary in summaries), "span")
     question = Confirmation(
         title=f"Delete {traces}",
-        told=f"This deletes {traces} with {spans} from every table, and all results about them.",
+        message=f"This deletes {traces} with {spans} from every table, and all results about them.",
         action="/traces/chosen/delete",
         button="Delete them",
-        back=came_from(request, _LIST),
+        back=return_address(request, _LIST),
         hidden=[("trace", each.text) for each in chosen],
     )
     return ask(request, question)
@@ -168,42 +168,36 @@ def ask_to_delete_chosen(request: Request, here: Here, who: Who, named: Named = 
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_chosen(here: Here, who: Who, form: Sent) -> Response:
     """Delete them from every table; one that is gone already is passed over."""
-    wanted = [
+    criteria = [
         DeletionCriteria(tenant=tenant_of(who, each.tenant or None), trace_id=each.trace_id)
         for each in _chosen(form.texts("trace"))
     ]
-    there = [each for each in wanted if here.eraser.erasure.is_stored(each)]
-    for each in there[:-1]:
+    stored = [each for each in criteria if here.eraser.erasure.is_stored(each)]
+    for each in stored[:-1]:
         here.eraser.deletions.request(each, now_us=wall_clock_us(), created_by=who.key_name)
-    for each in there[-1:]:  # only for the last one is waited
+    for each in stored[-1:]:  # only for the last one is waited
         here.eraser.delete(each, now_us=wall_clock_us(), created_by=who.key_name)
     return RedirectResponse(_LIST, _SEE_OTHER)
 
 
 def _nothing(request: Request) -> Response:
-    """The page that says how traces are chosen."""
     return page(request, "chosen_none.html")
 
 
 def _chosen(named: Sequence[str]) -> list[ChosenTrace]:
-    """What is named, each once.
-
-    Raises:
-        HTTPException: something is no trace, or nothing is named.
-    """
-    found = [_CHOSEN.fullmatch(each) for each in dict.fromkeys(named)]
-    if not found or len(found) > MOST_CHOSEN or not all(found):
+    matches = [_CHOSEN.fullmatch(each) for each in dict.fromkeys(named)]
+    if not matches or len(matches) > MOST_CHOSEN or not all(matches):
         raise HTTPException(400, f"choose traces of the list, up to {MOST_CHOSEN}")
-    return [ChosenTrace(trace_id=each[1].lower(), tenant=each[2] or "") for each in found if each]
+    return [ChosenTrace(trace_id=each[1].lower(), tenant=each[2] or "") for each in matches if each]
 
 
 def _outlines(here: Context, who: Caller, chosen: Sequence[ChosenTrace]) -> list[Outline]:
-    """Those that are there, in short."""
-    found = [
+    """Return the outlines of the traces that exist."""
+    outlines = [
         here.outlines.of_trace(each.trace_id, tenant=visible_tenant_of(who, each.tenant or None), max_spans=1)
         for each in chosen
     ]
-    return [outline for outline in found if outline is not None]
+    return [outline for outline in outlines if outline is not None]
 
 
 def _form(
@@ -223,6 +217,6 @@ def _form(
         traces=traces,
         values=shown.values,
         problems=shown.problems,
-        back=came_from(request, _LIST),
+        back=return_address(request, _LIST),
         **offered,
     )

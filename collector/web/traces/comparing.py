@@ -1,4 +1,4 @@
-"""Two traces beside each other: their spans as one tree, what each said, and what that took."""
+"""Two traces beside each other: their spans as one tree, with content, duration and cost."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ _OFFERED: Final = 12
 _MOST_PAGE: Final = 10_000
 
 
-class WantedTraces(BaseModel):
-    """Which trace is compared with, and what of both is looked at."""
+class TraceQuery(BaseModel):
+    """Query parameters: the other trace, and what of both is shown."""
 
     other: str = Field(default="", alias="with", max_length=400)
     tenant: str = Field(default="", pattern=f"^$|{TENANT_PATTERN}")
@@ -52,16 +52,16 @@ class WantedTraces(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """Something that both traces have an amount of."""
+    """An amount to compare."""
 
     label: str
-    form: str  # the filter that tells it
+    form: str  # the template filter that renders it
     before: float | None
     after: float | None
 
     @property
     def change(self) -> str:
-        """By how much the other has more, as a share of the one."""
+        """Return the relative difference of the other to the one."""
         if self.before is None or self.after is None or self.before == self.after:
             return ""
         if not self.before:
@@ -71,7 +71,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTexts:
-    """What two spans were given, or said, with what differs marked; None where there is nothing."""
+    """The texts of two spans with their differences marked; None if a span has none."""
 
     label: str
     before: Markup | None
@@ -81,27 +81,27 @@ class ComparedTexts:
 @router.get("/traces/{trace_id}/compare")
 @needs(Permission.READ, by_tenant=True)
 def compare_traces(
-    request: Request, trace_id: str, here: Here, who: Who, wanted: Annotated[WantedTraces, Query()]
+    request: Request, trace_id: str, here: Here, who: Who, query: Annotated[TraceQuery, Query()]
 ) -> Response:
-    """Both traces, or which there are to compare with."""
-    visible_tenant = visible_tenant_of(who, wanted.tenant or None)
+    """Compare two traces, or offer traces to compare with."""
+    visible_tenant = visible_tenant_of(who, query.tenant or None)
     before = _outline(here, trace_id, visible_tenant)
-    other, problem = _trace_id(wanted.other), ""
+    other, problem = _trace_id(query.other), ""
     after = None
     if other is not None:
         after = here.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
-    if wanted.other and after is None:
-        problem = f"There is no trace {wanted.other[:64]} here; it may have expired."
-    shown: dict[str, Any] = {"one": before.summary, "wanted": wanted, "problem": problem, "found": after is not None}
+    if query.other and after is None:
+        problem = f"There is no trace {query.other[:64]} here; it may have expired."
+    shown: dict[str, Any] = {"one": before.summary, "wanted": query, "problem": problem, "found": after is not None}
     if after is None:
         return page(
             request, "trace_compare.html", status=404 if problem else 200, **shown, **_offered(here, who, before)
         )
-    return page(request, "trace_compare.html", other=after.summary, **shown, **_compared(here, before, after, wanted))
+    return page(request, "trace_compare.html", other=after.summary, **shown, **_compared(here, before, after, query))
 
 
 def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
-    """The latest traces of the same kind."""
+    """Return the latest traces of the same kind."""
     one = outline.summary
     like = TracesLike(project=one.project, service=one.service_name, name=one.root_name)
     listed = here.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.visible_tenant)
@@ -109,13 +109,13 @@ def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
     return {"others": others[:_OFFERED], "briefs": here.listing.briefs(others, listed.commits) if others else {}}
 
 
-def _compared(here: Context, before: Outline, after: Outline, wanted: WantedTraces) -> dict[str, Any]:
-    sides = [TraceSide(spans=each.spans, said=here.outlines.digests(each)) for each in (before, after)]
+def _compared(here: Context, before: Outline, after: Outline, query: TraceQuery) -> dict[str, Any]:
+    sides = [TraceSide(spans=each.spans, digests=here.outlines.digests(each)) for each in (before, after)]
     rows = align(*sides)
     changed = differing(rows)
-    listed = list(range(len(rows))) if wanted.show == "all" else changed
-    first = wanted.page * _PAGE_ROWS
-    chosen = wanted.pair if wanted.pair is not None and wanted.pair < len(rows) else _first(rows)
+    listed = list(range(len(rows))) if query.show == "all" else changed
+    first = query.page * _PAGE_ROWS
+    chosen = query.pair if query.pair is not None and query.pair < len(rows) else _first(rows)
     return {
         "amounts": _amounts(here, before, after),
         "counts": Counter(row.state for row in rows),
@@ -131,7 +131,7 @@ def _compared(here: Context, before: Outline, after: Outline, wanted: WantedTrac
 
 
 def _first(rows: Sequence[AlignedSpan]) -> int | None:
-    """What is looked at first: a failure that is new, else the first difference below which is none, else the root."""
+    """Choose the first row to show: a new failure, else the deepest first difference, else the root."""
     for place, row in enumerate(rows):
         if row.after is not None and row.after.is_error and (row.before is None or "error" in row.changes):
             return place
@@ -177,17 +177,17 @@ def _duration_ms(summary: TraceSummary) -> float | None:
 
 
 def _texts(here: Context, before: Outline, after: Outline, row: AlignedSpan) -> list[ComparedTexts]:
-    """What a span was given and what it said, in both traces."""
+    """Return the inputs and outputs of a span in both traces."""
     details = [
         _detail(here, outline, None if span is None else span.span_id)
         for outline, span in ((before, row.before), (after, row.after))
     ]
-    found = []
+    compared = []
     for label, of in (("Input", "input"), ("Output", "output")):
         texts = [None if detail is None else _text(detail, of) for detail in details]
         wholes = [_whole(outline, detail, of) for outline, detail in zip((before, after), details, strict=True)]
-        found.append(_beside(label, texts, wholes))
-    return [each for each in found if each.before is not None or each.after is not None]
+        compared.append(_beside(label, texts, wholes))
+    return [each for each in compared if each.before is not None or each.after is not None]
 
 
 def _beside(label: str, texts: Sequence[str | None], wholes: Sequence[str]) -> ComparedTexts:
@@ -203,7 +203,7 @@ def _beside(label: str, texts: Sequence[str | None], wholes: Sequence[str]) -> C
 
 
 def _text(detail: Detail, of: str) -> str | None:
-    """A text of a span: that of a tool's call, of its messages, or what was read as its input or output."""
+    """Return a text of a span: that of a tool's call, of its messages, or of its input or output."""
     reading = detail.reading
     tool, messages, text = (
         (reading.tool_arguments, reading.input_messages, reading.input)
@@ -218,31 +218,31 @@ def _text(detail: Detail, of: str) -> str | None:
 
 
 def _message_text(message: Message) -> str:
-    said = [
+    pieces = [
         str(part.get("content") or "")
         if part.get("type") in {"text", "reasoning"}
         else json_beginning({key: value for key, value in part.items() if key != "id"}, WRITTEN_CHARACTERS)
         for part in parts_of(message)
     ]
-    return f"{message.get('role') or 'unknown'}: " + "\n".join(said)
+    return f"{message.get('role') or 'unknown'}: " + "\n".join(pieces)
 
 
 def _whole(outline: Outline, detail: Detail | None, of: str) -> str:
     if detail is None:
         return ""
     reading, summary = detail.reading, outline.summary
-    told = (
+    choices = (
         {"input": ("tool_arguments", "input_messages"), "output": ("tool_result", "output_messages")}[of],
         of,
     )
-    named = next((name for name in told[0] if getattr(reading, name)), told[1])
+    named = next((name for name in choices[0] if getattr(reading, name)), choices[1])
     place = f"/traces/{summary.trace_id}/spans/{detail.span.span_id}/text"
     return with_query(place, of=named, tenant=summary.tenant or None)
 
 
 def _detail(here: Context, outline: Outline, span_id: str | None) -> Detail | None:
-    found = None if span_id is None else here.outlines.span(outline, span_id)
-    return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
+    whole = None if span_id is None else here.outlines.span(outline, span_id)
+    return None if whole is None else detail_of(whole, here.own_keys, outline.summary.start_ns)
 
 
 def _outline(here: Context, trace_id: str, tenant: str | None) -> Outline:
@@ -252,7 +252,6 @@ def _outline(here: Context, trace_id: str, tenant: str | None) -> Outline:
     return outline
 
 
-def _trace_id(told: str) -> str | None:
-    """The trace id in what somebody typed or pasted, which may be the address of its page."""
-    words = told.strip().lower().partition("?")[0].rstrip("/").rpartition("/")[2]
+def _trace_id(typed: str) -> str | None:
+    words = typed.strip().lower().partition("?")[0].rstrip("/").rpartition("/")[2]
     return words if len(words) == 32 and all(each in "0123456789abcdef" for each in words) else None  # noqa: PLR2004 - digits of an id

@@ -1,4 +1,4 @@
-"""The page on which a span or a trace is judged at once: by which rule, what that costs, and what came of it."""
+"""The page that judges a span or a trace at once: the rules, their cost, and the result."""
 
 from dataclasses import dataclass
 
@@ -24,10 +24,10 @@ _SEE_OTHER = 303
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What is said of an attempt that led to no score."""
+class _FailedAttempt:
+    """An attempt that led to no score."""
 
-    found: HandVerdict | None = None
+    verdict: HandVerdict | None = None
     rule: str = ""  # its name
     problem: str = ""
     status: int = 200
@@ -36,40 +36,41 @@ class _Told:
 @router.get("/traces/{trace_id}/judge")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_to_judge(request: Request, trace_id: str, here: Here, who: Who, span: str = "", tenant: str = "") -> Response:
-    """The rules that can judge it now, and what each costs at most."""
+    """Show the rules that can judge the target now, and the highest cost of each."""
     return _page(request, here, who, target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None))
 
 
 @router.post("/traces/{trace_id}/judge")
 @needs(Permission.WRITE, by_tenant=True)
 def judge_trace(request: Request, trace_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Have a rule judge it, and show the verdict where it stands; what broke is told here."""
+    """Judge the target by a rule, and go to the verdict; show failures here."""
     tenant, span = form.text("tenant"), form.text("span")
     target = target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None)
     kept = rule_access.find_own(here, who, form.required("rule"))
     try:
-        found = judge_now(here, kept, target)
+        verdict = judge_now(here, kept, target)
     except (Conflict, Overloaded) as error:
-        return _page(request, here, who, target, _Told(problem=str(error), status=409))
-    if found.job_id is None:
-        return _page(request, here, who, target, _Told(found=found, rule=kept.active.rule.name))
+        return _page(request, here, who, target, _FailedAttempt(problem=str(error), status=409))
+    if verdict.job_id is None:
+        return _page(request, here, who, target, _FailedAttempt(verdict=verdict, rule=kept.active.rule.name))
     return RedirectResponse(f"{_place(target)}#verdicts", _SEE_OTHER)
 
 
-def _page(request: Request, here: Context, who: Caller, target: TargetToJudge, told: _Told | None = None) -> Response:
+def _page(
+    request: Request, here: Context, who: Caller, target: TargetToJudge, attempt: _FailedAttempt | None = None
+) -> Response:
     return page(
         request,
         "judge.html",
-        status=200 if told is None else told.status,
+        status=200 if attempt is None else attempt.status,
         target=target,
         offers=offers(here, who, target),
-        told=told or _Told(),
+        told=attempt or _FailedAttempt(),
         back=_place(target),
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,
     )
 
 
 def _place(target: TargetToJudge) -> str:
-    """Where its verdicts stand."""
     view = None if target.span_id else "verdicts"
     return with_query(f"/traces/{target.trace_id}", span=target.span_id, view=view, tenant=target.tenant or None)

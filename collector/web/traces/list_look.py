@@ -1,4 +1,4 @@
-"""How the list of traces looks: its columns and how close its rows stand, as the address says, or a cookie."""
+"""The look of the list of traces: columns and density, from the address or a cookie."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,12 +43,12 @@ class ListLook:
 
     @property
     def needs_spans(self) -> bool:
-        """Whether something is shown that spans say, and no sum of them."""
+        """Return True if a shown column needs the spans, not only their sums."""
         return bool({"model", "release"} & set(self.columns))
 
 
 def look_of(request: Request) -> ListLook:
-    """What the address says, else what was remembered; what is no column is passed over."""
+    """Return the look that the address requests, else the remembered one; unknown columns are ignored."""
     columns = _columns(",".join(request.query_params.getlist("columns")))
     if columns is None:
         columns = _columns(_remembered(request, "columns").replace(".", ","))
@@ -58,10 +58,9 @@ def look_of(request: Request) -> ListLook:
 
 
 def _columns(text: str) -> tuple[str, ...] | None:
-    """Known columns in their order; None where none is named, nor that there are to be none."""
     named = {each.strip() for each in text.split(",")}
-    found = tuple(name for name in COLUMNS if name in named)
-    return found if found or _NONE in named else None
+    chosen = tuple(name for name in COLUMNS if name in named)
+    return chosen if chosen or _NONE in named else None
 
 
 def _remembered(request: Request, what: str) -> str:
@@ -69,7 +68,7 @@ def _remembered(request: Request, what: str) -> str:
 
 
 def remember(request: Request, look: ListLook) -> Response:
-    """Lead to the list with the look in its address, and let the browser keep it for lists that say nothing of it."""
+    """Redirect to the list with the look in its address, and remember the look in a cookie."""
     columns = look.columns or (_NONE,)
     address = with_parameters(request, columns=",".join(columns), density=look.density, remember=None)
     answer = RedirectResponse(address, 303)

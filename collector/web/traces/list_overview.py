@@ -39,9 +39,9 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetLine:
-    """One value: how many traces have it, whether it is asked for, and the list with it, or without it."""
+    """A value: its number of traces, whether it is the filter, and the list with or without it."""
 
-    told: str
+    label: str
     traces: int | None  # None: it was not counted
     is_set: bool
     href: str
@@ -49,7 +49,7 @@ class FacetLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetView:
-    """The values of one kind, and how many more there are."""
+    """The values of one facet, and how many more there are."""
 
     name: str
     label: str
@@ -60,9 +60,9 @@ class FacetView:
 @router.get("/traces/overview")
 @needs(Permission.READ, by_tenant=True)
 def show_overview(request: Request, here: Here, who: Who, values: str = "") -> Response:
-    """The traces that an address of the list asks for: how many began when, how long they took, and what they are.
+    """Show the volume, the latency and the values of the traces that an address lists.
 
-    Of their values some are counted, with `values=all` many, and with `values=none` none, for who does not see them.
+    Of their values some are counted, with `values=all` many, and with `values=none` none, if they are hidden.
     """
     now_ns = here.now_ns()
     chosen = filter_of(request.query_params, now_ns)
@@ -85,9 +85,9 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
     )
 
 
-def _facet(request: Request, asked: TraceFilter, name: str, shape: TraceShape) -> FacetView:
-    """The values of one kind; one that is asked for stands there whatever else does."""
-    facet, chosen = shape.facets.get(name, Facet()), asked.values[name]
+def _facet(request: Request, query: TraceFilter, name: str, shape: TraceShape) -> FacetView:
+    """Return the values of one facet; the chosen one is always among them."""
+    facet, chosen = shape.facets.get(name, Facet()), query.values[name]
     lines = [
         _line(request, name, each.value or NONE, each.traces, is_set=_is_set(name, each.value, chosen))
         for each in facet.values
@@ -98,33 +98,32 @@ def _facet(request: Request, asked: TraceFilter, name: str, shape: TraceShape) -
 
 
 def _is_set(name: str, value: str, chosen: str) -> bool:
-    """Whether a value is the one that is asked for. Where one of a kind is, no other has a trace, but for verdicts."""
     return value == chosen if name == "verdict" else bool(chosen)
 
 
 def _line(request: Request, name: str, value: str, traces: int | None, *, is_set: bool) -> FacetLine:
-    told = _WORDS.get(name, {}).get(value, value)
+    label = _WORDS.get(name, {}).get(value, value)
     href = at_list(request, values=None, before=None, live=None, **{name: None if is_set else value})
-    return FacetLine(told=told, traces=traces, is_set=is_set, href=href)
+    return FacetLine(label=label, traces=traces, is_set=is_set, href=href)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """One picture: what it shows of a step, with what lies within it and what is bad of it, and how it is told."""
+    """A chart: its value at a step, what lies within it and what is bad, and its description."""
 
     what: str
     value: Callable[[ShapeStep], float | None]
     within: Callable[[ShapeStep], float]
     bad: Callable[[ShapeStep], float]
-    told: Callable[[ShapeStep], str]
+    describe: Callable[[ShapeStep], str]
     most: Callable[[float], str]
 
 
-def _volume_told(step: ShapeStep) -> str:
+def _volume_text(step: ShapeStep) -> str:
     return count_text(step.traces, "trace") + (f", {step.failed:,} with errors" if step.failed else "")
 
 
-def _latency_told(step: ShapeStep) -> str:
+def _latency_text(step: ShapeStep) -> str:
     half, most = step.latencies_ms or (0.0, 0.0)
     return f"half took up to {duration_text(half)}, 95 % up to {duration_text(most)}"
 
@@ -135,7 +134,7 @@ _PICTURES: Final = (
         value=lambda step: step.traces,
         within=lambda _: 0.0,
         bad=lambda step: step.failed,
-        told=_volume_told,
+        describe=_volume_text,
         most=lambda value: count_text(int(value), "trace"),
     ),
     _Drawn(
@@ -143,42 +142,42 @@ _PICTURES: Final = (
         value=lambda step: step.latencies_ms[1] if step.latencies_ms else None,
         within=lambda step: step.latencies_ms[0] if step.latencies_ms else 0.0,
         bad=lambda _: 0.0,
-        told=_latency_told,
+        describe=_latency_text,
         most=duration_text,
     ),
 )
 
 
-def _pictures(request: Request, shape: TraceShape, asked: TraceFilter) -> list[tuple[str, Markup]]:
-    """The traces over time; each column leads to the list of its traces."""
+def _pictures(request: Request, shape: TraceShape, query: TraceFilter) -> list[tuple[str, Markup]]:
+    """Draw the traces over time; each column links to the list of its traces."""
     by_step = {each.step: each for each in shape.steps}
     drawn = []
     for picture in _PICTURES:
-        data = [_column(request, shape, asked, number, by_step.get(number), picture) for number in range(shape.columns)]
+        data = [_column(request, shape, query, number, by_step.get(number), picture) for number in range(shape.columns)]
         most = max((each.value or 0.0 for each in data), default=0.0)
         if most:
             titles = ("From (UTC)", picture.what)
-            told = picture.most(most)
-            drawn.append((picture.what, columns(data, label=picture.what, most=told, titles=titles, size=_SIZE)))
+            most_text = picture.most(most)
+            drawn.append((picture.what, columns(data, label=picture.what, most=most_text, titles=titles, size=_SIZE)))
     return drawn
 
 
 def _column(
-    request: Request, shape: TraceShape, asked: TraceFilter, number: int, step: ShapeStep | None, picture: _Drawn
+    request: Request, shape: TraceShape, query: TraceFilter, number: int, step: ShapeStep | None, picture: _Drawn
 ) -> ChartColumn:
     from_ns = shape.from_ns + number * shape.step_ns
     label = _label(from_ns, shape)
     value = None if step is None else picture.value(step)
     if step is None or value is None:
-        return ChartColumn(label=label, value=None, told="nothing")
+        return ChartColumn(label=label, value=None, text="nothing")
     narrowed = {
-        "from": time_text(max(from_ns, asked.like.from_ns)),
-        "to": time_text(min(from_ns + shape.step_ns, asked.like.to_ns)),
+        "from": time_text(max(from_ns, query.like.from_ns)),
+        "to": time_text(min(from_ns + shape.step_ns, query.like.to_ns)),
     }
     return ChartColumn(
         label=label,
         value=value,
-        told=picture.told(step),
+        text=picture.describe(step),
         within=picture.within(step),
         bad=picture.bad(step),
         href=at_list(request, values=None, since=None, before=None, live=None, **narrowed),
@@ -186,7 +185,7 @@ def _column(
 
 
 def _label(from_ns: int, shape: TraceShape) -> str:
-    """The instant of a step in UTC, as long as it has to be."""
+    """Format the start of a step in UTC, as short as possible."""
     began = _EPOCH + dt.timedelta(microseconds=from_ns // 1_000)
     if shape.step_ns >= _DAY:
         return f"{began:%d %b %Y}"

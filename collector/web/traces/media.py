@@ -1,4 +1,4 @@
-"""Pictures that messages of a span carry, once somebody asks to see one."""
+"""Pictures in the messages of a span, served on request."""
 
 from typing import Final
 
@@ -27,16 +27,16 @@ _HEADERS: Final = {
 @router.get("/traces/{trace_id}/spans/{span_id}/media")
 @needs(Permission.READ, by_tenant=True)
 def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: Who) -> Response:
-    """A picture that a message carries, as the raster image that its bytes are; anything else is not shown.
+    """Serve a picture of a message as the raster image that its bytes are; anything else is refused.
 
     `of` is what the page of the span calls the messages, `at` the place of the part in them.
     """
-    asked = request.query_params
-    visible_tenant = visible_tenant_of(who, asked.get("tenant") or None)
+    params = request.query_params
+    visible_tenant = visible_tenant_of(who, params.get("tenant") or None)
     outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
-    found = None if outline is None else here.outlines.span(outline, span_id.lower())
-    of, at = asked.get("of", ""), asked.get("at", "")
-    image = None if found is None else picture_of(found, of, at, here.own_keys)
+    span = None if outline is None else here.outlines.span(outline, span_id.lower())
+    of, at = params.get("of", ""), params.get("at", "")
+    image = None if span is None else picture_of(span, of, at, here.own_keys)
     if image is None:
         raise HTTPException(404, "there is no picture here that can be shown: PNG, JPEG, GIF and WebP are, up to 8 MiB")
     name = f"image.{image.media_type.rpartition('/')[2]}"

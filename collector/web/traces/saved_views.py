@@ -44,9 +44,9 @@ router = router_of(
 @router.get(_ALL)
 @needs(Permission.READ, by_tenant=True)
 def list_views(request: Request, here: Here, who: Who) -> Response:
-    """All of them by name, with what each shows."""
-    found, may_change = here.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
-    views = [(view, _description(view), may_change and who.owns(view.tenant)) for view in found]
+    """List saved views by name, with what each shows."""
+    rows, may_change = here.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
+    views = [(view, _description(view), may_change and who.owns(view.tenant)) for view in rows]
     return page(request, "saved_views.html", views=views)
 
 

@@ -46,9 +46,9 @@ class SessionRow:
 
     @property
     def tokens(self) -> int | None:
-        """In and out."""
-        told = [each for each in (self.session.input_tokens, self.session.output_tokens) if each is not None]
-        return sum(told) if told else None
+        """Return the tokens of input and output."""
+        counts = [each for each in (self.session.input_tokens, self.session.output_tokens) if each is not None]
+        return sum(counts) if counts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ShownTurn:
 
     number: int
     turn: SessionTurn
-    said: Sequence[ShownMessage]
+    messages: Sequence[ShownMessage]
     hidden: int  # messages of it that are not shown
     calls: Sequence[TraceToolCall]  # that no message shows, or that failed
 
@@ -66,21 +66,21 @@ class ShownTurn:
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> Response:
-    """Sessions of which one trace has all that the address asks for, newest first."""
-    asked = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
-    filters = SessionFilters(text=asked["text"] or None, project=asked["project"] or None, user=asked["user"] or None)
+    """List sessions with a trace that matches all filters, newest first."""
+    query = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
+    filters = SessionFilters(text=query["text"] or None, project=query["project"] or None, user=query["user"] or None)
     after = session_place(before) if before else None
-    found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
-    rows = [SessionRow(session=each, state=session_state(here, each)) for each in found.sessions]
+    sessions = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    rows = [SessionRow(session=each, state=session_state(here, each)) for each in sessions.sessions]
     tenant = who.tenant if not who.sees_all else ""
     return page(
         request,
         "sessions.html",
-        asked=asked,
+        asked=query,
         rows=rows,
         projects=here.rulebook.project_names(tenant),
-        is_asked=any(asked.values()) or after is not None,
-        older=None if found.next is None else with_parameters(request, before=session_place_text(found.next)),
+        is_asked=any(query.values()) or after is not None,
+        older=None if sessions.next is None else with_parameters(request, before=session_place_text(sessions.next)),
         newest=with_parameters(request, before=None) if before else None,
     )
 
@@ -91,26 +91,26 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
 def show_session(
     request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
 ) -> Response:
-    """A session as one conversation, with the verdicts at the turn that they are about, and its cost as it grows."""
+    """Show a session as one conversation, with verdicts at their turns and the running cost."""
     place = turn_place(before) if before else None
-    found = here.sessions.traces(
+    session = here.sessions.traces(
         session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(who, tenant or None)
     )
-    if found is None:
+    if session is None:
         raise HTTPException(404, "there is no such session here")
-    evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)
-    turns = read_session(found, evaluations, here.own_keys)
-    state = session_state(here, found.summary)
-    judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
+    evaluations = here.judgements.evaluations_of(session.extents, tenant=session.summary.tenant)
+    turns = read_session(session, evaluations, here.own_keys)
+    state = session_state(here, session.summary)
+    judged = here.judgements.of_session(session_id, tenant=session.summary.tenant)
     return page(
         request,
         "session.html",
         verdicts=verdicts_of(judged, None),
-        row=SessionRow(session=found.summary, state=state),
-        turns=[_shown(turn, number) for number, turn in enumerate(turns, found.first_number)],
-        earlier=None if found.earlier is None else with_parameters(request, before=turn_place_text(found.earlier)),
+        row=SessionRow(session=session.summary, state=state),
+        turns=[_shown(turn, number) for number, turn in enumerate(turns, session.first_number)],
+        earlier=None if session.earlier is None else with_parameters(request, before=turn_place_text(session.earlier)),
         latest=with_parameters(request, before=None) if before else None,
-        is_cut=found.is_cut,
+        is_cut=session.is_cut,
     )
 
 
@@ -118,4 +118,4 @@ def _shown(turn: SessionTurn, number: int) -> ShownTurn:
     hidden = max(len(turn.messages) - _TURN_MESSAGES, 0)
     shown = turn.messages[hidden:]
     calls = calls_beside(shown, turn.tool_calls)
-    return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)
+    return ShownTurn(number=number, turn=turn, messages=conversation(shown), hidden=hidden, calls=calls)

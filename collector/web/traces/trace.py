@@ -29,7 +29,7 @@ from collector.web.traces.judging import judge_trace
 from collector.web.traces.trace_conversation import calls_view, trace_talk
 from collector.web.traces.trace_tree import SpanTree
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import Sent, came_from, page_router
+from collector.web.visitor import Sent, page_router, return_address
 from storage.errors import Missing
 from storage.judging.judgements import Judged
 from storage.query.outline import Outline
@@ -48,14 +48,14 @@ _MOST_FIND: Final = 200
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
-    """A trace: its spans, one of them with all that it said, its conversation, or what the rules made of it.
+    """Show a trace: its spans, one of them whole, its conversation, or its verdicts.
 
-    Scripts ask for a part of it: with `part=tree` for all spans as JSON, with `part=span` for what stands beside them.
+    Scripts request a part of it: with `part=tree` all spans as JSON, with `part=span` the panel beside them.
     """
-    asked = request.query_params
-    outline = _outline(here, trace_id, visible_tenant_of(who, asked.get("tenant")))
+    params = request.query_params
+    outline = _outline(here, trace_id, visible_tenant_of(who, params.get("tenant")))
     summary = outline.summary
-    is_tree, view = asked.get("part") == "tree", asked.get("view", "spans")
+    is_tree, view = params.get("part") == "tree", params.get("view", "spans")
     judged = here.judgements.by_rules(
         summary.trace_id,
         tenant=summary.tenant,
@@ -65,7 +65,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
     if is_tree:
         return _packed(SpanTree(outline.spans, judged.evaluations).document())
     is_own = who.sees_all or summary.tenant == who.tenant
-    is_part = asked.get("part") == "span"
+    is_part = params.get("part") == "span"
     return page(
         request,
         "trace_pane.html" if is_part else "trace.html",
@@ -82,21 +82,20 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         may_play=may_use(who, show_playground),
         may_vote=is_own and may_use(who, annotate, "POST"),
         may_delete=is_own and may_use(who, delete_trace, "POST"),
-        tenant=asked.get("tenant"),
-        list_address=came_from(request, "/traces"),
+        tenant=params.get("tenant"),
+        list_address=return_address(request, "/traces"),
         of_trace=verdicts_of(judged, None),
         **_shown(request, here, outline, judged, view),
     )
 
 
 def _packed(document: bytes) -> Response:
-    """JSON, compressed: that of ten thousand spans is 1.5 MB, and a tenth of it so. All clients here take gzip."""
     headers = {"content-encoding": "gzip", "cache-control": "no-store", **TEXT_HEADERS}
     return Response(gzip.compress(document, compresslevel=1), media_type="application/json", headers=headers)
 
 
 def _shown(request: Request, here: Context, outline: Outline, judged: Judged, view: str) -> dict[str, Any]:
-    """What the chosen view shows."""
+    """Return the variables of the chosen view."""
     if view == "conversation":
         return _conversation(request, here, outline)
     if view == "agents":
@@ -121,14 +120,13 @@ def _shown(request: Request, here: Context, outline: Outline, judged: Judged, vi
 
 
 def _place(request: Request, name: str) -> int | None:
-    """A number in the address that says where a window begins."""
-    told = request.query_params.get(name, "")
-    return int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else None
+    text = request.query_params.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _detail(here: Context, outline: Outline, chosen: str | None) -> Detail | None:
-    found = here.outlines.span(outline, chosen) if chosen else None
-    return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
+    span = here.outlines.span(outline, chosen) if chosen else None
+    return None if span is None else detail_of(span, here.own_keys, outline.summary.start_ns)
 
 
 def _conversation(request: Request, here: Context, outline: Outline) -> dict[str, Any]:
@@ -146,10 +144,10 @@ def _conversation(request: Request, here: Context, outline: Outline) -> dict[str
 @router.get("/traces/{trace_id}/spans/{span_id}/text")
 @needs(Permission.READ, by_tenant=True)
 def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Who, of: str = "input") -> Response:
-    """The whole of a text that the page of its span cuts."""
+    """Show the whole of a text that the span's page cuts."""
     outline = _outline(here, trace_id, visible_tenant_of(who, request.query_params.get("tenant")), most=1)
-    found = here.outlines.span(outline, span_id)
-    text = None if found is None else text_of(found, of, here.own_keys)
+    span = here.outlines.span(outline, span_id)
+    text = None if span is None else text_of(span, of, here.own_keys)
     if text is None:
         raise HTTPException(404, "there is no such text here")
     return plain_text(text)
@@ -158,7 +156,7 @@ def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Wh
 @router.get("/traces/{trace_id}/otlp")
 @needs(Permission.READ, by_tenant=True)
 def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
-    """The spans as they were sent, as OTLP/JSON."""
+    """Serve the spans as they were received, as OTLP/JSON."""
     visible_tenant = visible_tenant_of(who, request.query_params.get("tenant"))
     batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
@@ -171,8 +169,8 @@ def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response
 def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Keep it beyond its expiry, or with `keep` 0 no longer."""
     key, tenant = trace_id.lower(), tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    found = here.queries.trace(key, tenant=tenant, max_spans=1)
-    if found is None or found.summary.tenant != tenant:
+    trace = here.queries.trace(key, tenant=tenant, max_spans=1)
+    if trace is None or trace.summary.tenant != tenant:
         raise _no_trace(trace_id)
     if form.text("keep") == "0":
         here.retention.unpin(key, tenant=tenant)
@@ -186,10 +184,10 @@ def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
 def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Delete it from every table."""
     tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    wanted = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
-    if not here.eraser.erasure.is_stored(wanted):
+    criteria = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
+    if not here.eraser.erasure.is_stored(criteria):
         raise _no_trace(trace_id)
-    here.eraser.delete(wanted, now_us=wall_clock_us(), created_by=who.key_name)
+    here.eraser.delete(criteria, now_us=wall_clock_us(), created_by=who.key_name)
     return RedirectResponse("/traces", 303)
 
 

@@ -1,4 +1,4 @@
-"""The conversation of a trace: that of its root, each turn with the span that told it first."""
+"""The conversation of a trace: that of its root, each turn with the span that first had it."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ PAGE_CALLS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a message was told first."""
+    """The span and field that first carried a message."""
 
     span_id: str
     span_name: str
@@ -28,9 +28,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One message, and where it comes from."""
+    """A message and its origin."""
 
-    said: ShownMessage
+    message: ShownMessage
     origin: Origin | None
 
 
@@ -41,21 +41,21 @@ class TraceTalk:
     turns: Sequence[Turn]
     begin: int
     total: int
-    teller: str | None  # the span whose conversation it is; None: no span tells any
+    teller: str | None  # the span whose conversation it is; None: no span has one
 
     @property
     def before(self) -> int | None:
-        """Where the window before this one begins."""
+        """Return the begin of the window before this one."""
         return max(self.begin - PAGE_TURNS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Where the next one does."""
+        """Return the begin of the next window."""
         return self.begin + PAGE_TURNS if self.begin + PAGE_TURNS < self.total else None
 
 
 def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | None) -> TraceTalk:
-    """What was said in a trace: the window that begins there, or the last one."""
+    """Return a window of the conversation of a trace: the one that begins at `begin`, or the last one."""
     teller, messages = _conversation_of(spans, reading)
     if begin is None or not 0 <= begin < max(len(messages), 1):
         begin = max(len(messages) - 1, 0) // PAGE_TURNS * PAGE_TURNS
@@ -63,10 +63,12 @@ def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | Non
     origins = _origins(reading, names)
     window = messages[begin : begin + PAGE_TURNS]
     shown = conversation(window, failed=failed_calls(reading.tool_calls), keeps_empty=True)
-    turns = [Turn(said=said, origin=origins.get(_key(message))) for said, message in zip(shown, window, strict=True)]
+    turns = [Turn(message=each, origin=origins.get(_key(message))) for each, message in zip(shown, window, strict=True)]
     own = None if teller is None else Origin(span_id=teller, span_name=names[teller], of="input_messages")
     return TraceTalk(
-        turns=[each if each.origin else Turn(said=each.said, origin=own) for each in turns if _says(each.said)],
+        turns=[
+            each if each.origin else Turn(message=each.message, origin=own) for each in turns if _says(each.message)
+        ],
         begin=begin,
         total=len(messages),
         teller=teller,
@@ -74,26 +76,26 @@ def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | Non
 
 
 def _conversation_of(spans: Sequence[Span], reading: TraceReading) -> tuple[str | None, Sequence[Message]]:
-    """The conversation of the root; where it tells none, that of the topmost span that does, the longest of these.
+    """Return the conversation of the root, else the longest of the topmost spans that have one.
 
-    Where no span tells messages, the input and the output of the trace are its conversation.
+    If no span has messages, the input and the output of the trace are its conversation.
     """
     depths = {node.span.span_id: node.depth for node in in_tree_order(spans)}
     best: tuple[int, int] | None = None
-    found: tuple[str | None, Sequence[Message]] = (None, ())
+    chosen: tuple[str | None, Sequence[Message]] = (None, ())
     for span_id, each in reading.spans.items():
-        told = speaking(each)
-        rank = (-depths.get(span_id, 0), len(told))
-        if told and (best is None or rank >= best):
-            best, found = rank, (span_id, told)
-    teller = found[0]
+        messages = speaking(each)
+        rank = (-depths.get(span_id, 0), len(messages))
+        if messages and (best is None or rank >= best):
+            best, chosen = rank, (span_id, messages)
+    teller = chosen[0]
     if teller is None:
         return None, list(_texts(reading))
     if reading.spans[teller].span_type == "llm":
         known = [member_of(span, reading.spans[span.span_id]) for span in spans if span.span_id in reading.spans]
         tree = tree_of(known)
         return teller, talk_of(tree, tree.spans[teller])
-    return found
+    return chosen
 
 
 def _texts(reading: TraceReading) -> Iterator[Message]:
@@ -103,14 +105,14 @@ def _texts(reading: TraceReading) -> Iterator[Message]:
 
 
 def _origins(reading: TraceReading, names: Mapping[str, str]) -> Mapping[str, Origin]:
-    """For each message the span that answered with it, else the first that was given it."""
-    found: dict[str, Origin] = {}
+    """Return for each message the span that answered with it, else the first that received it."""
+    origins: dict[str, Origin] = {}
     for field in ("output_messages", "input_messages"):
         for span_id, each in reading.spans.items():
             for number, message in enumerate(getattr(each, field) or ()):
                 origin = Origin(span_id=span_id, span_name=names.get(span_id, span_id), of=f"{field}.{number}")
-                found.setdefault(_key(message), origin)
-    return found
+                origins.setdefault(_key(message), origin)
+    return origins
 
 
 def _key(message: Message) -> str:
@@ -118,13 +120,12 @@ def _key(message: Message) -> str:
 
 
 def _says(message: ShownMessage) -> bool:
-    """Whether anything of it is shown: a result stands at its call and not once more."""
     return bool(message.pieces) or not message.is_folded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsView:
-    """A window of the calls of tools in a trace."""
+    """A window of the tool calls in a trace."""
 
     calls: Sequence[TraceToolCall]
     begin: int
@@ -133,17 +134,17 @@ class CallsView:
 
     @property
     def before(self) -> int | None:
-        """Where the window before this one begins."""
+        """Return the begin of the window before this one."""
         return max(self.begin - PAGE_CALLS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Where the next one does."""
+        """Return the begin of the next window."""
         return self.begin + PAGE_CALLS if self.begin + PAGE_CALLS < self.total else None
 
 
 def calls_view(calls: Sequence[TraceToolCall], *, begin: int | None) -> CallsView:
-    """The window that begins there, or the first one."""
+    """Return the window that begins at `begin`, or the first one."""
     at = begin if begin is not None and 0 <= begin < len(calls) else 0
     failed = sum(call.is_error for call in calls)
     return CallsView(calls=calls[at : at + PAGE_CALLS], begin=at, total=len(calls), failed=failed)

@@ -15,7 +15,7 @@ from storage.errors import Missing
 router = page_router()
 
 _MOST_SPANS: Final = 2_000
-"""That are looked through for errors and models; of a longer trace it says that there are more. A guess."""
+"""Limit of the spans that are searched for errors and models; the preview of a longer trace says so. A guess."""
 
 _SHOWN_SPANS: Final = 12
 _SHOWN_ERRORS: Final = 5
@@ -26,7 +26,7 @@ _CHARACTERS: Final = 3_000
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
-    """How a trace went: what went in and came out, its verdicts, its errors and its first spans."""
+    """Show a trace in short: input, output, verdicts, errors and its first spans."""
     tenant = request.query_params.get("tenant")
     outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant), max_spans=_MOST_SPANS)
     if outline is None:

@@ -13,7 +13,7 @@ from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import duration_text, usd_text
 from collector.visible import one_line
 from collector.web.pictures.waterfall import span_bar, time_axis
-from collector.web.words import count_told
+from collector.web.words import rough_count
 from storage.judging.judgements import StoredEvaluation
 from storage.query.outline import OutlineSpan
 
@@ -27,7 +27,7 @@ _NOTES: Final = {Placement.ORPHAN: "its parent is not here", Placement.CYCLE: "i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What became of one span, or of the trace, in short."""
+    """Counts of verdicts of one span, or of the trace."""
 
     passed: int = 0
     not_passed: int = 0
@@ -44,29 +44,29 @@ class TreeRow:
 
     @property
     def depth(self) -> int:
-        """How far it is indented."""
+        """Return its indentation."""
         return min(self.node.depth, MOST_INDENTED)
 
     @property
     def duration_ms(self) -> float | None:
-        """How long it took."""
+        """Return its duration."""
         span = self.node.span
         return None if span.start_ns is None or span.end_ns is None else (span.end_ns - span.start_ns) / 1e6
 
     @property
     def tokens(self) -> int | None:
-        """In and out."""
+        """Return the tokens of input and output."""
         return tokens_of(self.node.span)
 
     @property
     def note(self) -> str:
-        """Why it stands where it does, if that is not plain."""
+        """Return why it stands where it does, if that is not obvious."""
         return _NOTES.get(self.node.place, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """Spans of one kind in the order of the tree, from one to the next; behind the last comes the first."""
+    """A walk through spans of one kind in the order of the tree; the first follows the last."""
 
     ids: Sequence[str]
     at: int | None  # the chosen one's place among them
@@ -76,7 +76,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeView:
-    """A window of the tree, which span is looked at, and the ways through those with which something is wrong."""
+    """A window of the tree, its chosen span, and the walks through those with problems."""
 
     rows: Sequence[TreeRow]
     chosen: str | None
@@ -88,17 +88,17 @@ class TreeView:
 
     @property
     def before(self) -> int | None:
-        """Where the window before this one begins."""
+        """Return the begin of the window before this one."""
         return max(self.begin - ROWS, 0) if self.begin else None
 
     @property
     def after(self) -> int | None:
-        """Where the next one does."""
+        """Return the begin of the next window."""
         return self.begin + ROWS if self.begin + ROWS < self.total else None
 
 
 class SpanTree:
-    """The spans of one trace in the order of their tree, with what judges made of them."""
+    """The spans of one trace in the order of their tree, with their verdicts."""
 
     def __init__(self, spans: Sequence[OutlineSpan], evaluations: Sequence[StoredEvaluation]) -> None:
         self.nodes: Sequence[SpanNode[OutlineSpan]] = list(in_tree_order(spans))
@@ -107,19 +107,22 @@ class SpanTree:
 
     @cached_property
     def first(self) -> str | None:
-        """Where a trace opens: on the error below which is none, else on what a judge failed, else on its root."""
+        """Return the span to open first: the deepest error, else the deepest failed verdict, else the root."""
         errors = {node.span.span_id for node in self.nodes if node.span.is_error}
         sources = errors - self._above(errors)
-        for wanted in (sources, errors, self._failing):
+        for candidates in (sources, errors, self._failing):
             for node in self.nodes:
-                if node.span.span_id in wanted:
+                if node.span.span_id in candidates:
                     return node.span.span_id
         return self.nodes[0].span.span_id if self.nodes else None
 
     def view(self, *, chosen: str | None, begin: int | None, find: str = "") -> TreeView:
-        """The window that begins there, or that holds the chosen span; with `find` of what holds it, and above."""
+        """Return the window that begins at `begin` or holds the chosen span.
+
+        With `find` of matches and their parents.
+        """
         known = {node.span.span_id for node in self.nodes}
-        nodes = self._found(find) if find else self.nodes
+        nodes = self._matching(find) if find else self.nodes
         if chosen not in known:
             chosen = self._first_of(nodes, find) if find else self.first
         places = {node.span.span_id: number for number, node in reversed(list(enumerate(nodes)))}
@@ -136,14 +139,14 @@ class SpanTree:
         )
 
     def document(self) -> bytes:
-        """All of it as JSON for the script that draws what is seen: the length in ms, and a list for each span.
+        """Return the tree as JSON for the script that draws it: the length in ms, and a list for each span.
 
         Such a list holds: id, depth, whether spans are below it, name, type, model, tokens, cost, start in ms, duration
         in ms or null, that in words, whether it failed, verdicts that passed, that did not, that are none, and a note.
         """
         rows = [self._listed(node) for node in self.nodes]
-        told = {"lengthMs": self._scale.length_ms, "spans": rows}
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        document = {"lengthMs": self._scale.length_ms, "spans": rows}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def _listed(self, node: SpanNode[OutlineSpan]) -> list[object]:
         span, row = node.span, self._row(node, drawn=False)
@@ -155,7 +158,7 @@ class SpanTree:
             _shown(span.name),
             span.span_type,
             _shown(span.model) if span.model else "",
-            "" if tokens is None else count_told(tokens),
+            "" if tokens is None else rough_count(tokens),
             "" if span.cost_usd is None else usd_text(span.cost_usd),
             None if start_ms is None else round(start_ms, 3),
             None if row.duration_ms is None else round(row.duration_ms, 3),
@@ -175,29 +178,28 @@ class SpanTree:
     def _failing(self) -> set[str]:
         return {span_id for span_id, marks in self.marks.items() if span_id is not None and marks.not_passed}
 
-    def _above(self, wanted: set[str]) -> set[str]:
-        """The spans that stand above one of these."""
+    def _above(self, span_ids: set[str]) -> set[str]:
+        """Return the spans above these."""
         parents = {node.span.span_id: node.span.parent_span_id for node in self.nodes}
         above: set[str] = set()
-        for span_id in wanted:
+        for span_id in span_ids:
             parent = parents.get(span_id)
             while parent is not None and parent not in above and parent != span_id:
                 above.add(parent)
                 parent = parents.get(parent)
         return above
 
-    def _found(self, find: str) -> list[SpanNode[OutlineSpan]]:
-        """The spans that hold a text, and those above them, so that the tree stays one."""
+    def _matching(self, find: str) -> list[SpanNode[OutlineSpan]]:
         hits = {node.span.span_id for node in self.nodes if _holds(node.span, find.lower())}
-        wanted = hits | self._above(hits)
-        return [node for node in self.nodes if node.span.span_id in wanted]
+        shown = hits | self._above(hits)
+        return [node for node in self.nodes if node.span.span_id in shown]
 
     def _first_of(self, nodes: Sequence[SpanNode[OutlineSpan]], find: str) -> str | None:
         return next((node.span.span_id for node in nodes if _holds(node.span, find.lower())), self.first)
 
-    def _walk(self, wanted: set[str], chosen: str | None) -> Walk:
-        """The way through these spans, from the chosen one on, which need not be one of them."""
-        ids = [node.span.span_id for node in self.nodes if node.span.span_id in wanted]
+    def _walk(self, stops: set[str], chosen: str | None) -> Walk:
+        """Return the walk through these spans, from the chosen one on, which need not be one of them."""
+        ids = [node.span.span_id for node in self.nodes if node.span.span_id in stops]
         if not ids:
             return Walk(ids=(), at=None, previous=None, next=None)
         places = {node.span.span_id: number for number, node in enumerate(self.nodes)}
@@ -206,31 +208,30 @@ class SpanTree:
         earlier = [each for each in ids if places[each] < here]
         return Walk(
             ids=ids,
-            at=ids.index(chosen) if chosen in wanted else None,
+            at=ids.index(chosen) if chosen in stops else None,
             previous=earlier[-1] if earlier else ids[-1],
             next=later[0] if later else ids[0],
         )
 
 
 def tokens_of(span: OutlineSpan) -> int | None:
-    """What went in and what came out."""
-    told = [count for count in (span.input_tokens, span.output_tokens) if count is not None]
-    return sum(told) if told else None
+    """Return the tokens of input and output."""
+    counts = [count for count in (span.input_tokens, span.output_tokens) if count is not None]
+    return sum(counts) if counts else None
 
 
 def _holds(span: OutlineSpan, text: str) -> bool:
-    told = (span.name, span.model, span.tool_name, span.span_type, span.span_id)
-    return any(text in each.lower() for each in told if each)
+    texts = (span.name, span.model, span.tool_name, span.span_type, span.span_id)
+    return any(text in each.lower() for each in texts if each)
 
 
 def _shown(text: str) -> str:
-    """A text as a script shows it, which takes it for nothing but text."""
     line = one_line(" ".join(text[: 4 * _NAME_CHARACTERS].split())[:_NAME_CHARACTERS])
     return line if len(text) <= _NAME_CHARACTERS else f"{line}…"
 
 
 class _Scale:
-    """The time of a trace as shares of it."""
+    """The time scale of a trace."""
 
     def __init__(self, spans: Sequence[OutlineSpan]) -> None:
         starts = [span.start_ns for span in spans if span.start_ns is not None]
@@ -240,15 +241,15 @@ class _Scale:
 
     @property
     def length_ms(self) -> float:
-        """How long the trace took."""
+        """Return the duration of the trace."""
         return self._span_ns / 1e6
 
     def start_ms(self, span: OutlineSpan) -> float | None:
-        """How long after the first span this one began."""
+        """Return the start of a span, relative to the first span."""
         return None if span.start_ns is None else (span.start_ns - self._start_ns) / 1e6
 
     def bar(self, span: OutlineSpan) -> Markup:
-        """The bar of a span."""
+        """Draw the bar of a span."""
         if span.start_ns is None:
             return Markup()
         end = None if span.end_ns is None else (span.end_ns - self._start_ns) / self._span_ns
@@ -259,8 +260,8 @@ def _marks(evaluations: Sequence[StoredEvaluation]) -> Mapping[str | None, Marks
     counts: dict[str | None, Counter[str]] = defaultdict(Counter)
     for each in evaluations:
         if not each.superseded:
-            came_of_it = "passed" if each.passed else "not_passed"
-            counts[each.span_id][came_of_it if each.outcome == "scored" else "broken"] += each.outcome != "skipped"
+            verdict = "passed" if each.passed else "not_passed"
+            counts[each.span_id][verdict if each.outcome == "scored" else "broken"] += each.outcome != "skipped"
     return {
         span_id: Marks(passed=count["passed"], not_passed=count["not_passed"], broken=count["broken"])
         for span_id, count in counts.items()

@@ -1,4 +1,4 @@
-"""What the rules made of a trace and its spans, as pages tell it."""
+"""Verdicts of rules on a trace and its spans, for pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _NOT_DONE: Final = ("filtered", "sampled_out", "unflagged", "undecided", "over_b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What the rules made of one span, or of the trace: what came of it, and why something did not."""
+    """Verdicts on one span, or on the trace: results, and the reasons for missing ones."""
 
     evaluations: Sequence[StoredEvaluation]
     not_done: Sequence[tuple[StoredDecision, str]]  # with a sentence
@@ -19,19 +19,21 @@ class Verdicts:
 
 
 def verdicts_of(judged: Judged, span_id: str | None) -> Verdicts:
-    """Those of a span, or with None those of the trace; what counts comes before what was superseded."""
+    """Return the verdicts on a span, or with None on the trace; superseded results come last."""
     evaluations = [each for each in judged.evaluations if each.span_id == span_id]
     decisions = [each for each in judged.decisions if each.span_id == span_id]
-    told = {each.rule_id for each in evaluations if each.outcome == "scored" and not each.superseded}  # as asked for
+    scored = {each.rule_id for each in evaluations if each.outcome == "scored" and not each.superseded}
     return Verdicts(
         evaluations=sorted(evaluations, key=lambda each: (each.superseded, each.rule, -each.job_id)),
-        not_done=[(each, _why(each)) for each in decisions if each.decision in _NOT_DONE and each.rule_id not in told],
+        not_done=[
+            (each, _why(each)) for each in decisions if each.decision in _NOT_DONE and each.rule_id not in scored
+        ],
         to_be_done=[each for each in decisions if each.decision in {"waiting", "held", "ready", "claimed"}],
     )
 
 
 def _why(decision: StoredDecision) -> str:
-    """Why a rule did not judge it."""
+    """Return why a rule did not judge it."""
     match decision.decision:
         case "filtered":
             return f"not matched: {decision.clause}" if decision.clause else "not matched"

@@ -35,7 +35,7 @@ _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def list_traces(request: Request, here: Here, who: Who, before: str = "", live: str = "") -> Response:
-    """Traces of which all is true that the address asks for, the newest first, or the greatest by an amount."""
+    """List traces that match all filters, newest first, or the greatest by an amount."""
     chosen, look = filter_of(request.query_params, here.now_ns()), look_of(request)
     elsewhere = _elsewhere(request, here, who, chosen, look)
     if elsewhere is not None:
@@ -64,34 +64,34 @@ def list_traces(request: Request, here: Here, who: Who, before: str = "", live: 
     )
 
 
-def _elsewhere(request: Request, here: Context, who: Caller, asked: TraceFilter, look: ListLook) -> Response | None:
-    """Where an address leads that is not that of a list: a saved view, a look to remember, the id of a trace."""
+def _elsewhere(request: Request, here: Context, who: Caller, query: TraceFilter, look: ListLook) -> Response | None:
+    """Redirect an address that is not a list: a saved view, a look to remember, the id of a trace."""
     if "view" in request.query_params:
         view = SAVED_VIEWS.one(here, who, request.query_params["view"])
         return RedirectResponse(f"/traces?{view.query}" if view.query else "/traces", 303)
     if "remember" in request.query_params:
         return remember(request, look)
-    if asked.trace_id is not None and here.outlines.of_trace(asked.trace_id, tenant=who.visible_tenant, max_spans=1):
-        return RedirectResponse(f"/traces/{asked.trace_id}", 303)
+    if query.trace_id is not None and here.outlines.of_trace(query.trace_id, tenant=who.visible_tenant, max_spans=1):
+        return RedirectResponse(f"/traces/{query.trace_id}", 303)
     return None
 
 
-def _choices(here: Context, who: Caller, asked: TraceFilter) -> dict[str, Any]:
-    """What the fields of the filters offer."""
+def _choices(here: Context, who: Caller, query: TraceFilter) -> dict[str, Any]:
+    """Return the options of the filters."""
     return {
         "projects": _projects(here, who.tenant if not who.sees_all else ""),
         "no_name": NONE,
-        "times": [(key, f"Last {told}") for key, (told, _) in SINCE.items()],
+        "times": [(key, f"Last {label}") for key, (label, _) in SINCE.items()],
         "orders": ORDERS,
-        "by": asked.by or "",
-        "ranked_since": "" if asked.values["since"] or asked.values["from"] else SINCE[RANKED_SINCE][0],
+        "by": query.by or "",
+        "ranked_since": "" if query.values["since"] or query.values["from"] else SINCE[RANKED_SINCE][0],
         "rules": sorted({kept.active.rule.name for kept in here.rules.kept()}) if who.sees_all else [],
     }
 
 
-def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) -> dict[str, Any]:
-    """What stands above and beside the list: its overview, and the saved views of the project, or all."""
-    query, project = listed_query(request), asked.values["project"]
+def _beside(request: Request, here: Context, who: Caller, filters: TraceFilter) -> dict[str, Any]:
+    """Return the parts above and beside the list: its overview, and the saved views of the project, or all."""
+    query, project = listed_query(request), filters.values["project"]
     views = [
         view
         for view in here.saved_views.find(who.visible_tenant)
@@ -108,17 +108,16 @@ def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) ->
 
 
 def _looks(request: Request, look: ListLook) -> dict[str, Any]:
-    """The columns and the density, what else there is of them, and what the address says beside."""
     kept = [pair for pair in request.query_params.multi_items() if pair[0] not in _LOOK]
     return {"look": look, "columns": COLUMNS, "densities": DENSITIES, "kept": [pair for pair in kept if pair[1]]}
 
 
-def _listed(here: Context, who: Caller, asked: TraceFilter, after: ListPosition | None) -> Listed:
-    if asked.problems:
+def _listed(here: Context, who: Caller, query: TraceFilter, after: ListPosition | None) -> Listed:
+    if query.problems:
         return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
-    if asked.by is not None:
-        return here.listing.ranked(asked.like, by=asked.by, limit=_PAGE_ROWS, tenant=who.visible_tenant)
-    return here.listing.traces(asked.like, after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    if query.by is not None:
+        return here.listing.ranked(query.like, by=query.by, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    return here.listing.traces(query.like, after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
 
 
 def _projects(here: Context, tenant: str) -> list[str]:
