@@ -10,7 +10,7 @@ from rules.rule import Rule
 from storage.judging.rule_change import Origin, RuleDraft
 
 ExecutorKind: TypeAlias = Literal["check", "judge", "code"]
-"""Who evaluates: a check asks nobody, a judge asks a model over its connection, code is a program of the operator's."""
+"""Executors: a check needs no model, a judge calls a model over its connection, code is a program of the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class ActiveRule:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Why nothing may be judged by it any more; None where it is in force, or was before an edit of its rule."""
+        """Return why this rule may judge nothing; None while it is in force, or was before an edit."""
         if self.deleted:
             return Stopped("rule_deleted", f"not evaluated, because the rule {self.rule.name} was deleted")
         if not self.rule.enabled:
@@ -35,12 +35,12 @@ class ActiveRule:
 
     @property
     def judges(self) -> str | None:
-        """The tenant whose spans it judges; None: a rule of no tenant judges those of all."""
+        """Return the tenant whose spans it judges; None: a rule of no tenant judges all spans."""
         return self.tenant or None
 
 
 def draft_of(rule: Rule, *, tenant: str, origin: Origin, file: str | None, text: str) -> RuleDraft:
-    """What is stored of a rule; `text` is how it was written."""
+    """Return the draft to store for a rule; `text` is the rule as written."""
     document = {key: value for key, value in rule.document().items() if key != "enabled"}
     return RuleDraft(
         tenant=tenant,

@@ -31,7 +31,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Rules in force, the matcher that follows what is read, workers that judge, and monitors of what comes of it."""
+    """Rules in force, the matcher of read spans, the workers that judge, and the monitors of results."""
 
     rules: RulesInForce
     judging: JudgeServices
@@ -126,7 +126,7 @@ def _connection_trials(judging: JudgeServices, workers: Workers) -> ConnectionTr
 
 
 def _monitors(store: Store, rules: RulesInForce, ingest_is_behind: Callable[[], bool]) -> MonitorThread:
-    """What looks at results, and at scores by others that rules let count; it has begun."""
+    """Start the thread that watches results, and scores by others that rules count."""
     monitors = MonitorThread(
         store.monitors,
         rules.revision,
@@ -144,7 +144,7 @@ def _metric_monitors(
     judging: JudgeServices,
     ingest_is_behind: Callable[[], bool],
 ) -> MetricMonitorThread:
-    """What looks at metrics; it has begun."""
+    """Start the thread that watches metrics."""
     of_projects = parse_project_budgets(settings.project_budgets)
     shares = BudgetShares(judging.budgets, rules.kept, judging.connections, of_projects)
     monitors = MetricMonitorThread(
@@ -179,7 +179,6 @@ def _unbound_budgets(settings: Settings, judging: JudgeServices, rules: RulesInF
 
 
 def _review_feeder(store: Store, ingest_is_behind: Callable[[], bool]) -> ReviewFeeder:
-    """What lets results become entries of review queues; it has begun."""
     feeder = ReviewFeeder(store.review_queues, store.review_feeding, ingest_is_behind=ingest_is_behind)
     feeder.start()
     return feeder
@@ -194,7 +193,6 @@ def _worker_options(settings: Settings) -> WorkerOptions:
 
 
 def _names(judging: JudgeServices, tenant: str) -> set[str]:
-    """What a rule of a tenant may call a connection."""
     return {name for each in judging.connections.for_rules_of(tenant) for name in (each.connection_id, each.row.name)}
 
 

@@ -88,7 +88,7 @@ def _most(wanted: list[PricedAnswer]) -> dict[str, Any]:
     terms = [each.terms for each in wanted if each.terms is not None]
     usd = [each.usd for each in terms]
     return {
-        "calls": sum(each.asked.attempts for each in terms),
+        "calls": sum(each.adapted.attempts for each in terms),
         "inputTokens": sum(each.most.input_tokens for each in terms),
         "outputTokens": sum(each.most.output_tokens for each in terms),
         "costUsd": None if None in usd else sum(amount for amount in usd if amount is not None),
@@ -104,9 +104,9 @@ def _answer(answer: StoredAnswer) -> dict[str, Any]:
         failed = {"kind": given.error_kind, "message": given.error}
     reply = None if given is None else given.reply
     return {
-        "connectionId": answer.priced.wish.connection if terms is None else terms.found.connection_id,
-        "connection": None if terms is None else terms.found.row.name,
-        "model": answer.priced.wish.model if terms is None else terms.asked.model,
+        "connectionId": answer.priced.wish.connection if terms is None else terms.stored.connection_id,
+        "connection": None if terms is None else terms.stored.row.name,
+        "model": answer.priced.wish.model if terms is None else terms.adapted.model,
         "atMost": _most([answer.priced]),
         "message": None if reply is None else reply_message(reply),
         "isCutOff": False if reply is None else reply.is_cut_off,

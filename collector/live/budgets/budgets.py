@@ -1,10 +1,10 @@
-"""Budgets: what judges may cost in a day, set aside before each request and settled after it.
+"""Budgets: the daily cost of judges, reserved before each request and settled after it.
 
-What a process that ended had set aside, and never heard of again, is given back after a while.
+Reservations of a process that ended expire after a while.
 
-A UTC day, three measures (calls, tokens, USD), three that pay: the rule, the project, the connection. The sums are kept
-in memory and read from the table of calls when a day is first asked about. Money is counted in whole billionths of a
-USD, so that sums do not drift.
+A UTC day, three measures (calls, tokens, USD), three payers: the rule, the project, the connection. The sums are kept
+in memory and read from the table of calls on first use of a day. Money is counted in whole billionths of a USD, so that
+sums do not drift.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ CallOutcome: TypeAlias = Literal["answered", "charged", "failed"]
 
 _NS: Final = 10**9
 _LEASE_S: Final = 600.0
-"""After which a request whose process has ended counts as one that nobody answered. A guess: ten usual time limits."""
+"""Lease after which a request of an ended process counts as unanswered. A guess: ten usual time limits."""
 
 _REFUSALS: Final = 3
 """Requests in a row that are larger than a budget, before that is reported: one may be unusually large. A guess."""
@@ -50,7 +50,7 @@ _DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the ta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpentToday:
-    """What one of the payers spent today, and what of it is only set aside, for requests under way."""
+    """Spending of one payer today. The `held` fields are reservations for requests under way."""
 
     kind: Kind
     tenant: str
@@ -67,7 +67,7 @@ class SpentToday:
 
 @dataclass(slots=True, kw_only=True)
 class TooSmallBudget:
-    """A budget that did not suffice for single requests, since it last paid for one."""
+    """A budget that was too small for single requests since it last accepted one."""
 
     payer: Payer
     tenant: str  # of the account that was refused
@@ -80,7 +80,7 @@ class TooSmallBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUsage:
-    """What requests to judges took since the start: how they ended, tokens, USD where there is a price, and time."""
+    """Usage of judges since the start: outcomes, tokens, USD of models with a price, and latency."""
 
     outcomes: Mapping[str, int]  # by `CallOutcome`
     tokens: int
@@ -90,10 +90,10 @@ class JudgeUsage:
 
 
 class Budgets:
-    """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
+    """All budgets of a server. Thread-safe, also between event loops."""
 
     def __init__(self, spending: JudgeCallStore, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Nothing else may reserve calls over the same store."""
+        """Set up the budgets; no other object may reserve calls in the same store."""
         self._spending = spending
         self._clock = clock
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ class Budgets:
 
     @property
     def taken(self) -> JudgeUsage:
-        """What judges took since the start."""
+        """Return the usage of judges since the start."""
         with self._lock:
             return JudgeUsage(
                 outcomes=dict(self._outcomes),
@@ -122,15 +122,15 @@ class Budgets:
     def request_budget(
         self, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None = None
     ) -> "AccountBudget":
-        """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took.
+        """Return the budget of the requests made on behalf of `account`; `paid` is called with the usage of each.
 
-        `account` is asked before each request, so that budgets which were lowered since act on the next; it raises
-        `Broken` where no more may be asked. Who they are that pay stays.
+        `account` is called before each request, so that lowered budgets act on the next one. It raises `Broken` if no
+        request may be made any more. The payers do not change.
         """
         return AccountBudget(self, account, paid)
 
     def today(self) -> list[SpentToday]:
-        """What was spent today, by each of those who pay."""
+        """Return today's spending by payer."""
         with self._lock:
             now = self._clock()
             self._give_back(now)
@@ -140,7 +140,7 @@ class Budgets:
             ]
 
     def today_for(self, tenant: str) -> list[SpentToday]:
-        """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
+        """Return today's spending for the spans of one tenant, by connection; requests under way count as reserved."""
         balances: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
@@ -150,23 +150,23 @@ class Budgets:
         return [_spent_today(key, balance) for key, balance in balances.items()]
 
     def hold(self, account: Account, most: Estimate) -> "HeldBudget | Future[None]":
-        """Set aside what a request may take; where too much is set aside already, what to wait for.
+        """Reserve an estimate; if too much is reserved already, return the future to wait for.
 
         Raises:
-            OverBudget: there is not enough left, whatever becomes of the requests under way.
-            HeldBack: there will be enough, once what a process that ended had set aside is given back.
+            OverBudget: there is not enough left, however the requests under way end.
+            HeldBack: there will be enough, once reservations of an ended process expire.
         """
         tokens = most.input_tokens + most.output_tokens
-        asked = CostSum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
+        estimate = CostSum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
         with self._lock:
             now = self._clock()
             self._give_back(now)
             balances = self._balances(now.date())
-            shortages = [shortage_of(payer, balances[payer.key], asked) for payer in account.payers]
+            shortages = [shortage_of(payer, balances[payer.key], estimate) for payer in account.payers]
             self._note_too_small(account, shortages)
             for shortage in shortages:
                 if shortage is not None and shortage.is_final:
-                    raise OverBudget(shortage.told)
+                    raise OverBudget(shortage.message)
             if any(shortages):
                 if not self._under_way and self._orphans:
                     raise _held_back(next(filter(None, shortages)), self._orphans[0].until, now)
@@ -174,15 +174,15 @@ class Budgets:
                 self._waiting.append(freed)
                 return freed
             for payer in account.payers:
-                balances[payer.key].held.add(asked)
+                balances[payer.key].held.add(estimate)
             self._under_way += 1
             self._last_call += 1
             number = self._last_call
-        return HeldBudget(number=number, started=now, asked=asked, account=account)
+        return HeldBudget(number=number, started=now, reserved=estimate, account=account)
 
     @property
     def too_small(self) -> list[TooSmallBudget]:
-        """Budgets that refused several requests because each was larger than the whole budget, and paid none since."""
+        """Return budgets that refused several requests, each larger than the whole budget, and accepted none since."""
         with self._lock:
             return [each for each in self._too_small.values() if each.refusals >= _REFUSALS]
 
@@ -197,16 +197,16 @@ class Budgets:
                     known = self._too_small[payer.key] = TooSmallBudget(
                         payer=payer, tenant=account.tenant, message="", since_ns=now_ns, last_ns=now_ns
                     )
-                known.message, known.last_ns = shortage.told, now_ns
+                known.message, known.last_ns = shortage.message, now_ns
                 known.refusals += 1
                 if account.rule_id is not None:
                     known.rules.add(account.rule_id)
 
     def still_holds(self, held: "HeldBudget", account: Account) -> bool:
-        """Whether what is set aside is within the budgets as they are now.
+        """Return True while a reservation is within the current budgets.
 
         Raises:
-            OverBudget: there is not enough for it, whatever becomes of the other requests under way.
+            OverBudget: the budgets are too small for it, however the other requests under way end.
         """
         with self._lock:
             balances = self._balances(held.started.date())
@@ -215,9 +215,9 @@ class Budgets:
                 return True
             for payer in account.payers:
                 alone = AccountBalance(spent=balances[payer.key].spent)
-                shortage = shortage_of(payer, alone, held.asked)
+                shortage = shortage_of(payer, alone, held.reserved)
                 if shortage is not None:
-                    raise OverBudget(shortage.told)
+                    raise OverBudget(shortage.message)
             return False
 
     def record(self, held: "HeldBudget") -> "Future[None]":
@@ -232,8 +232,8 @@ class Budgets:
                 rule_id=account.rule_id,
                 connection_id=account.connection_id,
                 job_id=account.job_id,
-                reserved_tokens=held.asked.tokens,
-                reserved_usd=held.asked.nano_usd / NANO,
+                reserved_tokens=held.reserved.tokens,
+                reserved_usd=held.reserved.nano_usd / NANO,
                 started_at=held.started.replace(tzinfo=None),
             )
         )
@@ -245,7 +245,7 @@ class Budgets:
             balances = self._balances(held.started.date())
             for payer in account.payers:
                 balance = balances[payer.key]
-                balance.held.add(held.asked, -1)
+                balance.held.add(held.reserved, -1)
                 balance.spent.add(took)
             self._under_way -= 1
             woken, self._waiting = self._waiting, []
@@ -288,16 +288,16 @@ class Budgets:
         for orphan in self._orphans:
             if orphan.call.day == day:
                 for key in _keys(orphan.call):
-                    balances[key].held.add(orphan.asked)
+                    balances[key].held.add(orphan.reserved)
         return balances
 
     def _give_back(self, now: datetime) -> None:
-        """Let go of what was set aside for requests that are taken for unanswered by now."""
+        """Release the reservations that have expired."""
         while self._orphans and self._orphans[0].until <= now:
             orphan = self._orphans.popleft()
             for key in _keys(orphan.call) if orphan.call.day in self._days else ():
                 balance = self._days[orphan.call.day][key]
-                balance.held.add(orphan.asked, -1)
+                balance.held.add(orphan.reserved, -1)
                 balance.spent.add(CostSum(failed_calls=1))
             self._spending.settle(
                 SettledCall(
@@ -314,16 +314,16 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBudget:
-    """What is set aside for one request."""
+    """Reservation for one request."""
 
     number: int
     started: datetime
-    asked: CostSum
+    reserved: CostSum
     account: Account
 
 
 class AccountBudget:
-    """Implements `evaluators.chat.request_budget.RequestBudget` for one account."""
+    """Implementation of `evaluators.chat.request_budget.RequestBudget` for one account."""
 
     def __init__(
         self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None
@@ -333,12 +333,12 @@ class AccountBudget:
         self._paid = paid
 
     async def reserve(self, most: Estimate) -> "BudgetReservation":
-        """Set aside what a request may take, wait for requests under way where that may make room, put it on record.
+        """Reserve an estimate, wait for requests under way if they may make room, and record the call.
 
         Raises:
             OverBudget: there is not enough left.
-            Stopped: nothing may be asked any more.
-            Unanswered: it could not be put on record.
+            Stopped: no request may be made any more.
+            Unanswered: the call could not be recorded.
         """
         while isinstance(held := self._budgets.hold(self._account(), most), Future):
             await asyncio.wrap_future(held)
@@ -354,7 +354,7 @@ class AccountBudget:
 
 
 class BudgetReservation:
-    """Implements `evaluators.chat.request_budget.Reservation`."""
+    """Implementation of `evaluators.chat.request_budget.Reservation`."""
 
     def __init__(
         self,
@@ -369,16 +369,16 @@ class BudgetReservation:
         self._paid = paid
 
     def still_holds(self) -> bool:
-        """Whether the request may leave at this moment.
+        """Return True if the request may be sent now.
 
         Raises:
-            OverBudget: a budget was lowered since, and there is not enough left.
-            Stopped: nothing may be asked any more.
+            OverBudget: a budget was lowered since, and too little is left.
+            Stopped: no request may be made any more.
         """
         return self._budgets.still_holds(self._held, self._account())
 
     def settle(self, spent: RequestUsage) -> None:
-        """Say what the request took."""
+        """Settle the reservation by the usage of the request."""
         self._budgets.settle(self._held, spent)
         if self._paid is not None and spent.is_sent:
             self._paid(spent)
@@ -386,26 +386,25 @@ class BudgetReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Orphan:
-    """A request of a process that has ended, and until when it is taken for one that may be answered."""
+    """A request of a process that has ended, and how long it still counts as running."""
 
     call: ReservedCall
-    asked: CostSum
+    reserved: CostSum
     until: datetime
 
 
 def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
-    """Amounts that stay set aside, by their end. Whatever the clock was when they began, none lasts longer now."""
+    """Return reservations of earlier processes, by their end. The lease bounds them, whatever the clock was before."""
 
     def orphan(call: ReservedCall) -> _Orphan:
-        asked = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
+        reserved = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
         began = min(call.started_at.replace(tzinfo=UTC), now)
-        return _Orphan(call=call, asked=asked, until=began + timedelta(seconds=_LEASE_S))
+        return _Orphan(call=call, reserved=reserved, until=began + timedelta(seconds=_LEASE_S))
 
     return deque(sorted(map(orphan, calls), key=lambda each: each.until))
 
 
 def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
-    """Who pays for it."""
     of_connection: Key = ("connection", "", call.connection_id)
     if call.rule_id is None:
         return (of_connection,)
@@ -413,19 +412,19 @@ def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
 
 
 def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
-    told = f"{shortage.told}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
-    return HeldBack(told, (until - now).total_seconds())
+    message = f"{shortage.message}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
+    return HeldBack(message, (until - now).total_seconds())
 
 
 def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
-    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent.
+    """Return what a request costs: the usage that the endpoint reported, else the reservation; 0 if it was not sent.
 
-    What took no tokens, and was not answered, is no call.
+    An unanswered request without tokens does not count as a call.
     """
     if not spent.is_sent:
         return CostSum()
     if spent.input_tokens is None or spent.output_tokens is None:
-        return replace(held.asked, unpriced_calls=int(held.account.price is None))
+        return replace(held.reserved, unpriced_calls=int(held.account.price is None))
     tokens = spent.input_tokens + spent.output_tokens
     calls = int(spent.outcome == "answered" or tokens > 0)
     nano_usd = nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens)
@@ -434,7 +433,6 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
 
 
 def _class_of(spent: RequestUsage, took: CostSum) -> CallOutcome:
-    """Classify a request by what is counted of it, so that metrics agree with what budgets count as calls."""
     if not took.calls:
         return "failed"
     return "answered" if spent.outcome == "answered" else "charged"

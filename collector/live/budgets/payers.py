@@ -18,7 +18,7 @@ _NANO_PER_TOKEN: Final = 1000  # for each USD that a million tokens cost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """Who pays, how much it may, and what messages call it."""
+    """A payer, its budget, and its name in messages."""
 
     kind: Kind
     tenant: str = ""  # of a project: each tenant has its own of a name
@@ -28,13 +28,13 @@ class Payer:
 
     @property
     def key(self) -> Key:
-        """Where its sums are."""
+        """Return the key of its sums."""
         return (self.kind, self.tenant, self.identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """On whose behalf a judge is asked, and what its tokens cost."""
+    """The tenant, project and payers of a request, and the price of its tokens."""
 
     tenant: str
     rule_id: str | None
@@ -62,9 +62,9 @@ class Account:
 
 @dataclass(slots=True)
 class CostSum:
-    """Requests, tokens, billionths of a USD; requests that failed and cost nothing, which no limit counts.
+    """Sums of requests, tokens and billionths of a USD, and of failed requests that cost nothing and never count.
 
-    Of the requests `unpriced_calls` had no price: what they cost is unknown.
+    Of the requests `unpriced_calls` had no price: their cost is unknown.
     """
 
     calls: int = 0
@@ -84,7 +84,7 @@ class CostSum:
 
 @dataclass(slots=True)
 class AccountBalance:
-    """What is gone, and what is set aside."""
+    """Spent and reserved amounts."""
 
     spent: CostSum = field(default_factory=CostSum)
     held: CostSum = field(default_factory=CostSum)
@@ -92,37 +92,39 @@ class AccountBalance:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The reason why a payer cannot pay now, whether that lasts for the day, and whether its budget never suffices."""
+    """The reason why a payer cannot pay now, whether it lasts for the day, and whether its budget never suffices."""
 
-    told: str
+    message: str
     is_final: bool
     is_too_small: bool = False
 
 
-def shortage_of(payer: Payer, balance: AccountBalance, asked: CostSum) -> Shortage | None:
-    """Why a payer cannot pay what is asked for; None where it can."""
-    found: Shortage | None = None
-    for limit, spent, held, more, unit in _measures(payer.budget, balance, asked):
+def shortage_of(payer: Payer, balance: AccountBalance, estimate: CostSum) -> Shortage | None:
+    """Return why a payer cannot pay the estimate; None if it can."""
+    shortage: Shortage | None = None
+    for limit, spent, held, more, unit in _measures(payer.budget, balance, estimate):
         if spent + held + more <= limit:
             continue
         is_final = spent + more > limit
-        if found is None or is_final:
-            found = Shortage(_explained(payer, limit, spent, more, unit), is_final)
+        if shortage is None or is_final:
+            shortage = Shortage(_explained(payer, limit, spent, more, unit), is_final)
         if more > limit:
             return Shortage(_explained_limit(payer, limit, more, unit), is_final=True, is_too_small=True)
-    return found
+    return shortage
 
 
-def _measures(budget: Budget | None, balance: AccountBalance, asked: CostSum) -> list[tuple[int, int, int, int, str]]:
-    """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
+def _measures(
+    budget: Budget | None, balance: AccountBalance, estimate: CostSum
+) -> list[tuple[int, int, int, int, str]]:
+    """Return for each limited measure: limit, spent, reserved, estimate and unit."""
     if budget is None:
         return []
     nano = None if budget.usd_per_day is None else math.floor(budget.usd_per_day * NANO)
     spent, held = balance.spent, balance.held
     measures = [
-        (budget.calls_per_day, spent.calls, held.calls, asked.calls, "calls"),
-        (budget.tokens_per_day, spent.tokens, held.tokens, asked.tokens, "tokens"),
-        (nano, spent.nano_usd, held.nano_usd, asked.nano_usd, "USD"),
+        (budget.calls_per_day, spent.calls, held.calls, estimate.calls, "calls"),
+        (budget.tokens_per_day, spent.tokens, held.tokens, estimate.tokens, "tokens"),
+        (nano, spent.nano_usd, held.nano_usd, estimate.nano_usd, "USD"),
     ]
     return [(limit, *numbers) for limit, *numbers in measures if limit is not None]  # type: ignore[misc] # five of them
 
@@ -151,7 +153,7 @@ def _amount_text(number: int, unit: str) -> str:
 
 
 def nano_usd_of(price: Price | None, input_tokens: int, output_tokens: int) -> int:
-    """What tokens cost in billionths of a USD, rounded up; 0 where there is no price."""
+    """Return the price of tokens in billionths of a USD, rounded up; 0 without a price."""
     if price is None:
         return 0
     of_input = input_tokens * price.input_usd_per_million

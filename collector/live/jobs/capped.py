@@ -1,4 +1,4 @@
-"""A request_budget with an end of its own: whoever asked for a price beforehand pays no more than that."""
+"""A request budget with a cap: a caller that confirmed a price pays no more than that."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from evaluators.errors import OverBudget
 
 
 class Capped:
-    """Implements `evaluators.chat.request_budget.RequestBudget`: another one, asked until so many tokens are spent."""
+    """Implementation of `evaluators.chat.request_budget.RequestBudget`: another budget, up to a number of tokens."""
 
     def __init__(self, request_budget: RequestBudget, most: Estimate) -> None:
         self._request_budget = request_budget
@@ -17,12 +17,12 @@ class Capped:
 
     @property
     def taken(self) -> Estimate:
-        """The tokens that are gone, as budgets count them, and those that are set aside."""
+        """Return the spent and reserved tokens, as budgets count them."""
         return self._taken
 
     @property
     def calls(self) -> int:
-        """The requests that were sent and are over."""
+        """Return the number of completed requests."""
         return self._calls
 
     async def reserve(self, most: Estimate) -> Reservation:
@@ -32,15 +32,15 @@ class Capped:
             Broken: it must not be made. `OverBudget` where it might take more than is left.
         """
         taken, end = self._taken, self._most
-        wanted = Estimate(
+        total = Estimate(
             input_tokens=taken.input_tokens + most.input_tokens, output_tokens=taken.output_tokens + most.output_tokens
         )
-        if wanted.input_tokens > end.input_tokens or wanted.output_tokens > end.output_tokens:
+        if total.input_tokens > end.input_tokens or total.output_tokens > end.output_tokens:
             raise OverBudget(
                 f"it may take {end.input_tokens:,} tokens in and {end.output_tokens:,} out, and the next request "
                 "might take more than is left of that"
             )
-        self._taken = wanted
+        self._taken = total
         try:
             return _CappedReservation(self, most, await self._request_budget.reserve(most))
         except BaseException:  # raised again: nothing stays set aside, also where the task is cancelled
@@ -48,7 +48,7 @@ class Capped:
             raise
 
     def settle(self, most: Estimate, spent: RequestUsage) -> None:
-        """Count what was spent instead of what was set aside; where nobody knows, that is gone."""
+        """Replace the reservation by what was spent; if that is unknown, the reservation counts as spent."""
         self._calls += spent.is_sent
         if spent.input_tokens is not None and spent.output_tokens is not None:
             self._give_back(most.input_tokens - spent.input_tokens, most.output_tokens - spent.output_tokens)
@@ -67,10 +67,10 @@ class _CappedReservation:
     reservation: Reservation
 
     def still_holds(self) -> bool:
-        """Whether the request may leave at this moment."""
+        """Return True if the request may be sent now."""
         return self.reservation.still_holds()
 
     def settle(self, spent: RequestUsage) -> None:
-        """Say what the request took."""
+        """Settle the reservation by the usage of the request."""
         self.capped.settle(self.most, spent)
         self.reservation.settle(spent)

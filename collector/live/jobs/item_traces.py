@@ -23,7 +23,7 @@ _LOOK_NS: Final = 2 * _NS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceAwaited:
-    """Spans of the trace of an item may still arrive."""
+    """Signal that spans of an item's trace may still arrive."""
 
     reason: str
     wait_s: float
@@ -31,7 +31,7 @@ class TraceAwaited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedItem:
-    """An item with what its trace supplies; `absence` says why there is no trace."""
+    """An item completed from its trace; `absence` says why there is no trace."""
 
     item: Unscored
     absence: str | None = None
@@ -39,7 +39,7 @@ class CompletedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemTraces:
-    """Reads the traces of items. Safe to use from any thread."""
+    """Reader of the traces of items. Thread-safe."""
 
     queries: Queries
     judgements: Judgements

@@ -1,8 +1,8 @@
-"""The thread that has evaluators judge the items of runs, and ends runs that were abandoned.
+"""The thread that evaluates items of runs, and ends abandoned runs.
 
-Checks run in a process of their own. Judges are asked in the event loop of the workers, over the same connections,
-within the same limits and budgets as for rules. What an evaluation says is stored group by group under its id, so that
-one that is cut off goes on where it was, and no item is scored twice.
+Checks run in a process of their own. Judges are called in the event loop of the workers, over the same connections,
+within the same limits and budgets as for rules. Scores are stored group by group under the id of the evaluation, so
+that one that is cut off continues, and no item is scored twice.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 PROGRAM: Final = "from collector.live.jobs.work.case_child import main; main()"
 
-_LOOK_S: Final = 5.0  # where nobody says that something is new
+_LOOK_S: Final = 5.0  # between looks, without a notification
 _KEEP_S: Final = 60.0  # between two looks for runs that were abandoned or have expired
 _CHECKED_AT_ONCE: Final = 256
 _CHECKED_FIRST: Final = 16
@@ -63,7 +63,7 @@ _DAY_US: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStore:
-    """What is stored of runs."""
+    """The stores of runs, their items and their evaluations."""
 
     runs: Runs
     items: RunItems
@@ -72,7 +72,7 @@ class RunStore:
 
 @dataclass(frozen=True, slots=True)
 class _OfRun:
-    """Implements `JobToJudge` for an item of a run."""
+    """Implementation of `JobToJudge` for an item of a run."""
 
     tenant: str
     project: str | None
@@ -86,12 +86,12 @@ class _ItemScore:
     score: NewScore
     is_passing: bool = False
     retry_after_s: float | None = None
-    awaits_trace: bool = False  # nothing was asked, so that it is no attempt
+    awaits_trace: bool = False  # no judge was called, so it is no attempt
 
 
 @dataclass(slots=True, kw_only=True)
 class _Progress:
-    """An evaluation in this process: how far it is, and the group of items about which its judge is being asked."""
+    """State of an evaluation: its progress, and the group of items at its judge."""
 
     evaluation: Evaluation
     active: ActiveRule
@@ -100,14 +100,14 @@ class _Progress:
     after: int = 0  # the number of the last item that needs no other look
     group_size: int
     attempts: Counter[int] = field(default_factory=Counter)  # by item, those that failed
-    connection_id: str | None = None  # over which the group is asked
+    connection_id: str | None = None  # of the calls for the group
     votes: dict[tuple[int, str | None], tuple[Outcome, str | None]] = field(default_factory=dict)  # by item, connection
     items: Sequence[Unscored] = ()
     futures: list[Future[_ItemScore]] = field(default_factory=list)
 
     @property
     def is_asking(self) -> bool:
-        """True until all judges of the group have answered."""
+        """Return True until all judges of the group have answered."""
         return not all(each.done() for each in self.futures)
 
     def cancel(self) -> None:
@@ -117,11 +117,11 @@ class _Progress:
 
 
 class RunEvaluator:
-    """Evaluates runs, a group of items of each in turn. `start` begins; `close` stops within seconds.
+    """Thread that evaluates runs, a group of items of each in turn. `start` begins; `close` stops within seconds.
 
-    The thread does not wait for judges: it collects what they answered, and serves other evaluations meanwhile. Over
-    one connection, one evaluation of a tenant is asked at a time. If an endpoint asks for a pause, the evaluation
-    stores when it continues, and a restart keeps that.
+    The thread does not wait for judges: it collects their answers, and serves other evaluations meanwhile. Over one
+    connection, one evaluation of a tenant is active at a time. If an endpoint requests a pause, the evaluation stores
+    when it continues, and a restart keeps that.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class RunEvaluator:
         retry_policy: RetryPolicy | None = None,
         retention_days: int | None = None,
     ) -> None:
-        """`ask` runs a coroutine in the event loop of the judges."""
+        """Set up the evaluator. `ask` runs a coroutine in the event loop of the judges."""
         self._store = store
         self._judges = judges
         self._ask = ask
@@ -171,7 +171,7 @@ class RunEvaluator:
         self._changed.set()
 
     def active(self, tenant: str, evaluation_id: str, rule: Rule) -> ActiveRule:
-        """The rule of an evaluation as judges know it."""
+        """Return the rule of an evaluation for judges."""
         revision = next(self._revisions)
         return ActiveRule(
             tenant=tenant, rule_id=evaluation_id, revision=revision, rule=rule, executor_kind=executor_kind_of(rule)
@@ -233,7 +233,9 @@ class RunEvaluator:
             self._end(evaluation, str(error))
             return
         now_s = self._clock()
-        resumes_s = min((evaluation.continues_at_us or 0) / MICROSECONDS, now_s + self._retry_policy.longest_asked_s)
+        resumes_s = min(
+            (evaluation.continues_at_us or 0) / MICROSECONDS, now_s + self._retry_policy.longest_requested_s
+        )
         active = self.active(evaluation.tenant, evaluation.evaluation_id, rule)
         group_size = _CHECKED_FIRST if active.executor_kind == "check" else _JUDGED_AT_ONCE
         progress = _Progress(evaluation=evaluation, active=active, resumes_s=resumes_s, group_size=group_size)
@@ -248,7 +250,7 @@ class RunEvaluator:
         try:
             if active.executor_kind != "check":
                 progress.connection_id = self._judges.connection_of(active)
-                if self._is_asked(progress):
+                if self._is_busy(progress):
                     return
                 progress.group_size = min(_JUDGED_AT_ONCE, self._judges.in_flight(progress.connection_id))
             items = self._store.evaluations.unscored(evaluation, after=progress.after, most=progress.group_size)
@@ -275,8 +277,8 @@ class RunEvaluator:
         if not progress.futures:
             self.wake()
 
-    def _is_asked(self, progress: _Progress) -> bool:
-        """Tell whether another evaluation of the tenant waits for responses over the same connection."""
+    def _is_busy(self, progress: _Progress) -> bool:
+        """Return True while another evaluation of the tenant waits for responses over the same connection."""
         return any(
             each.futures
             and each.evaluation.tenant == progress.evaluation.tenant
@@ -344,7 +346,7 @@ class RunEvaluator:
             self._pause(progress, waiting)
 
     def _pause(self, progress: _Progress, waiting: Mapping[int, _ItemScore]) -> None:
-        """Let an evaluation continue later: after the backoff, as its judge asked for, or once traces have settled."""
+        """Pause an evaluation: for the backoff, for the pause that its judge requested, or for traces to settle."""
         pause_s = max(
             (answer.retry_after_s or 0.0)
             if answer.awaits_trace
@@ -358,13 +360,13 @@ class RunEvaluator:
             of = count_text(len(waiting), "item")
             reason = f"it needs the traces of {of}, and looks again in {pause_s:.0f} s: {first}"
         else:
-            reason = f"its judge does not answer, and is asked again in {pause_s:.0f} s: {failed.score.reason}"
+            reason = f"its judge is unavailable, and the next attempt is in {pause_s:.0f} s: {failed.score.reason}"
         self._store.evaluations.pause(
             progress.evaluation.evaluation_id, until_us=microseconds(progress.resumes_s), reason=reason
         )
 
     def waiting(self) -> list[WaitingOfRun]:
-        """The open evaluations that ask a judge, and how many items each has still to score."""
+        """Return the open evaluations that call a judge, with the number of items to score."""
         return [
             WaitingOfRun(
                 evaluation_id=each.evaluation.evaluation_id,
@@ -382,14 +384,13 @@ class RunEvaluator:
         self._progress.pop(evaluation.evaluation_id, None)
 
     def _cancel(self, evaluation: Evaluation) -> None:
-        """End an evaluation as cancelled."""
         self._set(evaluation, "cancelled")
         progress = self._progress.pop(evaluation.evaluation_id, None)
         if progress is not None:
             progress.cancel()
 
     def _checked(self, evaluation: Evaluation, active: ActiveRule, items: Sequence[Unscored]) -> list[NewScore]:
-        """What a check says; where the process dies of one of several items, of each by itself."""
+        """Evaluate items by a check. If the process dies, evaluate each of the items by itself."""
         if not items:
             return []
         if len(items) > 1 and sum(map(_size, items)) > _MOST_BYTES:
@@ -414,32 +415,32 @@ class RunEvaluator:
 
     async def _score(self, progress: _Progress, item: Unscored) -> _ItemScore:
         """Ask the judge about an item; if the item lacks what it reads, about the item together with its trace."""
-        answer = await self._asked(progress, item)
+        answer = await self._judged(progress, item)
         if answer.score.error_kind != InTrace.kind:
             return answer
         completed = await asyncio.to_thread(self._completed, progress.evaluation, item)
         if isinstance(completed, TraceAwaited):
             return _awaiting(progress.evaluation, completed)
-        answer = await self._asked(progress, completed.item)
+        answer = await self._judged(progress, completed.item)
         return replace(answer, score=_excused(answer.score, completed))
 
-    async def _asked(self, progress: _Progress, item: Unscored) -> _ItemScore:
+    async def _judged(self, progress: _Progress, item: Unscored) -> _ItemScore:
         """Ask the judge about an item, or each judge of a jury; an attempt that fails is made again by the caller."""
         began_s = time.perf_counter()
         evaluation, active, health = progress.evaluation, progress.active, self._judges.health
         of_run = _OfRun(evaluation.tenant, evaluation.project)
-        target, asked = (evaluation.run_id, item.item_number), progress.connection_id
+        target, connection_id = (evaluation.run_id, item.item_number), progress.connection_id
         asker = JudgeSubject("evaluation", evaluation.evaluation_id)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             if (vote := progress.votes.get((item.item_number, over))) is not None:
                 return vote  # of an attempt at which another judge of the jury failed
             judge_of = partial(self._judges.judge, active, of_run, over=over)
-            said = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
-            health.note(JudgeSubject("connection", over or asked or ""), said[0], target, asker)
-            if not isinstance(said[0], Failure):
-                progress.votes[item.item_number, over] = said
-            return said
+            answer = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
+            health.note(JudgeSubject("connection", over or connection_id or ""), answer[0], target, asker)
+            if not isinstance(answer[0], Failure):
+                progress.votes[item.item_number, over] = answer
+            return answer
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
         health.note(asker, outcome, target)
@@ -476,7 +477,6 @@ def _awaiting(evaluation: Evaluation, trace: TraceAwaited) -> _ItemScore:
 
 
 def _excused(score: NewScore, completed: CompletedItem) -> NewScore:
-    """Return the score as skipped if what it lacks would have been in a trace that is not stored."""
     if completed.absence is None or score.error_kind != BadCase.kind:
         return score
     reason = f"{completed.absence}; {score.reason}"[:REASON_CHARACTERS]
@@ -487,7 +487,7 @@ _OUTCOMES: Final[Mapping[str, str]] = {"verdict": "scored", "failure": "failed",
 
 
 def score_of(name: str, document: Mapping[str, Any], *, latency_ms: float, judge_model: str | None = None) -> NewScore:
-    """The document of an outcome as a score of a run; what no budget was left for is skipped."""
+    """Convert the document of an outcome to a score of a run; over a budget, it is skipped."""
     usage, failure = document["usage"] or {}, document["failure"] or {}
     kind = failure.get("kind")
     reason = document["reason"]
@@ -511,7 +511,7 @@ def score_of(name: str, document: Mapping[str, Any], *, latency_ms: float, judge
 
 
 def name_of(rule: Rule) -> str:
-    """What the scores of a rule's evaluator are called."""
+    """Return the score name of a rule's evaluator."""
     return str(rule.configuration.get("name") or kind_of(rule.evaluator).title)
 
 

@@ -1,4 +1,4 @@
-"""Evaluations on the spot, of a rule that nobody has put in force; of them only what a judge took is stored."""
+"""Trial evaluations of drafts of rules; only the usage of judges is stored."""
 
 import asyncio
 import itertools
@@ -35,7 +35,7 @@ from storage.judging.job_results import JobResult
 from storage.judging.jobs import Job
 from storage.limit import Limit
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _RETRY_POLICY: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
 """Guesses: a person waits."""
@@ -47,28 +47,29 @@ _WAIT_S: Final = 10.0
 
 
 DRAFTS: Final = "drafts"
-"""On whose behalf a judge is asked for a rule that there is not yet, where calls are counted by rule."""
+"""Id under which calls for drafts count, in place of a rule's."""
 
-ASKED_S: Final = 60.0
+CALLS_TIMEOUT_S: Final = 60.0
 """What the judge has for an example. A guess: a person waits, and what waits with him mostly gives up after that."""
 
-_ASKED_AT_ONCE: Final = 4
-_ASKED: Final = Limit(value=_ASKED_AT_ONCE, unit="at a time", remedy="try again when they have answers")
+_TRIALS_AT_ONCE: Final = 4
+_TRIALS: Final = Limit(value=_TRIALS_AT_ONCE, unit="at a time", remedy="try again when they have answers")
 _TRIED: Final = Limit(value=1, unit="at a time", remedy="try again in a moment")
 _MOST_INPUT: Final = 100_000
 _MOST_ANSWERS: Final = 8
-"""What an example may take, in tokens, and in answers as long as they may be. Guesses: long conversations and judges
-that ask several times fit, a trace of megabytes and a judge that asks about each of dozens of claims do not."""
+"""Limit of an example, in tokens, and in answers of maximal length. Guesses: long conversations and judges that call
+several times fit, a trace of megabytes and a judge with a call for each of dozens of claims do not.
+"""
 
 
 def most_of(output_tokens: int | None) -> Estimate:
-    """What an example takes at most, over a connection whose answers have so many tokens; None: nothing bounds them."""
+    """Return the most that an example takes over a connection with this output limit; None: no limit."""
     return Estimate(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgesAtHand:
-    """The judges of rules, and how something is done in their event loop."""
+    """The judges of rules, and access to their event loop."""
 
     of: ConnectedJudges
     run: Callable[[Coroutine[Any, Any, JobResult]], Future[JobResult]]
@@ -76,17 +77,17 @@ class JudgesAtHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialAnswers:
-    """What a judge, or a jury, said of each example, and what it took in all, as budgets count it."""
+    """Results of a judge or a jury for the examples, and their usage, as budgets count it."""
 
     results: Sequence[JobResult]
     calls: int
     taken: Estimate
-    usd: float | None  # None: a model that was asked has no price
+    usd: float | None  # None: a model has no price
 
 
 @dataclass(frozen=True, slots=True)
 class _OnTrial:
-    """Implements `JobToJudge` for an example."""
+    """Implementation of `JobToJudge` for an example."""
 
     tenant: str
     project: str | None
@@ -95,34 +96,34 @@ class _OnTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What one judge took for one example."""
+    """Usage of one judge for one example."""
 
     request_budget: Capped
     price: Price | None
 
     @property
     def usd(self) -> float | None:
-        """None: its model has no price."""
+        """Return the cost in USD; None if the model has no price."""
         taken = self.request_budget.taken
         return None if self.price is None else self.price.usd(taken.input_tokens, taken.output_tokens)
 
 
 class Trials:
-    """Evaluates examples in a process of their own, which is started when it is needed. From any thread, in turns."""
+    """Evaluation of examples in a separate process, which starts on demand. Thread-safe; trials take turns."""
 
     def __init__(self, windows: Windows, own: OwnKeys, judges: JudgesAtHand) -> None:
         self._windows = windows
         self._own = own
         self._turn = threading.Lock()
         self._judges = judges
-        self._asked = threading.BoundedSemaphore(_ASKED_AT_ONCE)
+        self._slots = threading.BoundedSemaphore(_TRIALS_AT_ONCE)
         self._revisions = itertools.count(-1, -1)  # the process knows evaluators by revision, and drafts have none
         self._examiner: Examiner | None = None
         self._idle: threading.Timer | None = None
         self._closed = False
 
     def close(self) -> None:
-        """Let go of the process; what is under way fails."""
+        """Release the process; evaluations under way fail."""
         self._closed = True
         examiner = self._examiner
         if examiner is not None:
@@ -131,10 +132,10 @@ class Trials:
             self._let_go()
 
     def evaluate(self, rule: Rule, examples: Sequence[TargetExample]) -> list[JobResult]:
-        """What an evaluator that asks nobody says of each example, in their order; nothing where it asks somebody.
+        """Evaluate examples by a check, in their order; return [] for a rule that calls a judge or a program.
 
         Raises:
-            Overloaded: others are at it, or it cannot be found out now.
+            Overloaded: other trials are running, or the examples cannot be evaluated now.
         """
         executor_kind = executor_kind_of(rule)
         if executor_kind != "check" or not examples:
@@ -143,42 +144,42 @@ class Trials:
             tenant="", rule_id="", revision=next(self._revisions), rule=rule, executor_kind=executor_kind
         )
         tasks = _tasks(active, examples)
-        found = self._ask_process(lambda examiner: _results(examiner, tasks))
-        return [found[task.job.job_id] for task in tasks]
+        results = self._ask_process(lambda examiner: _results(examiner, tasks))
+        return [results[task.job.job_id] for task in tasks]
 
     def terms(self, tenant: str, rule_id: str | None, rule: Rule) -> list[JudgeTerms]:
-        """Over which connection, and for how much, each judge of a rule of a tenant would be asked.
+        """Return the connection and the price of each judge of a tenant's rule.
 
         Raises:
-            BadConfiguration: it cannot be; the message says what to do.
+            BadConfiguration: no judge can be called; the message says what to do.
         """
         return self._judges.of.terms_of(self._active(tenant, rule_id, rule))
 
     def ask(self, tenant: str, rule_id: str | None, rule: Rule, examples: Sequence[TargetExample]) -> TrialAnswers:
-        """What the judge of a rule of a tenant says of each example, in their order; also why it could not be asked.
+        """Call the judge of a tenant's rule for each example, in their order; a failed call is a result too.
 
-        It is asked over the rule's connection, within its limits, and paid like any judge: by the rule, where it is one
-        that there is, the project and the connection. An example takes no more than `most_of` says. Where the rule has
-        a jury, each of its judges is asked so, and their votes count.
+        Calls go over the rule's connection, within its limits, and count against the budgets of the rule, if stored, of
+        the project and of the connection. An example takes no more than `most_of` returns. With a jury, each of its
+        judges is called, and their votes count.
 
         Raises:
-            Overloaded: others are at it, or it cannot be found out now.
+            Overloaded: other trials are running, or the examples cannot be evaluated now.
         """
         active, paid = self._active(tenant, rule_id, rule), list[_Paid]()
-        if not self._asked.acquire(blocking=False):
-            raise Overloaded(f"others ask judges about rules that they write, and may do so {_ASKED}")
+        if not self._slots.acquire(blocking=False):
+            raise Overloaded(f"others ask judges about rules that they write, and may do so {_TRIALS}")
         try:
-            found = self._examined(active, examples)
-            futures = [self._judges.run(self._judged(each, paid)) for each in found]
+            examined = self._examined(active, examples)
+            futures = [self._judges.run(self._judged(each, paid)) for each in examined]
             try:
-                results = [each.result(timeout=ASKED_S + _WAIT_S) for each in futures]
+                results = [each.result(timeout=CALLS_TIMEOUT_S + _WAIT_S) for each in futures]
             finally:
                 for each in futures:
                     each.cancel()
         except (CancelledError, TimeoutError) as error:
-            raise Overloaded("the judge could not be asked: the server is being stopped, or far too busy") from error
+            raise Overloaded("the judge could not be called: the server is being stopped, or overloaded") from error
         finally:
-            self._asked.release()
+            self._slots.release()
         costs = [each.usd for each in paid]
         return TrialAnswers(
             results=results,
@@ -191,10 +192,10 @@ class Trials:
         )
 
     def preview(self, rule: Rule, example: TargetExample) -> PromptPreview:
-        """What the judge of a rule would be asked about an example first. Nobody is asked.
+        """Render the prompt of a rule's judge for an example, without a call.
 
         Raises:
-            Overloaded: others are at it, or it cannot be found out now.
+            Overloaded: other trials are running, or the example cannot be read now.
         """
         (examined,) = self._examined(self._active("", None, rule), [example])
         if examined.case_text is None:
@@ -210,18 +211,18 @@ class Trials:
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judge, active, job, paid, over)
-            outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=ASKED_S)
+            outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=CALLS_TIMEOUT_S)
             if isinstance(outcome, Verdict) and outcome.usage is not None:
                 self._judges.of.health.answered(over or self._judges.of.connection_of(active))
             return outcome, model
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.of.jurors, active), ask)
         document = outcome.to_document()
-        told = document if examined.part is None else examined.part.noted_in(document)
-        return result_of(job.job_id, told, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
+        noted = document if examined.part is None else examined.part.noted_in(document)
+        return result_of(job.job_id, noted, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
 
     def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None) -> Judge:
-        """The judge for one example. Of a rule that there is not yet the budget begins when it is there."""
+        """Return the judge for one example. The budget of a draft rule begins once it is stored."""
         terms = next(each for each in self._judges.of.terms_of(active) if over in {None, each.connection_id})
         most = most_of(terms.max_output_tokens)
         pays = replace(active, rule=replace(active.rule, budget=None)) if active.rule_id == DRAFTS else active
@@ -240,10 +241,10 @@ class Trials:
 
     def _examined(self, active: ActiveRule, examples: Sequence[TargetExample]) -> list[Examined]:
         tasks = _tasks(active, examples)
-        found = self._ask_process(lambda examiner: {each.task.job.job_id: each for each in examiner.cases(tasks)})
-        return [found[task.job.job_id] for task in tasks]
+        examined = self._ask_process(lambda examiner: {each.task.job.job_id: each for each in examiner.cases(tasks)})
+        return [examined[task.job.job_id] for task in tasks]
 
-    def _ask_process(self, ask: Callable[[Examiner], Found]) -> Found:
+    def _ask_process(self, ask: Callable[[Examiner], Result]) -> Result:
         if not self._turn.acquire(timeout=_WAIT_S):
             raise Overloaded(f"others try rules out, which is done {_TRIED}")
         try:
@@ -273,7 +274,7 @@ class Trials:
     def _rested(self) -> None:
         timer = threading.current_thread()
         with self._turn:
-            if timer is self._idle:  # nobody came meanwhile
+            if timer is self._idle:  # no trial began meanwhile
                 self._let_go()
 
     def _let_go(self) -> None:
@@ -289,12 +290,12 @@ def _tasks(active: ActiveRule, examples: Sequence[TargetExample]) -> list[Task]:
 
 
 def _results(examiner: Examiner, tasks: Sequence[Task]) -> dict[int, JobResult]:
-    """What came of each, by the id of its job."""
-    found: dict[int, JobResult] = {}
+    """Return the results by job id."""
+    by_job: dict[int, JobResult] = {}
     for results, postponed in examiner.judge(tasks):
-        found |= {row["job_id"]: JobResult(**row) for row in results.to_pylist()}
-        found |= {job_id: _postponed(tasks[job_id]) for job_id in postponed}
-    return found
+        by_job |= {row["job_id"]: JobResult(**row) for row in results.to_pylist()}
+        by_job |= {job_id: _postponed(tasks[job_id]) for job_id in postponed}
+    return by_job
 
 
 def _postponed(task: Task) -> JobResult:

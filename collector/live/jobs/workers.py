@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.asking import Found, JudgeExecutor
+from collector.live.jobs.work.asking import JudgeExecutor, Result
 from collector.live.jobs.work.checks import Checks
 from collector.live.jobs.work.examiner import PROGRAM, Examiner
 from collector.live.jobs.work.job_context import JobContext, failed
@@ -22,25 +22,25 @@ from storage.ingest.windows import Windows
 from storage.judging.jobs import Job, Jobs
 
 _AT_ONCE = 1000
-"""Jobs that are told together what is wrong with their rule."""
+"""Jobs that fail together because of their rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How workers evaluate."""
+    """Options of workers."""
 
     own: OwnKeys
     code_judges: int = 2  # programs at the same time
     retry_policy: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
-    program: str = PROGRAM  # of the processes that look at spans
+    program: str = PROGRAM  # of the examining processes
     checking: int = field(default_factory=checking_processes)  # processes for checks, at most
 
 
 class Workers:
-    """Turns jobs into evaluations: checks in processes of their own, judges and programs in an event loop of their own.
+    """Workers that turn jobs into evaluations: checks in child processes, judges and programs in an event loop.
 
-    Every job that is claimed is handed in once: with its result, or for another attempt. What is handed in is stored in
-    one transaction with the claims of the next.
+    Every claimed job is handed in once: with its result, or for another attempt. Results are stored in one transaction
+    with the claims of the next jobs.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Workers:
         judges: JudgeSource,
         options: WorkerOptions,
     ) -> None:
-        """`rule_of` tells any revision that there ever was. Nothing runs before `start`."""
+        """Set up the workers. `rule_of` returns any revision that ever existed. Nothing runs before `start`."""
         retry_policy, clock = options.retry_policy, in_seconds(steady_clock())
         self._rule_of = rule_of
         self._judges = judges
@@ -83,16 +83,16 @@ class Workers:
         self._ledger.close()
 
     def wake(self) -> None:
-        """Say that there are new jobs, or that rules or connections have changed."""
+        """Signal new jobs, or changed rules or connections."""
         self._ledger.wake()
 
     @property
     def checking_pids(self) -> list[int]:
-        """The numbers of the processes for checks that there are."""
+        """Return the ids of the running processes for checks."""
         return self._checks.pids
 
-    def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
-        """Have something done in the event loop in which judges are asked; what stops it cuts that off."""
+    def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Run a coroutine in the judges' event loop; it is cancelled when that stops."""
         return self._asking.run(work)
 
     def resume(self, connection_id: str) -> None:
@@ -128,7 +128,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class _Unable:
-    """Jobs that nobody can do: of rules that are stopped, and of those whose judge cannot be asked."""
+    """Queue of jobs that cannot be done: their rule is stopped, or its judge cannot be called."""
 
     job_context: JobContext
     why: BadConfiguration | None
@@ -144,5 +144,5 @@ class _Unable:
         if self.why is None:
             self.job_context.hand_back(tasks)  # the rule is back
             return
-        told = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
-        self.job_context.sink.finish(told)
+        results = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
+        self.job_context.sink.finish(results)

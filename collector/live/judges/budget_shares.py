@@ -11,7 +11,7 @@ from rules.rule import Budget
 
 
 class BudgetShares:
-    """What of the budgets of rules, projects and connections was spent, as shares of what may be spent in a day."""
+    """Spending of rules, projects and connections, as shares of their daily budgets."""
 
     def __init__(
         self,
@@ -26,14 +26,14 @@ class BudgetShares:
         self._of_projects = of_projects
 
     def share(self, text: MetricMonitorText, tenant: str) -> float | None:
-        """The largest share of a limit that is spent or set aside; None where there is no such limit."""
+        """Return the largest share of a limit that is spent or reserved; None without such a limit."""
         if text.rule is not None:
-            found = [
+            shares = [
                 (each.active.rule_id, each.active.rule.budget)
                 for each in self._rules()
                 if text.rule in {each.active.rule_id, each.active.rule.name} and each.stored.tenant in {tenant, ""}
             ]
-            return self._largest("rule", "", dict(found))
+            return self._largest("rule", "", dict(shares))
         if text.connection is not None:
             known = [
                 (each.connection_id, None if each.text.budget is None else each.text.budget.budget())

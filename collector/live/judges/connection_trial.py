@@ -18,7 +18,7 @@ from evaluators.judging import CostMeter, PromptMessage
 from evaluators.outcome import Usage
 from storage.errors import Overloaded
 
-_LONGEST_S = 60.0  # that somebody waits for it; shorter where the connection has a shorter limit
+_LONGEST_S = 60.0  # of a trial; shorter if the connection has a shorter limit
 
 _QUESTION = (
     PromptMessage(role="system", content="This is a test of whether you can be asked. Answer with JSON alone."),
@@ -28,20 +28,20 @@ _QUESTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionTrial:
-    """What came of it. Without an error, the model answered in the form that judges need."""
+    """Result of a trial. Without an error, the model answered in the form that judges need."""
 
     usage: Usage | None  # None where there was no answer
     error_kind: str | None
     error: str | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the trial as JSON."""
         failed = None if self.error_kind is None else {"kind": self.error_kind, "message": self.error}
         return {"ok": failed is None, "usage": self.usage and self.usage.to_document(), "failure": failed}
 
 
 class ConnectionTrials:
-    """Trials of connections by clients. From any thread but that of the event loop in which models are asked."""
+    """Trials of connections by clients. Thread-safe, except from the judges' event loop."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConnectionTrials:
         health: JudgeHealth,
         run: Callable[[Coroutine[Any, Any, ConnectionTrial]], Future[ConnectionTrial]],
     ) -> None:
-        """`run` has something done in the event loop in which judges are asked, and is cut off by the stop."""
+        """Set up trials. `run` executes a coroutine in the judges' event loop; the stop cancels it."""
         self._connections, self._budgets, self._health, self._run = connections, budgets, health, run
 
     def ask(self, connection: LlmConnection) -> ConnectionTrial:
@@ -62,7 +62,7 @@ class ConnectionTrials:
         try:
             return self._run(self._ask(connection)).result()
         except CancelledError as error:
-            raise Overloaded("the model could not be asked: the server is being stopped", retry_after_s=5) from error
+            raise Overloaded("the model could not be called: the server is being stopped", retry_after_s=5) from error
 
     async def _ask(self, connection: LlmConnection) -> ConnectionTrial:
         trial = await try_connection(connection, self._connections, self._budgets)
@@ -71,19 +71,19 @@ class ConnectionTrials:
         return trial
 
 
-async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
+async def try_connection(connection: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
     """Ask once."""
     meter: CostMeter | None = None
     try:
-        usable = connections.usable(found)
+        usable = connections.usable(connection)
         once = replace(usable, attempts=1, timeout_s=min(usable.timeout_s, _LONGEST_S))
         account = Account(
-            tenant=found.row.tenant,
+            tenant=connection.row.tenant,
             rule_id=None,
             project=None,
-            connection_id=found.connection_id,
+            connection_id=connection.connection_id,
             job_id=None,
-            payers=(connection_payer(found),),
+            payers=(connection_payer(connection),),
             price=usable.price,
         )
         async with ChatModel(once) as model:

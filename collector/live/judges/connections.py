@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 READ_ONLY: Final = frozenset(
     {"id", "tenant", "origin", "credential", "spentToday", "problem", "version", "createdAt", "updatedAt"}
 )
-"""What our answers say of a connection and nobody sets, so that an answer can be changed and sent back."""
+"""Fields of our responses that clients cannot set. Ignored, so that a response can be changed and sent back."""
 
 
 Changed = TypeVar("Changed")
 
 
 class LlmConnections:
-    """All connections of a server. Safe to use from several threads: changes wait for each other, looking does not."""
+    """All connections of a server. Thread-safe: changes take a lock, reads do not."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LlmConnections:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         egress: EgressResolver | None = None,
     ) -> None:
-        """`variable` reads the environment; `reach` says where connections of tenants may lead."""
+        """Set up the connections. `variable` reads the environment; `reach` is the policy for addresses of tenants."""
         self._store = connections
         self._secrets = secrets
         self._variable = variable
@@ -58,40 +58,40 @@ class LlmConnections:
         self._read_all()
 
     def all(self, tenant: str | None = None) -> list[LlmConnection]:
-        """The connections of a tenant, or of everybody, by name."""
+        """Return the connections of a tenant, or all, by name."""
         of, by_name = self._by_name
-        if of is not self._here:  # each call of a judge asks
+        if of is not self._here:  # called for each request of a judge
             of = self._here
             by_name = sorted(of.values(), key=lambda each: (each.row.name, each.row.tenant))
             self._by_name = (of, by_name)
         return [each for each in by_name if tenant is None or each.row.tenant == tenant]
 
     def for_rules_of(self, tenant: str) -> list[LlmConnection]:
-        """The connections that rules of a tenant may use, by name: its own, and those of no tenant that are shared."""
+        """Return the connections that rules of a tenant may use, by name: its own, and shared ones."""
         return [each for each in self.all() if each.row.tenant == tenant or each.is_shared]
 
     def get(self, connection_id: str) -> LlmConnection:
-        """The one with this id, whose ever it is.
+        """Return the connection with this id, of any tenant.
 
         Raises:
             Missing: there is none.
         """
-        found = self._here.get(connection_id)
-        if found is None:
+        connection = self._here.get(connection_id)
+        if connection is None:
             raise Missing(f"there is no connection {connection_id}")
-        return found
+        return connection
 
     def follow(self, changed: Callable[[], None]) -> None:
         """Have `changed` called, in the thread that made it, after each change."""
         self._followers.append(changed)
 
     def in_flight(self, connection_id: str) -> int | None:
-        """The jobs that may run at once over a connection of any tenant; None where it is no more."""
-        found = self._here.get(connection_id)
-        return None if found is None else found.text.limits.in_flight
+        """Return how many jobs may run at once over a connection of any tenant; None if it was deleted."""
+        connection = self._here.get(connection_id)
+        return None if connection is None else connection.text.limits.in_flight
 
     def resolve(self, named: str | None, tenant: str = "") -> LlmConnection:
-        """The one that a rule of a tenant means, by id, by name, or without naming any.
+        """Return the connection that a rule of a tenant names by id or name, or its default one.
 
         Raises:
             BadConfiguration: there is none; the message says what to do.
@@ -99,26 +99,26 @@ class LlmConnections:
         return meant(named, tenant, self.for_rules_of(tenant))
 
     def fallback(self, connection_id: str) -> LlmConnection | None:
-        """The one that is asked where this one does not answer, if there is one; whether it can be is not looked at."""
-        found = self._here.get(connection_id)
-        if found is None or found.text.fallback is None:
+        """Return the fallback of a connection, if it has one; it may be unusable."""
+        connection = self._here.get(connection_id)
+        if connection is None or connection.text.fallback is None:
             return None
         try:
-            other = self.resolve(found.text.fallback, found.row.tenant)
+            other = self.resolve(connection.text.fallback, connection.row.tenant)
         except BadConfiguration:
             return None
         return None if other.connection_id == connection_id else other
 
-    def usable(self, found: LlmConnection) -> ModelConnection:
-        """What the chat client needs, with the key as it is at this moment.
+    def usable(self, stored: LlmConnection) -> ModelConnection:
+        """Return the connection for the chat client, with its current key.
 
         Raises:
             BadConfiguration: its key cannot be had; the message says what to do.
         """
-        named = f"connection {found.row.name!r}"
+        named = f"connection {stored.row.name!r}"
         try:
-            connection = found.text.connection(self._key(found), self._headers(found))
-            return replace(connection, address_of=self._egress) if found.row.tenant else connection
+            connection = stored.text.connection(self._key(stored), self._headers(stored))
+            return replace(connection, address_of=self._egress) if stored.row.tenant else connection
         except (BadConnection, NoEncryptionKey, CannotDecrypt) as error:
             raise BadConfiguration(f"{named}: {error}") from None
         except KeyError as missing:
@@ -159,17 +159,17 @@ class LlmConnections:
     def replace(
         self, connection_id: str, document: Mapping[str, Any], *, seen: Collection[int] | None = None
     ) -> LlmConnection:
-        """Make a connection what the document says. What an answer of ours says besides is left out.
+        """Replace a connection by a document; read-only fields of our responses are ignored.
 
-        Only if it has one of the versions that were seen; None: whichever.
+        Only if it has one of the versions that were seen; None: any.
 
         A key that is not mentioned stays, as long as the address leads to the same host; `"apiKey": null` removes it.
 
         Raises:
             Missing: there is none with this id.
             Stale: it has another version.
-            BadText: the document describes none, or its key cannot be kept.
-            Conflict: the name is taken, enabled rules know it by the old one, or the connection is that of a file.
+            BadText: the document is not valid, or its key cannot be kept.
+            Conflict: the name is taken, enabled rules use the old one, or the connection is that of a file.
             Overloaded: the database cannot be written now.
         """
         text = parse_connection({key: value for key, value in document.items() if key not in READ_ONLY})
@@ -199,7 +199,7 @@ class LlmConnections:
         return after
 
     def delete(self, connection_id: str, *, seen: Collection[int] | None = None) -> None:
-        """Take a connection away, with its key, if it has one of the versions in `seen`.
+        """Delete a connection and its key, if it has one of the versions in `seen`.
 
         Raises:
             Missing: there is none with this id.
@@ -209,35 +209,35 @@ class LlmConnections:
         """
 
         def change() -> None:
-            found = self.get(connection_id)
-            require_version(found.row.version, seen)
-            _refuse_file(found)
-            self._refuse_named(found, {found.connection_id, found.row.name})
-            self._store.store(changed=[self._ended(found).row])
+            connection = self.get(connection_id)
+            require_version(connection.row.version, seen)
+            _refuse_file(connection)
+            self._refuse_named(connection, {connection.connection_id, connection.row.name})
+            self._store.store(changed=[self._ended(connection).row])
             self._here = {key: each for key, each in self._here.items() if key != connection_id}
 
         self._changed(change)
         self._tell()
 
     def adopt(self, files: Mapping[str, ConnectionText]) -> None:
-        """Let the connections of files be those of the configuration that was just read, and no others.
+        """Replace the connections of files by those of the configuration that was just read.
 
-        One whose name is taken over the API is left out, and the log says so. A database that cannot be written now is
-        no reason not to use them: the next start writes them.
+        One whose name is taken over the API is left out and logged. A database that cannot be written now is no reason
+        not to use them: the next start writes them.
         """
         with self._changing:
             known = {each.row.name: each for each in self.all("") if each.row.origin == "FILE"}
             taken = {each.row.name for each in self.all("") if each.row.origin == "API"}
             for name in sorted(files.keys() & taken):
                 log.error("llm_connections: %r is left out: a connection of that name was made over the API", name)
-            wanted = {name: text for name, text in files.items() if name not in taken}
-            ended = [self._ended(each) for name, each in known.items() if name not in wanted]
-            before = {name: known.get(name) or self._gone.get(name) for name in wanted}
-            new = [self._filed(name, text) for name, text in wanted.items() if before[name] is None]
+            filed = {name: text for name, text in files.items() if name not in taken}
+            ended = [self._ended(each) for name, each in known.items() if name not in filed]
+            before = {name: known.get(name) or self._gone.get(name) for name in filed}
+            new = [self._filed(name, text) for name, text in filed.items() if before[name] is None]
             again = [
-                self._again(old, wanted[name])
+                self._again(old, filed[name])
                 for name, old in before.items()
-                if old is not None and (old.row.is_deleted or old.text != wanted[name])
+                if old is not None and (old.row.is_deleted or old.text != filed[name])
             ]
             if new or again or ended:
                 self._keep(new, [*again, *ended])
@@ -249,25 +249,22 @@ class LlmConnections:
         try:
             self._store.store(new=[each.row for each in new], changed=[each.row for each in changed])
         except Overloaded as error:
-            log.error("llm_connections could not be stored: %s", error)  # noqa: TRY400 - the message says it all
+            log.error("llm_connections could not be stored: %s", error)  # noqa: TRY400 - the message has the reason
 
-    def _key(self, found: LlmConnection) -> str | None:
-        variable = found.text.credential_ref
-        if found.row.secret is not None:
-            return self._secrets.decrypt(found.row.secret, belongs_to=_place(found.row))
+    def _key(self, connection: LlmConnection) -> str | None:
+        variable = connection.text.credential_ref
+        if connection.row.secret is not None:
+            return self._secrets.decrypt(connection.row.secret, belongs_to=_place(connection.row))
         if variable is None:
             return None
         return self._variable_value(variable, "credentialRef")
 
-    def _headers(self, found: LlmConnection) -> dict[str, str]:
-        return {name: self._variable_value(variable, "headerRefs") for name, variable in found.text.header_refs.items()}
+    def _headers(self, connection: LlmConnection) -> dict[str, str]:
+        return {
+            name: self._variable_value(variable, "headerRefs") for name, variable in connection.text.header_refs.items()
+        }
 
     def _variable_value(self, variable: str, by: str) -> str:
-        """What the environment has for a variable.
-
-        Raises:
-            KeyError: nothing; with the key of the connection that names it.
-        """
         value = self._variable(variable)
         if not value:
             raise KeyError(variable, by)
@@ -283,13 +280,13 @@ class LlmConnections:
             raise BadText([ConnectionProblem(key="apiKey", message=message)]) from None
 
     def _kept(self, before: LlmConnection, text: ConnectionText, row: ConnectionRow) -> bytes | None:
-        """The key from now on. Without it, an address cannot be changed to one that would be told the key."""
+        """Return the secret to store. A new host needs a new key: the old one must not be sent there."""
         is_mentioned = "api_key" in text.model_fields_set or text.credential_ref is not None
         if before.row.secret is None or is_mentioned:
             return self._sealed(row, text)
         if _host(before.text.base_url) != _host(text.base_url):
-            told = "is needed again, because baseUrl leads to another host; null for none"
-            raise BadText([ConnectionProblem(key="apiKey", message=told)])
+            message = "is needed again, because baseUrl leads to another host; null for none"
+            raise BadText([ConnectionProblem(key="apiKey", message=message)])
         return before.row.secret
 
     def _refuse_taken(self, row: ConnectionRow) -> None:
@@ -297,12 +294,11 @@ class LlmConnections:
             if each.row.name == row.name and each.connection_id != row.connection_id:
                 raise Conflict(f"there is a connection named {row.name!r} already")
 
-    def _refuse_named(self, found: LlmConnection, names: Collection[str]) -> None:
-        """Keep what enabled rules count on."""
-        rules = [rule for rule, named in self._store.named_by_rules(found.row.tenant) if named in names]
+    def _refuse_named(self, connection: LlmConnection, names: Collection[str]) -> None:
+        rules = [rule for rule, named in self._store.named_by_rules(connection.row.tenant) if named in names]
         if rules:
-            told = ", ".join(map(repr, rules))
-            raise Conflict(f"enabled rules name this connection: {told}; change, disable or delete them first")
+            names_text = ", ".join(map(repr, rules))
+            raise Conflict(f"enabled rules name this connection: {names_text}; change, disable or delete them first")
 
     def _filed(self, name: str, text: ConnectionText) -> LlmConnection:
         now = self._now()
@@ -329,12 +325,14 @@ class LlmConnections:
         )
         return LlmConnection(row=row, text=text)
 
-    def _ended(self, found: LlmConnection) -> LlmConnection:
-        row = replace(found.row, secret=None, version=found.row.version + 1, updated_at=self._now(), is_deleted=True)
-        return replace(found, row=row)
+    def _ended(self, connection: LlmConnection) -> LlmConnection:
+        row = replace(
+            connection.row, secret=None, version=connection.row.version + 1, updated_at=self._now(), is_deleted=True
+        )
+        return replace(connection, row=row)
 
     def _changed(self, change: Callable[[], Changed]) -> Changed:
-        """What a change comes to, from the rows as they are: a commit that seemed to fail may have changed them."""
+        """Apply a change to the rows as they are, since a commit that seemed to fail may have changed them."""
         with self._changing:
             try:
                 return change()
@@ -343,20 +341,20 @@ class LlmConnections:
                 return change()
 
     def _read_all(self) -> None:
-        found = list(readable(self._store.all()))
-        self._gone = {each.row.name: each for each in found if each.row.is_deleted}
-        self._here = {each.connection_id: each for each in found if not each.row.is_deleted}
+        rows = list(readable(self._store.all()))
+        self._gone = {each.row.name: each for each in rows if each.row.is_deleted}
+        self._here = {each.connection_id: each for each in rows if not each.row.is_deleted}
 
     def _refuse_egress(self, tenant: str, text: ConnectionText) -> None:
         """Refuse a connection of a tenant that would use what is the operator's: his variables, network and money."""
         if not tenant:
             return
         if text.credential_ref is not None:
-            told = "the variables of the server are the operator's; give the key as apiKey"
-            raise BadText([ConnectionProblem(key="credentialRef", message=told)])
+            message = "the variables of the server are the operator's; give the key as apiKey"
+            raise BadText([ConnectionProblem(key="credentialRef", message=message)])
         if text.header_refs:
-            told = "the variables of the server are the operator's; give the value in headers"
-            raise BadText([ConnectionProblem(key="headerRefs", message=told)])
+            message = "the variables of the server are the operator's; give the value in headers"
+            raise BadText([ConnectionProblem(key="headerRefs", message=message)])
         if text.shared:
             raise BadText([ConnectionProblem(key="shared", message="is for connections of no tenant")])
         try:
@@ -368,20 +366,19 @@ class LlmConnections:
         for changed in self._followers:
             changed()
 
-    def _put(self, found: LlmConnection) -> None:
-        self._here = {**self._here, found.connection_id: found}
+    def _put(self, connection: LlmConnection) -> None:
+        self._here = {**self._here, connection.connection_id: connection}
 
     def _now(self) -> datetime:
         return self._clock().replace(tzinfo=None)
 
 
-def _refuse_file(found: LlmConnection) -> None:
-    if found.row.origin == "FILE":
+def _refuse_file(connection: LlmConnection) -> None:
+    if connection.row.origin == "FILE":
         raise Conflict("this connection is one of the settings (llm_connections); change it there, and start again")
 
 
 def _place(row: ConnectionRow) -> str:
-    """What a key is bound to, so that it opens in no other row."""
     return owner_of_connection(row.tenant, row.connection_id)
 
 

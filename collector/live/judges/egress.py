@@ -1,6 +1,6 @@
-"""Where the models of tenants may be: where webhooks may go.
+"""Addresses of tenants' models: the same ones as for webhooks.
 
-Whoever administers a tenant chooses the address, and requests to it come from inside of the operator's network.
+The administrator of a tenant chooses the address, and requests to it come from inside of the operator's network.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 class EgressResolver:
-    """Tells to which address a request goes, once that was looked at. Used in any event loop."""
+    """Resolver that returns checked addresses only. For any event loop."""
 
     def __init__(self, policy: AddressPolicy) -> None:
         self._policy = policy
@@ -30,17 +30,17 @@ class EgressResolver:
         self._policy.check(url)
 
     async def __call__(self, url_text: str) -> str:
-        """The address to connect to on behalf of a URL.
+        """Return the address to connect to for a URL.
 
         Raises:
-            BadUrl: there is none that anything may be sent to.
-            OSError: the name stands for nothing.
+            BadUrl: none of its addresses is allowed.
+            OSError: the name does not resolve.
         """
         url = self._policy.check(url_text)
         port = url.port or _PORTS[url.scheme]
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
         refusal: str | None = None
-        for *_, place in found:
+        for *_, place in addresses:
             address = ipaddress.ip_address(place[0])
             refusal = self._policy.refusal(url, address)
             if refusal is None:
@@ -49,10 +49,10 @@ class EgressResolver:
 
 
 def address_policy(settings: Settings) -> AddressPolicy:
-    """Which addresses may be connected to on behalf of others.
+    """Return the policy for connections on behalf of tenants.
 
     Raises:
-        BadSettings: what is listed as private is neither a name, nor an address, nor a network.
+        BadSettings: an entry of the private hosts is neither a name, nor an address, nor a network.
     """
     try:
         return AddressPolicy(settings.webhook_private_hosts)

@@ -24,7 +24,7 @@ FailingKind: TypeAlias = Literal["connection", "rule", "evaluation", "budget"]
 
 
 class WaitingOfRun(NamedTuple):
-    """An open evaluation of a run, the connection that it asks, and how many items wait."""
+    """An open evaluation of a run, its connection, and its number of waiting items."""
 
     evaluation_id: str
     name: str
@@ -42,7 +42,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingJudge:
-    """A connection, rule, evaluation of a run or budget because of which evaluations get no verdicts."""
+    """A connection, rule, evaluation of a run or budget that keeps evaluations without verdicts."""
 
     kind: FailingKind
     identity: str  # its id; of a budget whose it is
@@ -59,25 +59,25 @@ class FailingJudge:
     ended: Mapping[str, int] = field(default_factory=dict)  # evaluations of rules without a verdict for good, by kind
     rule_of_ended: str | None = None  # the name of their rule, if it is one
     rules: frozenset[str] = frozenset()  # of a budget: the rules that it stops
-    fallback: str | None = None  # of a connection: the name of the one that is asked instead, if that works
-    is_doubtful: bool = False  # of a connection: only one rule or evaluation asks it, whose prompt may be the cause
+    fallback: str | None = None  # of a connection: the name of the one that is used instead, if that works
+    is_doubtful: bool = False  # of a connection: only one rule or evaluation uses it, whose prompt may be the cause
 
     @property
     def about(self) -> str:
-        """The key of its condition."""
+        """Return the key of its condition."""
         return f"{self.kind} {self.identity}"
 
     @property
     def reason(self) -> str:
-        """The reason why there are no verdicts, without numbers."""
-        more = "" if self.fallback is None else f"; its fallback {self.fallback!r} is asked instead"
+        """Return the reason for missing verdicts, without numbers."""
+        more = "" if self.fallback is None else f"; its fallback {self.fallback!r} is used"
         more += f"; before that: {', '.join(self.earlier)}" if self.earlier else ""
-        more += "; only one rule or evaluation asked it, so the cause may be there" if self.is_doubtful else ""
+        more += "; only one rule or evaluation used it, so the cause may be there" if self.is_doubtful else ""
         return f"{self.subject} gives no verdicts: {self.cause}: {self.message[:_SHOWN_CHARACTERS]}{more}"
 
     @property
     def text(self) -> str:
-        """The reason, and how many evaluations are concerned."""
+        """Return the reason, and the number of affected evaluations."""
         failures, waiting = count_text(self.failures, "failed attempt"), count_text(self.waiting, "evaluation")
         waits = "waits" if self.waiting == 1 else "wait"
         latest = f"the latest at {_time(self.last_ns)}"
@@ -98,7 +98,7 @@ class FailingJudge:
 
 
 class FailingJudges:
-    """Finds the judges that fail at this moment. Thread-safe."""
+    """Finder of the judges that fail now. Thread-safe."""
 
     def __init__(
         self,
@@ -125,16 +125,20 @@ class FailingJudges:
         if not failing and not refusals:
             return []
         view = _View(self._judges, rules, self._waiting.of_rules(), self._waiting.of_runs())
-        found = [self._connection(each, streak, view) for each, streak in failing.items() if each.kind == "connection"]
+        problems = [
+            self._connection(each, streak, view) for each, streak in failing.items() if each.kind == "connection"
+        ]
         silent = {
-            each.identity: failing[JudgeSubject("connection", each.identity)] for each in found if each.fallback is None
+            each.identity: failing[JudgeSubject("connection", each.identity)]
+            for each in problems
+            if each.fallback is None
         }
-        found += view.others(failing, silent)
-        found += self._too_small(rules)
-        return found
+        problems += view.others(failing, silent)
+        problems += self._too_small(rules)
+        return problems
 
     def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, KeptRule]) -> bool:
-        """Tell whether a subject is as it was when it failed; else forget what it did before its change."""
+        """Return True if a subject is unchanged since it failed; else forget its failures before the change."""
         changed_ns = self._changed_ns(subject, rules)
         is_idle = bool(streak.askers) and all(
             each.kind == "rule" and each.identity not in rules for each in streak.askers
@@ -145,7 +149,7 @@ class FailingJudges:
         return True
 
     def _changed_ns(self, subject: JudgeSubject, rules: Mapping[str, KeptRule]) -> int | None:
-        """Return when a subject was changed last; None: there is none any more."""
+        """Return when a subject was changed last; None if it does not exist any more."""
         if subject.kind == "connection":
             try:
                 return _ns(self._connections.get(subject.identity).row.updated_at)
@@ -161,7 +165,7 @@ class FailingJudges:
         ended, rule_of_ended = _ended_of(streak.askers, self._judges.health.streaks, view.rules)
         other = self._judges.fallback(subject.identity)
         works = other is not None and JudgeSubject("connection", other.connection_id) not in self._judges.health.streaks
-        is_asked = works and streak.kind in ANOTHER_MAY_ANSWER
+        is_used = works and streak.kind in ANOTHER_MAY_ANSWER
         return FailingJudge(
             kind="connection",
             identity=subject.identity,
@@ -177,12 +181,12 @@ class FailingJudges:
             waiting=view.waiting_over(subject.identity),
             ended=ended,
             rule_of_ended=rule_of_ended,
-            fallback=other.name if other is not None and is_asked else None,
+            fallback=other.name if other is not None and is_used else None,
             is_doubtful=len(streak.askers) == 1 and streak.kind not in ANOTHER_MAY_ANSWER,
         )
 
     def _too_small(self, rules: Mapping[str, KeptRule]) -> Iterator[FailingJudge]:
-        """Budgets that do not suffice for a single request, as far as they are still those that refused it."""
+        """Yield budgets that are too small for a single request, if unchanged since they refused it."""
         for each in self._budgets.too_small:
             payer = each.payer
             if payer.kind == "rule":
@@ -226,8 +230,8 @@ class ProblemsOfJudges:
         asks = _connections_of(self._judges, active)
         own = [each for each in self._failing if each.kind == "rule" and each.identity == active.rule_id]
         for each in (*own, *self._failing):
-            is_asked = each.kind == "connection" and each.fallback is None and each.identity in asks
-            if each in own or is_asked or active.rule_id in each.rules:
+            is_used = each.kind == "connection" and each.fallback is None and each.identity in asks
+            if each in own or is_used or active.rule_id in each.rules:
                 return each.text_for(self._tenant)
         return None
 
@@ -242,7 +246,7 @@ class ProblemsOfJudges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleProblems:
-    """Why rules judge nothing: they cannot as they are configured, or their judge gives no verdicts."""
+    """Reasons why rules judge nothing: their configuration, or a judge without verdicts."""
 
     judges: ConnectedJudges
     rules: RulesInForce
@@ -257,7 +261,7 @@ class RuleProblems:
         return ProblemsOfJudges(self.failing(now_ns), self.judges, tenant)
 
     def at(self, now_ns: int, tenant: str | None) -> Callable[[ActiveRule], str | None]:
-        """Return the function that says why a rule judges nothing at an instant; of one that judges, None."""
+        """Return a function from a rule to the reason why it judges nothing at an instant, or None."""
         failing = self.of_judges(now_ns, tenant)
         return lambda active: self.unable(active) or failing.of_rule(active)
 
@@ -292,7 +296,7 @@ class _View:
         return of_rules + sum(each.items for each in self.runs if each.connection_id == connection_id)
 
     def others(self, failing: Mapping[JudgeSubject, Streak], silent: Mapping[str, Streak]) -> Iterator[FailingJudge]:
-        """Rules and evaluations of runs that fail, but not because of a connection that is listed already.
+        """Yield failing rules and evaluations of runs, without those of a connection that is listed already.
 
         `silent` are the streaks of those connections by id.
         """
@@ -314,7 +318,6 @@ class _View:
 def _is_explained(
     subject: JudgeSubject, streak: Streak, connections: Collection[str | None], silent: Mapping[str, Streak]
 ) -> bool:
-    """Tell whether a rule or evaluation, over these connections, fails because one of the silent ones does."""
     return any(
         subject in each.askers or (connection_id in connections and each.kind == streak.kind)
         for connection_id, each in silent.items()
@@ -353,7 +356,7 @@ def _ended_of(
 
 
 def _connections_of(judges: ConnectedJudges, active: ActiveRule) -> set[str]:
-    """Return the connections that a rule asks; none if it asks none that can be used."""
+    """Return the connections of a rule's judges; none if no judge can be called."""
     if active.executor_kind != "judge":
         return set()
     try:

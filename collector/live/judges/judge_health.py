@@ -16,7 +16,7 @@ SubjectKind: TypeAlias = Literal["connection", "rule", "evaluation"]
 SAYS_NOTHING: Final = frozenset(
     {"over_budget", "rule_disabled", "rule_deleted", "budget_held", "bad_case", "in_trace", "bad_configuration"}
 )
-"""Failures that say nothing of whether a judge works: nothing was asked, or the test case is to blame.
+"""Failures that do not show whether a judge works: no request was made, or the test case is to blame.
 
 A rule of which all test cases are to blame judges nothing all the same (`_CASES`).
 """
@@ -25,7 +25,7 @@ _TARGETS: Final = 3
 """Different targets in a row without a verdict: one alone may be what a judge cannot judge. A guess."""
 
 _CASES: Final = 20
-"""Different targets in a row that lack what a rule reads: then it looks at what it cannot judge. A guess."""
+"""Different targets in a row that lack what a rule reads: then the rule reads the wrong targets. A guess."""
 
 _SILENT_S: Final = 60.0
 """How long a connection may answer nothing, if fewer targets than that met it. A guess."""
@@ -45,15 +45,15 @@ class JudgedTarget(NamedTuple):
     outcome: OutcomeName
     kind: str | None = None  # of a failure, or why nothing was judged
     message: str = ""
-    was_asked: bool = False  # a judge answered, or may have
-    has_ended: bool = False  # of a job: there is no other attempt
+    was_called: bool = False  # a judge answered, or may have
+    has_ended: bool = False  # of a job: no other attempt follows
 
 
 def _judged(outcome: Outcome, target: Hashable) -> JudgedTarget:
-    was_asked = outcome.usage is not None
+    was_called = outcome.usage is not None
     if isinstance(outcome, Failure):
-        return JudgedTarget(target, "failed", outcome.kind, outcome.message, was_asked)
-    return JudgedTarget(target, "skipped" if isinstance(outcome, Skipped) else "scored", was_asked=was_asked)
+        return JudgedTarget(target, "failed", outcome.kind, outcome.message, was_called)
+    return JudgedTarget(target, "skipped" if isinstance(outcome, Skipped) else "scored", was_called=was_called)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Streak:
             targets.add(judged.target)
 
     def forget_judges(self) -> bool:
-        """Forget the failures of judges; tell whether there are test cases left that lack what the rule reads."""
+        """Forget the failures of judges; return True if failures of test cases are left."""
         self.targets.clear()
         self.ended.clear()
         self.kind, self.message, self.kinds = "bad_case", self.case_message, {"bad_case": None}
@@ -95,11 +95,11 @@ class Streak:
 
     @property
     def earlier(self) -> tuple[str, ...]:
-        """The other kinds of failure since the last verdict."""
+        """Return the other kinds of failure since the last verdict."""
         return tuple(kind for kind in tuple(self.kinds) if kind != self.kind)
 
     def is_failing(self, now_ns: int) -> bool:
-        """Tell whether there are enough failures to conclude that no verdicts come."""
+        """Return True if there are enough failures to conclude that no verdicts come."""
         is_silent = self.may_be_silent and self.kind in RETRYABLE and now_ns - self.since_ns >= _SILENT_S * 1e9
         return is_silent or len(self.targets) >= _TARGETS or len(self.bad_cases) >= _CASES
 
@@ -107,8 +107,8 @@ class Streak:
 class JudgeHealth:
     """Streaks by subject. Thread-safe.
 
-    A connection is to blame if nothing that asks over it gets a verdict. A failure is its asker's alone if others have
-    got verdicts over the connection since the asker began to fail.
+    A connection is to blame if no rule or evaluation gets verdicts over it. A failure belongs to the rule alone if
+    others got verdicts over the connection since the rule began to fail.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -121,7 +121,7 @@ class JudgeHealth:
 
     @property
     def streaks(self) -> dict[JudgeSubject, Streak]:
-        """The subjects that failed since their last verdict."""
+        """Return the subjects that failed since their last verdict."""
         with self._lock:
             return dict(self._streaks)
 
@@ -130,21 +130,20 @@ class JudgeHealth:
     ) -> None:
         """Count an outcome: a failure continues the streak of the subject, a verdict ends it.
 
-        A skipped target of which no judge was asked says nothing. `asker` is the rule or evaluation that asked over a
-        connection.
+        A skipped target without a call does not count. `asker` is the rule or evaluation that used a connection.
         """
         self._note(subject, _judged(outcome, target), asker)
 
     def note_of_rule(self, rule_id: str, judged: JudgedTarget) -> None:
-        """Count what came of a job of a rule."""
+        """Count the outcome of a rule's job."""
         self._note(JudgeSubject("rule", rule_id), judged, None)
 
     def _note(self, subject: JudgeSubject, judged: JudgedTarget, asker: JudgeSubject | None) -> None:
         kind = judged.kind
-        if judged.outcome == "skipped" and (kind is not None or not judged.was_asked):
+        if judged.outcome == "skipped" and (kind is not None or not judged.was_called):
             return
         if kind is None:
-            if judged.was_asked or subject.kind != "connection":  # else no judge was asked
+            if judged.was_called or subject.kind != "connection":  # else no judge was called
                 self._end(subject, asker)
             return
         is_ours = subject.kind == "connection" and kind == "evaluator_error"
@@ -164,11 +163,11 @@ class JudgeHealth:
                 streak.askers.add(asker)
 
     def follow(self, works: Callable[[str], None]) -> None:
-        """Call `works` with the id of a connection that answered a question of somebody, in the thread of judges."""
+        """Call `works` with the id of each connection that answered a manual request, in the judges' thread."""
         self._followers.append(works)
 
     def answered(self, connection_id: str, *, is_verdict: bool = True) -> None:
-        """End the streak of a connection that answered somebody: a test, a trial of a rule, or the playground.
+        """End the streak of a connection that answered a test, a trial of a rule, or the playground.
 
         An answer that is no verdict does not end a streak of answers that were none.
         """

@@ -1,7 +1,7 @@
 """Our own requests to judges as spans of the OpenTelemetry SDK, under the marker that keeps every rule away from them.
 
-The attribute names here are those that an instrumented application writes, not a table to read by. What was asked and
-answered is not among them.
+The attribute names here are those that an instrumented application writes, not a table to read by. Prompts and answers
+are not among them.
 """
 
 import logging
@@ -32,12 +32,15 @@ _ANSWERED = "answered"
 
 
 class JudgeTraces:
-    """Sends a span for each request to a judge. Requests carry no trace context: who answers is no part of a trace."""
+    """Sender of a span for each request to a judge.
+
+    Requests carry no trace context: the endpoint is no part of a trace.
+    """
 
     def __init__(self, otlp_http: str, key: str) -> None:
-        """`otlp_http` is a door for OTLP over HTTP, as host:port, and `key` opens it."""
+        """Set up the sender. `otlp_http` is a listener for OTLP over HTTP, as host:port that accepts `key`."""
         self._session = requests.Session()
-        self._session.trust_env = False  # the door is on this machine, a proxy is not asked
+        self._session.trust_env = False  # the listener is on this machine: use no proxy
         endpoint = f"http://{otlp_http}/v1/traces"
         headers = {"authorization": f"Bearer {key}"}
         exporter = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_S, session=self._session, headers=headers)
@@ -63,11 +66,11 @@ class JudgeTraces:
         span.end()
 
     def flush(self) -> None:
-        """Send what waits, while the door is still open."""
+        """Send the waiting spans, while the listener is still open."""
         self._provider.force_flush(_TIMEOUT_S * 1000)
 
     def close(self) -> None:
-        """Let go of the door. Whatever was not sent by now is dropped."""
+        """Close the sender. Unsent spans are dropped."""
         self._exporter.is_closed = True
         with closing(self._session):
             for_a_moment(self._provider.shutdown, _CLOSING_S)
@@ -75,7 +78,7 @@ class JudgeTraces:
 
 def _attributes(call: Call) -> Mapping[str, AttributeValue]:
     url, spent, account = urlsplit(call.connection.base_url), call.spent, call.account
-    told: dict[str, AttributeValue | None] = {
+    attributes: dict[str, AttributeValue | None] = {
         MARKER: True,
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",  # whose protocol it is, as the semantic conventions have it
@@ -92,4 +95,4 @@ def _attributes(call: Call) -> Mapping[str, AttributeValue]:
         "tracejury.rule_id": account.rule_id,
         "tracejury.job_id": account.job_id,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The judges of rules: models over the configured connections, each request of which is paid from the budgets first."""
+"""The judges of rules: models over the configured connections, with each request paid in advance."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -23,33 +23,33 @@ from rules.rule import Budget
 from storage.errors import Missing
 
 PLAYGROUND: Final = "playground"
-"""On whose behalf a model is asked in the playground, where calls are counted by rule."""
+"""Id under which calls of the playground count, in place of a rule's."""
 
 ANY_PROJECT: Final = "*"
 
 _OF_MISSING: Final = 1
-"""Jobs at once over a connection that is no more: they fail, and say so."""
+"""Concurrency of a deleted connection: its jobs fail, with the reason."""
 
 
 class JobToJudge(Protocol):
-    """What a judge needs to know of a job."""
+    """The facts about a job that its judge needs."""
 
     @property
     def job_id(self) -> int | None:
-        """Its number; None: it is no job, somebody tries a rule out."""
+        """Return its number; None for the trial of a rule."""
 
     @property
     def tenant(self) -> str:
-        """Whose span it is about."""
+        """Return the tenant of its span."""
 
     @property
     def project(self) -> str | None:
-        """Whose budget counts."""
+        """Return the project whose budget pays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request to a model that was made, as it is told to whoever traces them."""
+    """One request to a model, for tracing."""
 
     account: Account
     rule: str | None  # its name
@@ -59,7 +59,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeTerms:
-    """Over which connection a judge of a rule is asked, and for how much."""
+    """The connection of a rule's judge, and its price."""
 
     connection_id: str
     connection: str  # its name
@@ -70,7 +70,7 @@ class JudgeTerms:
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A model that is being asked, and the judges that were handed out for it."""
+    """An open model, and the judges that use it."""
 
     connection: ModelConnection
     model: ChatModel
@@ -78,7 +78,7 @@ class _Open:
 
 
 class ConnectedJudges:
-    """Implements `JudgeSource`. `judge` and `close` belong in one event loop; the rest may be called from anywhere."""
+    """Implementation of `JudgeSource`. Call `judge` and `close` in one event loop; the rest is thread-safe."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ConnectedJudges:
         project_budgets: Mapping[str, Budget],
         made: Callable[[Call], None] | None = None,
     ) -> None:
-        """`made` hears of each request once it is over."""
+        """Set up the judges. `made` is called with each completed request."""
         self._connections = connections
         self._budgets = budgets
         self._project_budgets = project_budgets
@@ -98,20 +98,20 @@ class ConnectedJudges:
         self._closing: set[asyncio.Task[None]] = set()
 
     def connection_of(self, active: ActiveRule) -> str:
-        """The id of the connection that the rule's judge asks.
+        """Return the id of the connection of the rule's judge.
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
         """
-        found, _ = self._found(active)
-        return found.connection_id
+        stored, _ = self._resolved(active)
+        return stored.connection_id
 
     def problem_of(self, active: ActiveRule) -> str | None:
-        """Why the judge of the rule cannot be asked, and what to do; None where it can, or where it asks none."""
+        """Return why the rule's judge cannot be called, and what to do; None if it can, or if the rule has none."""
         if active.executor_kind != "judge":
             return None
         try:
-            self._found(active)
+            self._resolved(active)
             for juror in self.jurors(active):
                 self._connections.usable(self._meant(active, juror.connection_id))
         except BadConfiguration as error:
@@ -119,33 +119,33 @@ class ConnectedJudges:
         return None
 
     def jurors(self, active: ActiveRule) -> Sequence[Juror]:
-        """The connections whose judges vote, the rule's own first; none where the rule has no jury.
+        """Return the connections of the rule's jury, the rule's own first; none without a jury.
 
         Raises:
-            BadConfiguration: one is not there, or is named twice; the message says what to do.
+            BadConfiguration: one does not exist, or is named twice; the message says what to do.
         """
         rule = active.rule
         if not rule.jury:
             return ()
-        found = [self._connections.resolve(named, active.tenant) for named in (rule.connection, *rule.jury)]
-        if len({each.connection_id for each in found}) < len(found):
+        connections = [self._connections.resolve(named, active.tenant) for named in (rule.connection, *rule.jury)]
+        if len({each.connection_id for each in connections}) < len(connections):
             raise BadConfiguration("two judges of the jury are over one connection; name each connection once")
-        return [Juror(connection_id=each.connection_id, name=each.row.name) for each in found]
+        return [Juror(connection_id=each.connection_id, name=each.row.name) for each in connections]
 
     def terms_of(self, active: ActiveRule) -> list[JudgeTerms]:
-        """What the rule's judge, or each judge of its jury, is asked for; the rule's own first.
+        """Return the terms of the rule's judge, or of each judge of its jury, the rule's own first.
 
         Raises:
-            BadConfiguration: it asks none that can be used; the message says what to do.
+            BadConfiguration: it has no usable judge; the message says what to do.
         """
         terms = []
         voting: Sequence[str | None] = [each.connection_id for each in self.jurors(active)]
         for over in voting or (None,):
-            found, connection = self._found(active, over)
+            stored, connection = self._resolved(active, over)
             terms.append(
                 JudgeTerms(
-                    connection_id=found.connection_id,
-                    connection=found.row.name,
+                    connection_id=stored.connection_id,
+                    connection=stored.row.name,
                     model=connection.model,
                     price=connection.price,
                     max_output_tokens=connection.max_output_tokens,
@@ -154,13 +154,15 @@ class ConnectedJudges:
         return terms
 
     def in_flight(self, connection_id: str) -> int:
-        """The jobs that may run at once over a connection."""
+        """Return how many jobs may run at once over a connection."""
         return self._connections.in_flight(connection_id) or _OF_MISSING
 
     def fallback(self, connection_id: str) -> Fallback | None:
-        """The connection that is asked where this one does not answer; None where there is none."""
-        found = self._connections.fallback(connection_id)
-        return None if found is None else Fallback(connection_id=found.connection_id, name=found.row.name)
+        """Return the fallback of a connection; None if it has none."""
+        connection = self._connections.fallback(connection_id)
+        return (
+            None if connection is None else Fallback(connection_id=connection.connection_id, name=connection.row.name)
+        )
 
     def judge(
         self,
@@ -171,19 +173,19 @@ class ConnectedJudges:
         current: Callable[[], ActiveRule] | None = None,
         through: Callable[[RequestBudget], RequestBudget] | None = None,
     ) -> Judge:
-        """The judge for one job, asked `over` the connection with that id instead of the rule's, if there is one.
+        """Return the judge for one job, over the connection `over`, else over the rule's.
 
-        What it pays goes `through` another request_budget, if there is one.
+        With `through`, its requests count against that budget too.
 
-        `current` is asked before each request: how the rule is at that moment, with the budget that counts; it raises
-        `Stopped` where nothing more is to be asked.
+        `current` is called before each request and returns the rule with its current budget; it raises `Stopped` if no
+        more requests may be made.
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
         """
-        found = self._meant(active, over)
-        connection = self._connections.usable(found)
-        account = self._account(found, connection, active, job)
+        stored = self._meant(active, over)
+        connection = self._connections.usable(stored)
+        account = self._account(stored, connection, active, job)
         made = self._made
 
         def paid(spent: RequestUsage) -> None:
@@ -191,24 +193,24 @@ class ConnectedJudges:
                 made(Call(account=account, rule=active.rule.name, connection=connection, spent=spent))
 
         def account_now() -> Account:
-            return account if current is None else self._account(self._as_it_is(found), connection, current(), job)
+            return account if current is None else self._account(self._as_it_is(stored), connection, current(), job)
 
-        opened = self._model(found.connection_id, connection)
+        opened = self._model(stored.connection_id, connection)
         request_budget = self._budgets.request_budget(account_now, paid)
         judge = ChatJudge(opened.model, request_budget if through is None else through(request_budget))
         opened.judges.add(judge)
         return judge
 
     def account_of_playground(
-        self, found: LlmConnection, connection: ModelConnection, *, tenant: str, project: str | None
+        self, stored: LlmConnection, connection: ModelConnection, *, tenant: str, project: str | None
     ) -> Account:
-        """Who pays for what somebody asks in the playground: the project and the connection.
+        """Return the account of a playground request: the project and the connection pay.
 
         Raises:
             BadConfiguration: USD are limited, and the model has no price.
         """
         return self._account_of(
-            found,
+            stored,
             connection,
             tenant=tenant,
             project=project,
@@ -216,19 +218,19 @@ class ConnectedJudges:
         )
 
     def speaker(
-        self, found: LlmConnection, own: ModelConnection, asked: ModelConnection, account: Account
+        self, stored: LlmConnection, own: ModelConnection, adapted: ModelConnection, account: Account
     ) -> ChatSpeaker:
-        """Who goes on with a conversation over a connection, within its limits, and paid from its budget.
+        """Return a speaker that continues a conversation over a connection, within its limits and its budget.
 
-        `own` is the connection as judges use it, `asked` the same with what this conversation wants of it.
+        `own` is the connection as judges use it, `adapted` the same with the parameters of this conversation.
         """
 
         def account_now() -> Account:
-            there = self._as_it_is(found)
-            return self.account_of_playground(there, asked, tenant=account.tenant, project=account.project)
+            current = self._as_it_is(stored)
+            return self.account_of_playground(current, adapted, tenant=account.tenant, project=account.project)
 
-        opened = self._model(found.connection_id, own)
-        speaker = ChatSpeaker(opened.model, asked, self._budgets.request_budget(account_now))
+        opened = self._model(stored.connection_id, own)
+        speaker = ChatSpeaker(opened.model, adapted, self._budgets.request_budget(account_now))
         opened.judges.add(speaker)
         return speaker
 
@@ -240,11 +242,11 @@ class ConnectedJudges:
         for each in every:
             await each.model.close()
 
-    def _found(self, active: ActiveRule, over: str | None = None) -> tuple[LlmConnection, ModelConnection]:
-        found = self._meant(active, over)
-        connection = self._connections.usable(found)
-        self._account(found, connection, active, None)
-        return found, connection
+    def _resolved(self, active: ActiveRule, over: str | None = None) -> tuple[LlmConnection, ModelConnection]:
+        stored = self._meant(active, over)
+        connection = self._connections.usable(stored)
+        self._account(stored, connection, active, None)
+        return stored, connection
 
     def _meant(self, active: ActiveRule, over: str | None) -> LlmConnection:
         if over is None:
@@ -254,15 +256,14 @@ class ConnectedJudges:
         except Missing as error:
             raise BadConfiguration(str(error)) from None
 
-    def _as_it_is(self, found: LlmConnection) -> LlmConnection:
-        """The connection with the budget that it has at this moment; one that is gone, as it was."""
+    def _as_it_is(self, stored: LlmConnection) -> LlmConnection:
         try:
-            return self._connections.get(found.connection_id)
+            return self._connections.get(stored.connection_id)
         except Missing:
-            return found
+            return stored
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
-        """The model of a connection as it is now; limits hold for all its judges together."""
+        """Return the model of a connection as it is now; its limits hold for all judges together."""
         opened = self._open.get(connection_id)
         if opened is not None and opened.connection == connection:
             return opened
@@ -276,18 +277,17 @@ class ConnectedJudges:
         return opened
 
     async def _close_unused(self) -> None:
-        """Close the models of connections that were changed since, once nobody asks them any more."""
         over = [each for each in self._retired if not each.judges]
         self._retired = [each for each in self._retired if each.judges]
         for each in over:
             await each.model.close()
 
     def _account(
-        self, found: LlmConnection, connection: ModelConnection, active: ActiveRule, job: JobToJudge | None
+        self, stored: LlmConnection, connection: ModelConnection, active: ActiveRule, job: JobToJudge | None
     ) -> Account:
         rule = active.rule
         return self._account_of(
-            found,
+            stored,
             connection,
             tenant=active.tenant if job is None else job.tenant,
             project=None if job is None else job.project,
@@ -297,7 +297,7 @@ class ConnectedJudges:
 
     def _account_of(
         self,
-        found: LlmConnection,
+        stored: LlmConnection,
         connection: ModelConnection,
         *,
         tenant: str,
@@ -310,23 +310,23 @@ class ConnectedJudges:
             tenant=tenant,
             rule_id=rule.identity,
             project=project,
-            connection_id=found.connection_id,
+            connection_id=stored.connection_id,
             job_id=job_id,
             payers=(
                 rule,
                 Payer(kind="project", tenant=tenant, identity=project, name=project or "", budget=of_project),
-                connection_payer(found),
+                connection_payer(stored),
             ),
             price=connection.price,
         )
 
 
-def connection_payer(found: LlmConnection) -> Payer:
-    """The connection as one who pays."""
-    budget = found.text.budget
+def connection_payer(connection: LlmConnection) -> Payer:
+    """Return a connection as a payer."""
+    budget = connection.text.budget
     return Payer(
         kind="connection",
-        identity=found.connection_id,
-        name=found.row.name,
+        identity=connection.connection_id,
+        name=connection.row.name,
         budget=None if budget is None else budget.budget(),
     )

@@ -12,7 +12,7 @@ from storage.judging.jobs import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """The connection that is asked where another one does not answer."""
+    """The connection to use while another one is unavailable."""
 
     connection_id: str
     name: str
@@ -27,43 +27,43 @@ class Juror:
 
 
 class JudgeSource(Protocol):
-    """The connections to judges. Its methods do not wait; `judge` and `close` are called in one event loop."""
+    """The connections to judges. Its methods do not block; call `judge` and `close` in one event loop."""
 
     @property
     def health(self) -> JudgeHealth:
-        """The record of recent outcomes by connection, rule and evaluation."""
+        """Return the record of recent outcomes by connection, rule and evaluation."""
 
     def connection_of(self, active: ActiveRule) -> str:
-        """The id of the connection that the rule's judge asks.
+        """Return the id of the connection of the rule's judge.
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
         """
 
     def jurors(self, active: ActiveRule) -> Sequence[Juror]:
-        """The connections whose judges vote, the rule's own first; none where the rule has no jury.
+        """Return the connections of the rule's jury, the rule's own first; none without a jury.
 
         Raises:
-            BadConfiguration: one is not there, or is named twice; the message says what to do.
+            BadConfiguration: one does not exist, or is named twice; the message says what to do.
         """
 
     def in_flight(self, connection_id: str) -> int:
-        """How many jobs may run at the same time over a connection."""
+        """Return how many jobs may run at the same time over a connection."""
 
     def fallback(self, connection_id: str) -> Fallback | None:
-        """The connection that is asked where this one does not answer."""
+        """Return the fallback of a connection; None if it has none."""
 
     def judge(
         self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule], over: str | None = None
     ) -> Judge:
-        """The judge for one job, over the rule's connection or the one with this id.
+        """Return the judge for one job, over the rule's connection or the one with this id.
 
-        Each request that it makes is paid first, from the budgets that `current` tells then.
-        Where `current` raises `Stopped`, no more requests leave.
+        Each request is paid in advance, from the budgets of the rule that `current` returns. Once `current` raises
+        `Stopped`, no more requests are sent.
 
         Raises:
             BadConfiguration: as above.
         """
 
     async def close(self) -> None:
-        """Let go of all connections, once no judge is asked any more."""
+        """Close all connections, after the last use of a judge."""

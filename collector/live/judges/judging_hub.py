@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnDoor:
-    """Where this server takes OTLP over HTTP, as host:port, and the key that opens it to the server itself."""
+    """Address of this server's OTLP listener over HTTP, as host:port, and the server's own key."""
 
     address: str
     key: str
@@ -32,7 +32,7 @@ class OwnDoor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeServices:
-    """All of it. `close` MUST be called after the last judge was asked."""
+    """The services of judges. `close` MUST be called after the last use of a judge."""
 
     connections: LlmConnections
     budgets: Budgets
@@ -42,13 +42,13 @@ class JudgeServices:
 
     @classmethod
     def look(cls, store: Store, settings: Settings) -> Self:
-        """What is stored, for a command that looks at a data directory: the connections of files are as they were."""
+        """Read the stored connections, for a command on a data directory; those of files stay as they were."""
         secrets = secrets_for_looking(settings.data, _configured(settings))
         return cls._over(store, settings, None, secrets)
 
     @classmethod
     def open(cls, store: Store, settings: Settings, own_door: OwnDoor) -> Self:
-        """What is stored, for a server: the connections of files are those of its settings.
+        """Open the services of a server; connections of files are those of its settings.
 
         `own_door` is for the traces of its own calls, which are sent without TLS only.
         """
@@ -76,12 +76,12 @@ class JudgeServices:
         return cls(connections=connections, budgets=budgets, judges=judges, traces=traces, secrets=secrets)
 
     def flush(self) -> None:
-        """Send what traces wait, while the door for them is open."""
+        """Send the waiting traces, while the listener for them is open."""
         if self.traces is not None:
             self.traces.flush()
 
     def close(self) -> None:
-        """Let go of what it holds, but for the judges, which their event loop closes."""
+        """Close all but the judges, which their event loop closes."""
         if self.traces is not None:
             self.traces.close()
 

@@ -13,7 +13,7 @@ from storage.operation.connections import ConnectionRow
 log = logging.getLogger(__name__)
 
 DEFAULT: Final = "default"
-"""The connection of rules that name none, where there are more than one."""
+"""The connection of rules that name none, if there are several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,26 +25,26 @@ class LlmConnection:
 
     @property
     def connection_id(self) -> str:
-        """What tells it from all others, also those that were."""
+        """Return its unique id, which is never used again."""
         return self.row.connection_id
 
     @property
     def is_shared(self) -> bool:
-        """Whether rules of every tenant may use it."""
+        """Return True if rules of every tenant may use it."""
         return self.text.shared and not self.row.tenant
 
     @property
     def credential(self) -> Credential | None:
-        """Where its key comes from."""
+        """Return the origin of its key."""
         if self.row.secret is not None:
             return "apiKey"
         return None if self.text.credential_ref is None else "credentialRef"
 
 
 def meant(named: str | None, tenant: str, here: Sequence[LlmConnection]) -> LlmConnection:
-    """The one that a rule of a tenant names by id or name; of a rule that names none, the only one, or `default`.
+    """Return the connection that a rule of a tenant names by id or name; without a name, the only one, or `default`.
 
-    The tenant's own come first: those that are shared count where they are named, and where it has none of its own.
+    The tenant's own come first: shared ones count if they are named, or if the tenant has none of its own.
 
     Raises:
         BadConfiguration: there is none; the message says what to do.
@@ -69,12 +69,7 @@ def meant(named: str | None, tenant: str, here: Sequence[LlmConnection]) -> LlmC
 
 
 def read(row: ConnectionRow) -> LlmConnection:
-    """What a row says.
-
-    Raises:
-        BadText: this version does not understand it.
-    """
-    """What a row says.
+    """Parse a row.
 
     Raises:
         BadText: this version does not understand it.
@@ -83,12 +78,12 @@ def read(row: ConnectionRow) -> LlmConnection:
 
 
 def readable(rows: Iterable[ConnectionRow]) -> Iterable[LlmConnection]:
-    """The connections that this version understands; the log names the others."""
+    """Yield the connections that this version can read; log the others."""
     for row in rows:
         try:
             yield read(row)
         except BadText as error:
-            log.error("the connection %r cannot be used: %s", row.name, error)  # noqa: TRY400 - the message says it all
+            log.error("the connection %r cannot be used: %s", row.name, error)  # noqa: TRY400 - the message has the reason
 
 
 def _others(here: Iterable[LlmConnection]) -> str:

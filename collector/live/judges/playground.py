@@ -1,4 +1,4 @@
-"""Questions that somebody asks models on the spot: over the connections of judges, and paid like any judge."""
+"""Requests of people to models: over the connections of judges, and paid like a judge's."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ from storage.limit import Limit
 MOST_ANSWERS: Final = 3
 """Beside each other. A guess: what fits on a screen."""
 
-ASKED_S: Final = 120.0
+CALLS_TIMEOUT_S: Final = 120.0
 """What an answer has, and what its connection has to allow for it. A guess: a person waits."""
 
 _WAIT_S: Final = 10.0
@@ -39,7 +39,7 @@ _TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWish:
-    """An answer that somebody wants."""
+    """A requested answer."""
 
     connection: str  # by id or name
     model: str | None  # None: that of the connection
@@ -47,12 +47,12 @@ class AnswerWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaygroundQuestion:
-    """A conversation that models are to go on with, and how."""
+    """A conversation for models to continue, and its parameters."""
 
     tenant: str
     project: str | None  # whose budget counts, beside that of each connection
     dialogue: ChatDialogue
-    max_output_tokens: int | None  # None: as the connection says
+    max_output_tokens: int | None  # None: that of the connection
     temperature: float | None
     reasoning_effort: str | None
     retries: bool = False  # failed requests are made again, as often as for a judge
@@ -60,25 +60,25 @@ class PlaygroundQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTerms:
-    """Over which connection an answer is asked for, how, and what it takes at most."""
+    """The connection of an answer, its parameters, and its highest cost."""
 
-    found: LlmConnection
+    stored: LlmConnection
     own: ModelConnection  # as judges use it
-    asked: ModelConnection  # as it is used this time
+    adapted: ModelConnection  # as it is used this time
     account: Account
     most: Estimate
 
     @property
     def usd(self) -> float | None:
-        """What it costs at most, as budgets count it; None where the model has no price."""
-        if self.asked.price is None:
+        """Return the highest cost, as budgets count it; None for a model without a price."""
+        if self.adapted.price is None:
             return None
-        return nano_usd_of(self.asked.price, self.most.input_tokens, self.most.output_tokens) / NANO
+        return nano_usd_of(self.adapted.price, self.most.input_tokens, self.most.output_tokens) / NANO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenAnswer:
-    """What came of it: a reply, or why there is none."""
+    """Answer to a request: a reply, or why there is none."""
 
     terms: AnswerTerms
     reply: ModelReply | None
@@ -90,7 +90,7 @@ class GivenAnswer:
 
 
 class Playground:
-    """Asks models what people want to know. From any thread but that of the event loop in which models are asked."""
+    """Requests of people to models. Thread-safe, except from the judges' event loop."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Playground:
         prices: PriceTable,
         run: Callable[[Coroutine[Any, Any, GivenAnswer]], Future[GivenAnswer]],
     ) -> None:
-        """`run` has something done in the event loop in which judges are asked."""
+        """Set up the playground. `run` executes a coroutine in the judges' event loop."""
         self._connections = connections
         self._judges = judges
         self._prices = prices
@@ -107,55 +107,55 @@ class Playground:
         self._turns = threading.BoundedSemaphore(_AT_ONCE)
 
     def terms(self, question: PlaygroundQuestion, wish: AnswerWish) -> AnswerTerms:
-        """How an answer would be asked for, and what it takes at most; nobody is asked.
+        """Return the terms and the highest cost of an answer, without a call.
 
         Raises:
             Missing: there is no such connection for this tenant.
             BadConfiguration: the connection cannot be used; the message says what to do.
-            BadQuery: what is wanted of it is not allowed over it.
+            BadQuery: the connection does not allow the request.
             NotSendable: the conversation has something that the protocol has no place for.
         """
         try:
-            found = self._connections.resolve(wish.connection, question.tenant)
+            stored = self._connections.resolve(wish.connection, question.tenant)
         except BadConfiguration as error:
             raise Missing(str(error)) from None
-        own = self._connections.usable(found)
-        asked = self._connection_for(question, wish, found, own)
-        account = self._judges.account_of_playground(found, asked, tenant=question.tenant, project=question.project)
-        request = with_parameters(dialogue_request(asked.protocol, asked.model, question.dialogue), asked)
-        once = most_of_body(body_of(request), asked, question.dialogue.pictures)
+        own = self._connections.usable(stored)
+        adapted = self._connection_for(question, wish, stored, own)
+        account = self._judges.account_of_playground(stored, adapted, tenant=question.tenant, project=question.project)
+        request = with_parameters(dialogue_request(adapted.protocol, adapted.model, question.dialogue), adapted)
+        once = most_of_body(body_of(request), adapted, question.dialogue.pictures)
         most = replace(
-            once, input_tokens=once.input_tokens * asked.attempts, output_tokens=once.output_tokens * asked.attempts
+            once, input_tokens=once.input_tokens * adapted.attempts, output_tokens=once.output_tokens * adapted.attempts
         )
-        return AnswerTerms(found=found, own=own, asked=asked, account=account, most=most)
+        return AnswerTerms(stored=stored, own=own, adapted=adapted, account=account, most=most)
 
-    def ask(self, question: PlaygroundQuestion, wanted: Sequence[AnswerTerms]) -> list[GivenAnswer]:
-        """The answers, in their order; also why there is none.
+    def ask(self, question: PlaygroundQuestion, terms: Sequence[AnswerTerms]) -> list[GivenAnswer]:
+        """Request the answers; return them in their order, failures included.
 
         Raises:
-            Overloaded: others are at it, or the server is being stopped.
+            Overloaded: other requests are running, or the server is being stopped.
         """
         if not self._turns.acquire(blocking=False):
             raise Overloaded(f"too many requests of the playground are under way; the limit is {_TURNS}")
         try:
-            futures = [self._run(self._answer(question, each)) for each in wanted]
+            futures = [self._run(self._answer(question, each)) for each in terms]
             try:
-                return [each.result(timeout=ASKED_S + _WAIT_S) for each in futures]
+                return [each.result(timeout=CALLS_TIMEOUT_S + _WAIT_S) for each in futures]
             finally:
                 for each in futures:
                     each.cancel()
         except (CancelledError, TimeoutError) as error:
-            raise Overloaded("the models could not be asked: the server is being stopped, or far too busy") from error
+            raise Overloaded("the models could not be called: the server is being stopped, or overloaded") from error
         finally:
             self._turns.release()
 
     def _connection_for(
-        self, question: PlaygroundQuestion, wish: AnswerWish, found: LlmConnection, own: ModelConnection
+        self, question: PlaygroundQuestion, wish: AnswerWish, stored: LlmConnection, own: ModelConnection
     ) -> ModelConnection:
         most, allowed = question.max_output_tokens, own.max_output_tokens
         if most is not None and allowed is not None and most > allowed:
-            raise BadQuery(f"maxOutputTokens: the connection {found.row.name!r} allows answers of {allowed} tokens")
-        asked = replace(
+            raise BadQuery(f"maxOutputTokens: the connection {stored.row.name!r} allows answers of {allowed} tokens")
+        adapted = replace(
             own,
             attempts=own.attempts if question.retries else 1,
             max_output_tokens=most or allowed or ASSUMED_OUTPUT_TOKENS,
@@ -163,13 +163,12 @@ class Playground:
             reasoning_effort=question.reasoning_effort or own.reasoning_effort,
         )
         if wish.model is None or wish.model == own.model:
-            return asked
-        if found.row.tenant != question.tenant:
-            raise BadQuery(f"model: the connection {found.row.name!r} is shared, and is asked for its own model alone")
-        return replace(asked, model=wish.model, price=self._price_of(wish.model))
+            return adapted
+        if stored.row.tenant != question.tenant:
+            raise BadQuery(f"model: the connection {stored.row.name!r} is shared, so only its own model is allowed")
+        return replace(adapted, model=wish.model, price=self._price_of(wish.model))
 
     def _price_of(self, model: str) -> Price | None:
-        """The list price of a model that is not that of its connection, whose price would be another one's."""
         listed = self._prices.price_of(model, None)
         if listed is None:
             return None
@@ -181,17 +180,20 @@ class Playground:
         usage: Usage | None = None
         failed: tuple[str, str] | None = None
         try:
-            async with asyncio.timeout(ASKED_S):
-                speaker = self._judges.speaker(terms.found, terms.own, terms.asked, terms.account)
+            async with asyncio.timeout(CALLS_TIMEOUT_S):
+                speaker = self._judges.speaker(terms.stored, terms.own, terms.adapted, terms.account)
                 answered = await speaker(question.dialogue)
             reply, usage = answered.answer, answered.usage
-            if terms.asked.model == terms.own.model:
-                self._judges.health.answered(terms.found.connection_id, is_verdict=False)
+            if terms.adapted.model == terms.own.model:
+                self._judges.health.answered(terms.stored.connection_id, is_verdict=False)
         except Broken as broken:
             failed = (broken.kind, str(broken))
             usage = broken.usage if isinstance(broken.usage, Usage) else None
         except TimeoutError:
-            failed = ("timeout", f"no answer within {ASKED_S:g} s, with the wait for others over this connection")
+            failed = (
+                "timeout",
+                f"no answer within {CALLS_TIMEOUT_S:g} s, with the wait for others over this connection",
+            )
         except NotSendable as error:
             failed = ("bad_configuration", str(error))
         return GivenAnswer(

@@ -1,4 +1,4 @@
-"""An answer of the playground as a trace under the mark of these, with what was said, so that it can be found again.
+"""An answer of the playground as a trace under the playground's marker, so that it can be found again.
 
 The attribute names here are those that an instrumented application writes, not a table to read by.
 """
@@ -28,7 +28,7 @@ _PROVIDERS: Final = {"ANTHROPIC": "anthropic"}  # whose protocol it is, as the s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaygroundOrigin:
-    """The span whose conversation was opened."""
+    """The span that the conversation came from."""
 
     trace_id: str
     span_id: str
@@ -43,22 +43,22 @@ class PlaygroundTrace:
     body: bytes
 
 
-def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: PlaygroundOrigin | None) -> PlaygroundTrace:
-    """What was asked and what came of it."""
+def trace_of(question: PlaygroundQuestion, answer: GivenAnswer, origin: PlaygroundOrigin | None) -> PlaygroundTrace:
+    """Return the trace of a playground request."""
     trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
     span = Span(
         trace_id=bytes.fromhex(trace_id),
         span_id=bytes.fromhex(span_id),
-        name=f"chat {given.terms.asked.model}",
+        name=f"chat {answer.terms.adapted.model}",
         kind=Span.SPAN_KIND_CLIENT,
-        start_time_unix_nano=given.start_ns,
-        end_time_unix_nano=given.end_ns,
-        attributes=key_values(_request_attributes(question, given)),
+        start_time_unix_nano=answer.start_ns,
+        end_time_unix_nano=answer.end_ns,
+        attributes=key_values(_request_attributes(question, answer)),
     )
     if origin is not None:
         span.links.add(trace_id=bytes.fromhex(origin.trace_id), span_id=bytes.fromhex(origin.span_id))
-    if given.error is not None:
-        span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=given.error))
+    if answer.error is not None:
+        span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=answer.error))
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     named: Mapping[str, Attribute] = {
@@ -74,22 +74,22 @@ def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: Playgroun
 
 
 def reply_message(reply: ModelReply) -> Message:
-    """An answer in the normal form of messages."""
+    """Return an answer in the normal form of messages."""
     texts: list[JsonValue] = [{"type": "text", "content": text} for text in (reply.text, reply.refusal) if text]
     calls: list[JsonValue] = [dict(call) for call in reply.calls]
     return {"role": "assistant", "parts": [*texts, *calls]}
 
 
-def _request_attributes(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attribute]:
-    terms, usage, reply = given.terms, given.usage, given.reply
-    asked, url = terms.asked, urlsplit(terms.asked.base_url)
+def _request_attributes(question: PlaygroundQuestion, answer: GivenAnswer) -> Mapping[str, Attribute]:
+    terms, usage, reply = answer.terms, answer.usage, answer.reply
+    connection, url = terms.adapted, urlsplit(terms.adapted.base_url)
     return {
         PLAYGROUND_MARK: True,
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": _PROVIDERS.get(asked.protocol, "openai"),
-        "gen_ai.request.model": asked.model,
-        "gen_ai.request.max_tokens": asked.max_output_tokens,
-        "gen_ai.request.temperature": asked.temperature,
+        "gen_ai.provider.name": _PROVIDERS.get(connection.protocol, "openai"),
+        "gen_ai.request.model": connection.model,
+        "gen_ai.request.max_tokens": connection.max_output_tokens,
+        "gen_ai.request.temperature": connection.temperature,
         "gen_ai.request.top_p": question.dialogue.top_p,
         "gen_ai.response.model": None if usage is None else usage.model,
         "gen_ai.usage.input_tokens": None if usage is None else usage.input_tokens,
@@ -100,13 +100,12 @@ def _request_attributes(question: PlaygroundQuestion, given: GivenAnswer) -> Map
         "gen_ai.tool.definitions": _json(_tools(question.dialogue.tools)) if question.dialogue.tools else None,
         "server.address": url.hostname,
         "server.port": url.port,
-        "error.type": given.error_kind,
-        "tracejury.connection_id": terms.found.connection_id,
+        "error.type": answer.error_kind,
+        "tracejury.connection_id": terms.stored.connection_id,
     }
 
 
 def _without_bytes(message: Message) -> Message:
-    """A message whose pictures are named: their bytes stand in the trace that is gone on with."""
     parts = message.get("parts")
     if not isinstance(parts, list):
         return message
@@ -114,11 +113,11 @@ def _without_bytes(message: Message) -> Message:
 
 
 def _named(part: Mapping[str, JsonValue]) -> JsonValue:
-    found = image_of(part) if part.get("type") in MEDIA else None
-    if found is None:
+    image = image_of(part) if part.get("type") in MEDIA else None
+    if image is None:
         return dict(part)
-    told = f"{found.media_type}, {len(found.content):,} bytes, which were sent and are not stored here"
-    return {"type": "file", "modality": "image", "mime_type": found.media_type, "filename": told}
+    placeholder = f"{image.media_type}, {len(image.content):,} bytes, which were sent and are not stored here"
+    return {"type": "file", "modality": "image", "mime_type": image.media_type, "filename": placeholder}
 
 
 def _tools(tools: Sequence[OfferedTool]) -> list[dict[str, JsonValue]]:

@@ -26,7 +26,7 @@ def unbound_budgets(
         try:
             terms = judges.terms_of(active)
         except BadConfiguration:
-            continue  # which is reported as a judge that cannot be asked
+            continue  # which is reported as a judge that cannot be called
         projects = _projects(active, project_budgets)
         for each in terms:
             text = known[each.connection_id].text.budget if each.connection_id in known else None
@@ -50,7 +50,6 @@ def unbound_budgets(
 
 
 def _projects(active: ActiveRule, project_budgets: Mapping[str, Budget]) -> Sequence[str]:
-    """Return the keys of the budgets of projects that may pay for a rule."""
     named = active.rule.project
     if named is None:
         return tuple(project_budgets)

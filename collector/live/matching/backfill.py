@@ -34,11 +34,11 @@ _MOST_OF_TENANT: Final = 100
 
 
 class _NotAddedUp(Exception):
-    """Sums of traces that a rule asks for are not there yet: the step can be made a little later."""
+    """Signal that sums of traces are missing for a rule; the step can be made a little later."""
 
 
 class Backfills:
-    """Starts, lists and cancels backfills, from any thread; the matcher's makes their steps.
+    """Backfills: start, list and cancel from any thread; the matcher's thread makes their steps.
 
     Each step is of one backfill. Tenants take turns, within a tenant its rules, and of a rule the oldest goes first.
     """
@@ -59,8 +59,8 @@ class Backfills:
         self._starting = threading.Lock()
         self._steps = 0
         self._turns: dict[tuple[str, str | None], int] = {}  # the last step of a rule, and of a tenant (rule None)
-        self._wanted = threading.Event()
-        self._wanted.set()  # the last process may have left some
+        self._wake = threading.Event()
+        self._wake.set()  # the last process may have left some
 
     def start(self, active: ActiveRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None) -> str:
         """Run a revision of a rule over the spans that start between two instants, the latter excluded; its id.
@@ -85,7 +85,7 @@ class Backfills:
         backfill_id = secrets.token_hex(8)
         common = {"backfill_id": backfill_id, "revision": active.revision, "now_us": self._clock() // 1000}
         self._matching.backfills.add({**what, **common}, again)
-        self._wanted.set()
+        self._wake.set()
         self._matching.wake()
         return backfill_id
 
@@ -142,7 +142,7 @@ class Backfills:
         return targets
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
-        """Those of a rule's revisions, newest first."""
+        """Return the backfills of a rule's revisions, newest first."""
         return self._matching.backfills.of_rule(rule_id)
 
     def cancel(self, backfill_id: str) -> bool:
@@ -155,14 +155,14 @@ class Backfills:
 
     def step(self) -> int | None:
         """Make the next step; return how many jobs that makes, None if there is nothing to do."""
-        if not self._wanted.is_set():
+        if not self._wake.is_set():
             return None
-        self._wanted.clear()
+        self._wake.clear()
         chosen = self._choose()
         if chosen is None:
             return None
         running, active = chosen
-        self._wanted.set()
+        self._wake.set()
         if active is None or active.deleted:
             self._end(running, "cancelled", "the rule was deleted")
             return 0
@@ -171,7 +171,9 @@ class Backfills:
         except _NotAddedUp:
             return None
         if UNDECIDED in step.decisions["outcome"].unique().to_pylist():
-            self._end(running, "failed", self._matcher_db.problems.get(running.revision, "the rule cannot be asked"))
+            self._end(
+                running, "failed", self._matcher_db.problems.get(running.revision, "the conditions of the rule failed")
+            )
             return 0
         try:
             self._matching.backfills.store(replace(step, backfill=running))
@@ -181,7 +183,6 @@ class Backfills:
         return int(step.jobs.num_rows)
 
     def _running(self) -> list[tuple[Backfill, ActiveRule | None]]:
-        """Return those that have not ended, oldest first, each with its rule."""
         return [(each, self._revision(each.revision)) for each in self._matching.backfills.running()]
 
     def _choose(self) -> tuple[Backfill, ActiveRule | None] | None:
@@ -200,7 +201,6 @@ class Backfills:
         return running[place]
 
     def _begun(self, backfill: Backfill) -> Backfill:
-        """With the number up to which it goes: what is matched later is matched by the rule, if it is in force."""
         until = backfill.until_seq
         return replace(backfill, until_seq=self._matching.state().seq if until < 0 else until)
 
@@ -211,9 +211,9 @@ class Backfills:
     def _next(self, backfill: Backfill, active: ActiveRule) -> BackfillStep:
         questions = questions_of([active])
         look = self._spans if questions.spans else self._traces_or_sessions
-        found = look(backfill, active, questions)
-        if found is not None:
-            return found
+        step = look(backfill, active, questions)
+        if step is not None:
+            return step
         return BackfillStep(
             backfill=backfill,
             after=backfill.until_seq,
@@ -225,11 +225,11 @@ class Backfills:
         )
 
     def _spans(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
-        wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
-        found = self._matching.backfills.spans(backfill, active.judges, wanted)
-        if found is None:
+        selection = SpanSelection(columns=questions.columns, limits=_LIMITS)
+        window = self._matching.backfills.spans(backfill, active.judges, selection)
+        if window is None:
             return None
-        spans, last = found
+        spans, last = window
         decisions = self._matcher_db.decide_spans(spans, questions.spans)
         return BackfillStep(
             backfill=backfill,
@@ -244,16 +244,16 @@ class Backfills:
     def _traces_or_sessions(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
         until, stored = self._matching.state().seq, self._matching.backfills
         look = stored.traces if questions.traces else stored.sessions
-        found = look(backfill, active.judges, until=until, rows=_TRACE_ROWS)
-        if found is None:
+        window = look(backfill, active.judges, until=until, rows=_TRACE_ROWS)
+        if window is None:
             return None
-        settled, last = found
+        settled, last = window
         if questions.totals:
             settled, is_whole = self._matching.open_traces.added_up(settled)
             if not is_whole:
                 raise _NotAddedUp
-        asked = (*questions.traces, *questions.about_sessions)
-        settlement = self._settler.decide(settled, questions, asked, self._clock() // 1000)
+        rule_questions = (*questions.traces, *questions.about_sessions)
+        settlement = self._settler.decide(settled, questions, rule_questions, self._clock() // 1000)
         return BackfillStep(
             backfill=backfill,
             after=last,
@@ -268,7 +268,7 @@ class Backfills:
 def _nothing_left(active: ActiveRule, streams: Sequence[ComparedStream]) -> str:
     name = f"the rule {active.rule.name!r}"
     if not any(each.before or each.current for each in streams):
-        return f"{name} has no results of a release: releases are told apart by {active.rule.compare_by}"
+        return f"{name} has no results of a release: its releases are the values of {active.rule.compare_by}"
     return f"{name} has judged, or is judging, all results that are stored of the releases that its monitors compare"
 
 

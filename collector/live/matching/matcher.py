@@ -28,20 +28,20 @@ _PAUSE_S = 1.0
 """After a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
 
 _TICK_S = 0.5
-"""Traces settle with the time and not with what comes, so they are looked at this often: a guess."""
+"""Interval of looks for settled traces, since these settle with time and not with new spans: a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the matcher takes from around it: the time, whether it is to stand back, and who hears of what it does."""
+    """Environment of the matcher: the clock, whether ingest is behind, and the callback for finished work."""
 
     clock: Callable[[], int] = field(default_factory=steady_clock)
     ingest_is_behind: Callable[[], bool] = lambda: False
-    watch: Watch | None = None  # hears of each window that was matched
+    watch: Watch | None = None  # called with each matched window
 
 
 class Matcher:
-    """Matches spans once they are read, in windows, each of them once whatever happens in between."""
+    """Thread that matches spans once they are read, in windows, each of them exactly once."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Matcher:
         self._settler = Settler(matching, self._matcher_db, settling, self._clock)
         self._session_settler = SessionSettler(matching, self._settler, settling.session_s, self._clock)
         self.backfills = Backfills(matching, revision, self._matcher_db, self._settler, self._clock)
-        self._asked_rules: Sequence[ActiveRule] = ()
+        self._compiled_rules: Sequence[ActiveRule] = ()
         self._questions: Questions = questions_of(())
         self._caught_up = CaughtUp()
         self._passed_s = 0.0  # when the cursor was moved last while there was no rule
@@ -71,7 +71,7 @@ class Matcher:
 
     @property
     def problems(self) -> Mapping[int, str]:
-        """Why revisions of rules could not be asked, of those that could not."""
+        """Return the revisions whose conditions could not be evaluated, with the reasons."""
         return self._matcher_db.problems
 
     def start(self) -> None:
@@ -92,16 +92,16 @@ class Matcher:
         self._session_settler.begin()
         while not self._thread.stopping.is_set():
             self._ingest_first.wait(self._thread.stopping)
-            asked, at_once = self._caught_up.asked, self._caught_up.is_awaited
+            requested, at_once = self._caught_up.requested, self._caught_up.is_awaited
             if not (self._match_new(at_once=at_once) or self._settle(at_once=at_once)):
                 self._ingest_first.caught_up()
-                self._caught_up.tell(asked)
+                self._caught_up.tell(requested)
                 if not self._fill_back():
                     self._matcher_db.rest()
                     self._matching.wait_for_spans(_TICK_S)
 
     def _settle(self, *, at_once: bool) -> bool:
-        """Decide about traces that have settled, or sessions that have come to rest; False when there are none."""
+        """Decide about traces that have settled, or sessions without recent spans; False if there are none."""
         jobs = self._settler.settle(self._ask(), at_once=at_once)
         if jobs is None:
             jobs = self._session_settler.settle(self._ask(), at_once=at_once)
@@ -110,14 +110,13 @@ class Matcher:
         return jobs is not None
 
     def _fill_back(self) -> bool:
-        """Make a step of a backfill; False when there is none."""
         jobs = self.backfills.step()
         if jobs:
             self._enqueued()
         return jobs is not None
 
     def _match_new(self, *, at_once: bool) -> bool:
-        """Match the next window; False when there is none."""
+        """Match the next window; False if there is none."""
         state = self._matching.state()  # of the table: a step that failed may be stored all the same
         if state.seq >= state.committed:
             return False
@@ -128,13 +127,13 @@ class Matcher:
                 self._passed_s = time.monotonic()
             return False
         rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
-        wanted = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
-        found = self._matching.window(after=state.seq, until=state.committed, selection=wanted)
-        if found is None:  # numbers that no span has
+        selection = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
+        window = self._matching.window(after=state.seq, until=state.committed, selection=selection)
+        if window is None:  # numbers that no span has
             self._matching.pass_over(state)
             return True
         began_ns = time.time_ns()
-        spans, last = found
+        spans, last = window
         decisions = self._matcher_db.decide_spans(spans, questions.spans)
         jobs = self._matcher_db.jobs_of_spans(spans, decisions, questions.releases)
         tenants = questions.tenants_of_traces
@@ -156,19 +155,18 @@ class Matcher:
         return True
 
     def _ask(self) -> Questions:
-        """What the rules in force at this moment ask."""
         rules = self._rules()
-        if rules is not self._asked_rules:
-            self._asked_rules, self._questions = rules, questions_of(rules)
+        if rules is not self._compiled_rules:
+            self._compiled_rules, self._questions = rules, questions_of(rules)
         return self._questions
 
 
 def _matched(step: MatchingStep, spans: int, rules: int, began_ns: int) -> FinishedWork:
-    """A window that was matched, for whoever traces the server."""
-    told = {
+    """Return a matched window as finished work, for the server's own traces."""
+    attributes = {
         "tracejury.spans": spans,
         "tracejury.rules": rules,
         "tracejury.decisions": step.decisions.num_rows,
         "tracejury.jobs": step.jobs.num_rows,
     }
-    return FinishedWork(name="match window", began_ns=began_ns, told=told)
+    return FinishedWork(name="match window", began_ns=began_ns, attributes=attributes)

@@ -17,7 +17,7 @@ SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """What the rules in force ask."""
+    """Conditions of the rules in force."""
 
     columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
     spans: tuple[RuleQuestion, ...]
@@ -28,33 +28,33 @@ class Questions:
 
     @property
     def count(self) -> int:
-        """How many rules there are."""
+        """Return the number of rules."""
         return len(self.spans) + len(self.traces) + sum(map(len, self.sessions.values()))
 
     @property
     def tenants_of_traces(self) -> tuple[str, ...] | None:
-        """The tenants whose traces or sessions some rule is about; None for all of them."""
+        """Return the tenants whose traces or sessions rules are about; None for all."""
         return _tenants((*self.traces, *self.about_sessions))
 
     @property
     def tenants_of_sessions(self) -> tuple[str, ...] | None:
-        """The tenants whose sessions some rule is about; None for all of them."""
+        """Return the tenants whose sessions rules are about; None for all."""
         return _tenants(self.about_sessions)
 
     @property
     def about_sessions(self) -> tuple[RuleQuestion, ...]:
-        """What is asked about sessions, however long these are quiet."""
+        """Return the conditions about sessions, for any quiet time."""
         return tuple(question for questions in self.sessions.values() for question in questions)
 
 
 def questions_of(rules: Iterable[ActiveRule]) -> Questions:
-    """The questions of these rules."""
+    """Compile the conditions of these rules."""
     listed = list(rules)
     keys = sorted({active.rule.compare_by for active in listed})
-    told_by = {key: [_attribute(f"{where}.{key}") for where in ("attributes", "resource")] for key in keys}
-    asked = [field for active in listed for field in fields_of(active.rule.clauses)]
-    asked += [field for fields in told_by.values() for field in fields]
-    names = {field: f"f{number}" for number, field in enumerate(dict.fromkeys(asked))}
+    fields_of_key = {key: [_attribute(f"{where}.{key}") for where in ("attributes", "resource")] for key in keys}
+    read_fields = [field for active in listed for field in fields_of(active.rule.clauses)]
+    read_fields += [field for fields in fields_of_key.values() for field in fields]
+    names = {field: f"f{number}" for number, field in enumerate(dict.fromkeys(read_fields))}
     return Questions(
         columns={name: _column(field, name) for field, name in names.items() if field not in _SUMS},
         totals={name: field.column for field, name in names.items() if field in _SUMS},
@@ -70,7 +70,7 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
         },
         releases=tuple(
             ReleaseExpression(
-                sql=f"coalesce({', '.join(names[field] for field in told_by[key])})",
+                sql=f"coalesce({', '.join(names[field] for field in fields_of_key[key])})",
                 revisions=tuple(active.revision for active in listed if active.rule.compare_by == key),
             )
             for key in keys
@@ -87,11 +87,11 @@ def _tenants(questions: Iterable[RuleQuestion]) -> tuple[str, ...] | None:
 
 
 def _question(active: ActiveRule, names: Mapping[Field, str]) -> RuleQuestion:
-    found = predicate(active.rule.clauses, names)
+    compiled = predicate(active.rule.clauses, names)
     return RuleQuestion(
         revision=active.revision,
         tenant=active.judges,
-        clause=Expression(sql=found.sql, parameters=found.parameters),
+        clause=Expression(sql=compiled.sql, parameters=compiled.parameters),
         sampled_below=None if active.rule.sample_rate >= 1 else bound(active.rule.sample_rate),
         judges_once=active.rule.judge == "once",
     )

@@ -12,12 +12,12 @@ _SESSIONS: Final = 500
 """At once. With ten turns of ten spans each some six windows: a guess."""
 
 _REST: Final = 4
-"""After a look at the open sessions the next one is put off for so many times as long."""
+"""Pause after a look at the open sessions, as a multiple of its duration."""
 _LEAST_REST_S: Final = 0.25
 
 
 class SessionSettler:
-    """Looks after the sessions that have not come to rest. For the matcher's thread."""
+    """Settling of sessions without recent spans. For the matcher's thread."""
 
     def __init__(self, matching: Matching, settler: Settler, idle_s: float, clock: Callable[[], int]) -> None:
         self._matching = matching
@@ -58,11 +58,10 @@ class SessionSettler:
         if rested is None:
             return None
         waiting = [settle_s for settle_s, us in waits.items() if us == settle_us]
-        asked = [question for settle_s in waiting for question in questions.sessions[settle_s]]
-        settlement = self._settler.decide(rested.settled, questions, asked, now_us)
+        rule_questions = [question for settle_s in waiting for question in questions.sessions[settle_s]]
+        settlement = self._settler.decide(rested.settled, questions, rule_questions, now_us)
         self._matching.open_sessions.store(rested, settlement)
         return int(settlement.jobs.num_rows)
 
     def _waits(self, questions: Questions) -> dict[float | None, int]:
-        """How long a session is to be quiet, by what rules say, in microseconds."""
         return {each: round((self._idle_s if each is None else each) * 1_000_000) for each in questions.sessions}

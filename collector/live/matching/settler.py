@@ -17,14 +17,14 @@ _TRACES: Final = 2_000
 """At once. With ten spans each, some two windows: a guess."""
 
 _REST: Final = 4
-"""After a look at the open traces the next one is put off for so many times as long."""
+"""Pause after a look at the open traces, as a multiple of its duration."""
 _LEAST_REST_S: Final = 0.25
 _LONGEST_REST_US: Final = 60_000_000
-"""Open traces are looked at this often, whatever is known of them: a guess at what an omission may cost."""
+"""Longest pause between looks at open traces: a guess at what an omission may cost."""
 
 
 class Settler:
-    """Looks after the traces that have not settled. For the matcher's thread."""
+    """Settling of traces without recent spans. For the matcher's thread."""
 
     def __init__(
         self, matching: Matching, matcher_db: RuleMatcherDb, settling: Settling, clock: Callable[[], int]
@@ -49,7 +49,7 @@ class Settler:
             self._has_begun = True
 
     def settle(self, questions: Questions, *, at_once: bool) -> int | None:
-        """Decide about some of the traces that have settled; how many jobs that makes, None where there are none."""
+        """Decide about some settled traces; return the number of new jobs, None if no trace has settled."""
         began_s = time.monotonic()
         if not at_once and began_s < self._next_look_s:
             return None
@@ -71,7 +71,7 @@ class Settler:
         if is_whole and due.num_rows < _TRACES:
             self._due_us = now_us + _LONGEST_REST_US if look.next_us is None else look.next_us
             self._due_us = min(self._due_us, now_us + _LONGEST_REST_US)
-        if not is_whole:  # the others are looked at again once they are added up
+        if not is_whole:  # the others are read again once they are added up
             self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         elif due.num_rows < _TRACES:
             self._looked_us = now_us
@@ -88,28 +88,30 @@ class Settler:
             self._due_us = min(self._due_us, now_us + self._least_wait_us)
         return now_us >= self._due_us
 
-    def decide(self, settled: Settled, questions: Questions, asked: Sequence[RuleQuestion], now_us: int) -> Settlement:
-        """What some of the rules decide about traces, or sessions, part by part of their spans.
+    def decide(
+        self, settled: Settled, questions: Questions, rule_questions: Sequence[RuleQuestion], now_us: int
+    ) -> Settlement:
+        """Decide some of the rules for traces or sessions, part by part of their spans.
 
-        Where the rules ask for sums of traces, `settled` has them: `added_up` puts them there.
+        If rules need sums of traces, `settled` has them: `added_up` puts them there.
         """
         decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
-        if asked and settled.spans.num_rows:
-            wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
-            parts = self._matching.open_traces.parts(settled.spans, wanted)
+        if rule_questions and settled.spans.num_rows:
+            selection = SpanSelection(columns=questions.columns, limits=_LIMITS)
+            parts = self._matching.open_traces.parts(settled.spans, selection)
             if questions.totals:
                 totals = settled.traces.select(["trace", *questions.totals.values()])
                 totals = totals.rename_columns(["trace", *questions.totals])
                 parts = (part.join(totals, "trace") for part in parts)
-            found = [self._matcher_db.find(part, asked, questions.releases) for part in parts]
-            decisions = self._matcher_db.decide_traces(settled.traces, found, asked)
-            jobs = self._matcher_db.jobs_of_traces(settled.traces, decisions, found, questions.releases)
+            matches = [self._matcher_db.find(part, rule_questions, questions.releases) for part in parts]
+            decisions = self._matcher_db.decide_traces(settled.traces, matches, rule_questions)
+            jobs = self._matcher_db.jobs_of_traces(settled.traces, decisions, matches, questions.releases)
         return Settlement(
             settled=settled,
             decisions=decisions,
             jobs=jobs,
-            revisions=tuple(question.revision for question in asked),
-            once=tuple(question.revision for question in asked if question.judges_once),
+            revisions=tuple(question.revision for question in rule_questions),
+            once=tuple(question.revision for question in rule_questions if question.judges_once),
             now_us=now_us,
         )
 

@@ -16,7 +16,7 @@ RevisionOf: TypeAlias = Callable[[int], ActiveRule | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A rule and service, and the stream in which results of the evaluator come that the rule has."""
+    """A rule and service, and the stream with the results of the rule's current evaluator."""
 
     latest: StreamRow  # whose evaluator had a result last
     own: StreamRow | None  # None before the first result of the evaluator
@@ -25,7 +25,7 @@ class Standing:
 
     @property
     def key(self) -> StreamKey:
-        """The rule and the service."""
+        """Return the rule and the service."""
         return self.latest.key
 
     @property
@@ -35,7 +35,7 @@ class Standing:
 
     @property
     def compared(self) -> ComparedStream:
-        """The releases that monitors compare, or will with the first result of the evaluator."""
+        """Return the releases that monitors compare, or will with the next result of the evaluator."""
         before, current = compared_releases(state_of(self.own or self.latest).monitor.releases, self.minimum)
         return ComparedStream(
             tenant=self.key.tenant,
@@ -60,7 +60,7 @@ def standings(
 
 
 def judges_alike(row: StreamRow, revision: RevisionOf, active: ActiveRule) -> bool:
-    """Return whether the rule says of its evaluator what it said when the stream had its last result."""
+    """Return True if the rule's evaluator is unchanged since the stream's last result."""
     judged = revision(state_of(row).revision)
     return judged is None or judged.rule.judgement == active.rule.judgement
 

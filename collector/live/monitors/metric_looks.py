@@ -1,4 +1,4 @@
-"""One look at a metric: what it is now, and whether somebody has to be told."""
+"""One look at a metric: its value now, and whether to open an alert."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -27,10 +27,10 @@ BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
 """The share of a budget that is gone today, for a tenant."""
 
 Standing: TypeAlias = Literal["waiting", "fine", "alert", "off"]
-"""How a monitor stands; `waiting`: there is not enough to say anything."""
+"""State of a monitor; `waiting`: too few values for a conclusion."""
 
 MOST_OUTCOMES: Final = 1_000
-"""Spans or judgements that a look at a change takes, of however many came; each costs 10 to 20 µs."""
+"""Limit of the spans or judgements in a look at a change; each costs 10 to 20 µs."""
 
 _COMMIT_US: Final = 2_000_000
 """A window ends so long ago: what was answered until then is committed, unless the server is behind."""
@@ -41,7 +41,7 @@ _LONGEST_AGO_US: Final = 3_600_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricState:
-    """What the last look found, and what the next one needs."""
+    """Result of the last look, and the state that the next one needs."""
 
     version: int  # of the monitor
     standing: Standing = "waiting"
@@ -57,7 +57,7 @@ _STATE: Final = TypeAdapter(MetricState)
 
 
 def metric_state_of(row: MetricMonitorRow) -> MetricState:
-    """What is remembered of a monitor; nothing of how it was before it was changed."""
+    """Return the stored state of a monitor; a new one if the monitor was changed since."""
     if row.state is None:
         return MetricState(version=row.version)
     state = _STATE.validate_json(row.state)
@@ -65,12 +65,12 @@ def metric_state_of(row: MetricMonitorRow) -> MetricState:
 
 
 def text_of(row: MetricMonitorRow) -> MetricMonitorText:
-    """What a monitor says."""
+    """Parse the text of a monitor."""
     return MetricMonitorText.model_validate_json(row.document)
 
 
 class MetricLooker:
-    """Looks at metrics. `since_us` is when the server began to take in: of the time before, too few are no news."""
+    """Looks at metrics. `since_us` is the start of ingest: low counts of the time before are not reported."""
 
     def __init__(self, monitors: MetricMonitors, budget_share: BudgetShare, since_us: int) -> None:
         self._monitors = monitors
@@ -78,7 +78,7 @@ class MetricLooker:
         self._since_us = since_us
 
     def look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook:
-        """What there is to store of a monitor at this moment."""
+        """Look at a monitor now, and return what to store."""
         text, state = text_of(row), metric_state_of(row)
         alert_id, happened = row.alert_id, list[Happening]()
         if alert_id is not None and (row.is_deleted or not text.enabled or _is_changed(row)):
@@ -116,7 +116,7 @@ class MetricLooker:
             yield replace(state, standing=standing, value=None, count=counts[0], failed=counts[1]), None
             return
         limit, crossing = look_at(text.limit, state.limit, value)
-        found = replace(
+        changed = replace(
             state,
             standing="alert" if limit.is_open else "fine",
             value=value,
@@ -128,14 +128,14 @@ class MetricLooker:
         if crossing in {"opened", "escalated"}:
             evidence = (value, text.limit.number if crossing == "opened" else text.escalate_at or 0.0)
             finding = self._finding(window, "limit", (_limit_side(text), now), evidence)
-            yield found, finding if crossing == "opened" else _Worse(finding)
+            yield changed, finding if crossing == "opened" else _Worse(finding)
         elif crossing == "recovered":
-            yield found, {"how": "recovered", "candidate": _side_document(now), "value": value}
+            yield changed, {"how": "recovered", "candidate": _side_document(now), "value": value}
         else:
-            yield found, None
+            yield changed, None
 
     def _numbers(self, window: "_LookWindow") -> MetricNumbers | None:
-        """What the metric is; None where it cannot be said."""
+        """Return the numbers of the metric; None if they are unknown."""
         text = window.text
         metric = text.of
         if metric.numbers is None:
@@ -150,12 +150,12 @@ class MetricLooker:
         text = window.text
         if text.change is None or text.of.outcomes is None:
             return
-        wanted = window.values | {
+        params = window.values | {
             "after": state.after,
             "from_us": window.until_us - _LONGEST_AGO_US,
             "most": MOST_OUTCOMES,
         }
-        outcomes = self._monitors.outcomes(text.of.outcomes, wanted)
+        outcomes = self._monitors.outcomes(text.of.outcomes, params)
         monitor = Monitor(text.change.settings, state.monitor)
         after = max((each.last for each in outcomes), default=state.after)
         is_open = state.standing == "alert"
@@ -175,12 +175,12 @@ class MetricLooker:
                     {"how": event.change, "baseline": _side_document(sides[0]), "candidate": _side_document(sides[1])},
                 )
         failed = sum(not each.passed for each in outcomes)
-        found = replace(state, after=after, monitor=monitor.state, standing="alert" if is_open else "fine")
+        changed = replace(state, after=after, monitor=monitor.state, standing="alert" if is_open else "fine")
         if outcomes:
-            found = replace(found, value=failed / len(outcomes), count=len(outcomes), failed=failed)
+            changed = replace(changed, value=failed / len(outcomes), count=len(outcomes), failed=failed)
         elif monitor.results == 0:
-            found = replace(found, standing="waiting")
-        yield found, None
+            changed = replace(changed, standing="waiting")
+        yield changed, None
 
     def _finding(
         self,
@@ -191,13 +191,13 @@ class MetricLooker:
         *,
         number: int | None = None,
     ) -> AlertFinding:
-        """The alert, with what a person needs to check it."""
+        """Return the alert, with what a person needs to check it."""
         row, text = window.row, window.text
         baseline, candidate = sides
         document: dict[str, JsonValue] = {
             "unit": text.of.unit,
             "windowSeconds": text.window_seconds,
-            "scope": {scope: told for scope in SCOPES if (told := getattr(text, scope)) is not None},
+            "scope": {scope: value for scope in SCOPES if (value := getattr(text, scope)) is not None},
             "examples": [],
         }
         if text.change is not None:
@@ -231,7 +231,7 @@ class MetricLooker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LookWindow:
-    """What a look is about, and when it is made."""
+    """The monitor and the time of a look."""
 
     row: MetricMonitorRow
     text: MetricMonitorText
@@ -247,10 +247,10 @@ class _LookWindow:
 
     @property
     def values(self) -> dict[str, object]:
-        """What the statements about metrics take."""
+        """Return the parameters of the statements about metrics."""
         text = self.text
-        told: dict[str, object] = {scope: getattr(text, scope) for scope in SCOPES}
-        return told | {
+        params: dict[str, object] = {scope: getattr(text, scope) for scope in SCOPES}
+        return params | {
             "tenant": self.row.tenant,
             "from_us": self.from_us,
             "until_us": self.until_us,
@@ -263,7 +263,7 @@ class _LookWindow:
 
 
 class _Worse(NamedTuple):
-    """The open alert is about something worse: this."""
+    """A worse value than that of the open alert."""
 
     finding: AlertFinding
 
@@ -273,12 +273,11 @@ _Step: TypeAlias = tuple[MetricState, AlertFinding | _Worse | Mapping[str, JsonV
 
 
 def _is_changed(row: MetricMonitorRow) -> bool:
-    """Whether the monitor says something else than at the last look."""
     return row.state is not None and _STATE.validate_json(row.state).version != row.version
 
 
 def _value(text: MetricMonitorText, numbers: MetricNumbers) -> float | None:
-    """The metric as one number; None where there is too little of it."""
+    """Return the metric as one number; None if there are too few values."""
     if text.metric == "budget_used":
         return numbers.amount
     if text.of.counts:
@@ -301,7 +300,7 @@ def _side_of(text: MetricMonitorText, value: float, numbers: MetricNumbers) -> C
 
 
 def _rate_side(event: EpisodeEvent, name: Literal["baseline", "candidate"]) -> ComparedSide:
-    """A side of a change: the share that failed, where the monitors know the share that did not."""
+    """Return a side of a change: the share that failed; the monitors know the share that did not."""
     rate: StreamRate = getattr(event, name)
     release = None
     if event.kind == "release":

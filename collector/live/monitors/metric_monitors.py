@@ -1,4 +1,4 @@
-"""The thread that looks at the metrics that operators have watched."""
+"""The thread that watches the metrics of operators' monitors."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _TICK_S: Final = 1.0
 
 
 class MetricMonitorThread:
-    """Looks at each metric when its time has come; the looks of a moment are stored together."""
+    """Thread that looks at metrics when they are due; the looks of a moment are stored together."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class MetricMonitorThread:
         )
 
     def start(self) -> None:
-        """Begin with those that were not looked at for the longest time."""
+        """Begin with the monitors that were not checked for the longest time."""
         self._thread.start()
 
     def close(self) -> None:
@@ -50,10 +50,10 @@ class MetricMonitorThread:
         self._thread.close()
 
     def look_now(self, *, all_of_them: bool = True) -> int:
-        """Look at all monitors, or at those whose time has come; how many these were.
+        """Look at all monitors, or at those that are due; return their number.
 
         Raises:
-            Overloaded: it is not known whether what was found was stored.
+            Overloaded: it is unknown whether the results were stored.
         """
         with self._looking:
             now_ns = self._clock()
@@ -68,7 +68,7 @@ class MetricMonitorThread:
     def _look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook | None:
         try:
             return self._looker.look(row, now_ns)
-        except Exception:  # noqa: BLE001 - one monitor that cannot be looked at must not hold up the others
+        except Exception:  # noqa: BLE001 - one broken monitor must not hold up the others
             log.exception("the metric monitor %r could not be looked at", row.name)
             return None
 
@@ -78,7 +78,6 @@ class MetricMonitorThread:
 
 
 def _is_due(row: MetricMonitorRow, now_ns: int) -> bool:
-    """Tell whether its time has come. A look that seems to be to come was before the clock was set back."""
     if row.is_deleted or row.looked_us is None:
         return True
     return not 0 <= now_ns / 1000 - row.looked_us < text_of(row).interval_s * 1e6

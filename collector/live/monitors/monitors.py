@@ -38,14 +38,13 @@ guess."""
 _PAUSE_S: Final = 1.0
 _TICK_S: Final = 1.0
 _GATHER_S: Final = 1.0
-"""Results that come one by one are looked at together, since each look is a transaction: a guess at what nobody waits
-for."""
+"""Time for which results are gathered, since each look is a transaction: a guess at an unnoticed delay."""
 
 Group = dict[str, MonitoredStream]
 
 
 class MonitorThread:
-    """Looks at each result that counts once, in the order in which they were stored, whatever happens in between."""
+    """Thread that watches each counted result exactly once, in the order of storage."""
 
     def __init__(
         self,
@@ -56,7 +55,10 @@ class MonitorThread:
         count_scores: Callable[[], int] = lambda: 0,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`revision` tells any revision that there ever was; `count_scores` lets scores by others become results."""
+        """Set up the monitors. `revision` returns any revision that ever existed.
+
+        `count_scores` turns scores into results.
+        """
         self._monitors = monitors
         self._revision = revision
         self._source = StreamSource(monitoring_of=self._monitoring_of, past=monitors.past)
@@ -65,7 +67,7 @@ class MonitorThread:
         self._clock = clock
         self._groups: dict[StreamKey, Group] = {}
         self._caught_up = CaughtUp()
-        self._wait_ended = threading.Event()  # somebody waits for it
+        self._wait_ended = threading.Event()  # set by a caller of `wait_watched`, so that gathering ends
         self._thread = FollowerThread(
             self._watch_on, name="monitors", doing="watching results", log=log, pause_s=_PAUSE_S
         )
@@ -75,15 +77,14 @@ class MonitorThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is not looked at yet is after the next start."""
+        """Stop; the next start continues with the rest."""
         self._thread.close(self._end_waits)
 
     def wait_watched(self, timeout_s: float) -> bool:
-        """Wait until everything that is stored now was looked at; False when that took too long."""
+        """Wait until every result stored before was watched; False after the timeout."""
         return self._caught_up.wait(timeout_s, self._end_waits)
 
     def _end_waits(self) -> None:
-        """End a wait for results, and for more of them."""
         self._wait_ended.set()
         self._monitors.wake()
 
@@ -93,7 +94,7 @@ class MonitorThread:
         cursor = self._monitors.cursor()
         while not self._thread.stopping.is_set():
             self._ingest_first.wait(self._thread.stopping)
-            asked = self._caught_up.asked
+            requested = self._caught_up.requested
             self._count_scores()
             until = self._step(cursor)
             if until > cursor.number:
@@ -102,13 +103,13 @@ class MonitorThread:
             self._ingest_first.caught_up()
             for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
                 log.info("alert %s is over (its rule was deleted)", alert_id)
-            self._caught_up.tell(asked)
+            self._caught_up.tell(requested)
             self._monitors.wait_for_results(_TICK_S)
             self._wait_ended.wait(_GATHER_S)
             self._wait_ended.clear()
 
     def _step(self, cursor: Cursor) -> int:
-        """Look at the next results; up to where that was."""
+        """Watch the next results; return up to which number."""
         results, until = self._monitors.results(cursor.number, _MOST)
         if until == cursor.number:
             return until
@@ -131,7 +132,7 @@ class MonitorThread:
             after=cursor.number,
             until=until,
             streams=[stream.row for stream in touched.values()],
-            happened=[self._found(each) if isinstance(each, EpisodeAlarm) else each for each in happened],
+            happened=[self._to_store(each) if isinstance(each, EpisodeAlarm) else each for each in happened],
             at_ns=self._clock(),
         )
         self._monitors.store(step)
@@ -168,7 +169,6 @@ class MonitorThread:
     def _end_others(
         stream: MonitoredStream, group: Group, result: Counted, touched: dict[int, MonitoredStream]
     ) -> Iterator[Happened]:
-        """End the episodes of evaluators that have had no result since this one has."""
         for other in _evaluators(group, stream.fingerprint):
             if other.state.alert_id is not None and other.state.last < stream.state.first:
                 touched[id(other)] = other
@@ -178,15 +178,14 @@ class MonitorThread:
         active = self._revision(revision)
         return AS_USUAL if active is None else active.rule.monitoring
 
-    def _found(self, alarm: EpisodeAlarm) -> AlertFinding | Escalation:
-        """What there is to store of an alarm."""
+    def _to_store(self, alarm: EpisodeAlarm) -> AlertFinding | Escalation:
         finding = self._finding(alarm)
         if alarm.open_alert_id is None:
             return finding
         return Escalation(tenant=alarm.key.tenant, alert_id=alarm.open_alert_id, finding=finding)
 
     def _finding(self, alarm: EpisodeAlarm) -> AlertFinding:
-        """The alert, with what a person needs to check it."""
+        """Return the alert, with what a person needs to check it."""
         event, result, key = alarm.event, alarm.result, alarm.key
         sides = {"baseline": _parts(event.of_baseline), "candidate": _parts(event.of_candidate)}
         worst = self._monitors.worst(
@@ -227,7 +226,6 @@ class MonitorThread:
 
 
 def _evaluators(group: Group, fingerprint: str) -> list[MonitoredStream]:
-    """The streams of evaluators of which one can take the place of another; scores by others take no place."""
     if is_of_scores(fingerprint):
         return []
     return [stream for stream in group.values() if not is_of_scores(stream.fingerprint)]

@@ -1,4 +1,4 @@
-"""Scores by people and applications take their places among results, where rules say that monitors count them."""
+"""Counting of scores by people and applications as results, if rules say so."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from collector.live.active import ActiveRule
 from storage.alerting.counted_scores import CountedScores, WantedScore
 
 _SHARE: Final = 20
-"""After a look that took a second, nothing is looked for in so many, unless somebody said something: a guess."""
+"""Pause after a look, as a multiple of its duration, without a notification: a guess."""
 
 _PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -16,7 +16,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 
 class ScoreCounter:
-    """Finds what was said and is to be counted. For one thread."""
+    """Counter of new scores that count as results. For one thread."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class ScoreCounter:
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`active` tells the rules in force."""
+        """Set up the counter. `active` returns the rules in force."""
         self._scores = scores
         self._active = active
         self._clock = clock
@@ -34,18 +34,18 @@ class ScoreCounter:
         self._next_s = self._longest_s = 0.0
 
     def count(self) -> int:
-        """Count what can be counted; how many scores these are. It may look at nothing while nobody says anything.
+        """Count new scores and return their number. May skip the look while there are no notifications.
 
         Raises:
             Overloaded: some may have been counted; it may be tried again.
         """
-        wanted = list(wanted_scores(self._active()))
-        writes = self._scores.writes(is_counting=bool(wanted))  # before anything is read
-        seen, began_s = (self._scores.last(), bool(wanted)), time.monotonic()
+        names = list(wanted_scores(self._active()))
+        writes = self._scores.writes(is_counting=bool(names))  # before anything is read
+        seen, began_s = (self._scores.last(), bool(names)), time.monotonic()
         is_due = began_s >= (self._next_s if writes != self._writes else self._longest_s)
         if seen == self._seen and not is_due:
             return 0
-        counted = self._scores.count(wanted, self._clock() // 1000)
+        counted = self._scores.count(names, self._clock() // 1000)
         ended_s = time.monotonic()
         self._seen, self._writes = seen, writes
         self._next_s = ended_s + max(_PAUSE_S, _SHARE * (ended_s - began_s))
@@ -54,7 +54,7 @@ class ScoreCounter:
 
 
 def wanted_scores(rules: Iterable[ActiveRule]) -> Iterable[WantedScore]:
-    """The questions whose answers count, by the rules that say so."""
+    """Yield the questions whose answers count as results of a rule."""
     for active in rules:
         for name in active.rule.monitoring.scores:
             yield WantedScore(

@@ -29,7 +29,7 @@ of the monitors came into force, which states of earlier versions began anew."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """The sources of streams beside the results that come."""
+    """Data of streams besides the new results."""
 
     monitoring_of: Callable[[int], Monitoring]  # the settings of a revision of a rule
     past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # results of a stream between two, in order
@@ -37,7 +37,7 @@ class StreamSource:
 
 @dataclass(slots=True, kw_only=True)
 class StreamState:
-    """The state of a stream as it is stored. The stream changes it with each result, all but `monitor`."""
+    """State of a stream as stored. The stream changes it with each result, all but `monitor`."""
 
     monitor: MonitorState  # when it was stored
     settings_of: int  # the revision whose settings are used
@@ -57,7 +57,7 @@ _STATE: Final = TypeAdapter(StreamState)
 
 
 def state_of(row: StreamRow) -> StreamState:
-    """What is remembered of a stream."""
+    """Parse the state of a stream."""
     return _STATE.validate_json(row.state)
 
 
@@ -83,7 +83,7 @@ def compared_releases(releases: ReleasesState, minimum: int) -> tuple[tuple[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeAlarm:
-    """An episode begins, or is worse than was told."""
+    """Begin of an episode, or an escalation."""
 
     key: StreamKey
     event: EpisodeEvent
@@ -95,12 +95,12 @@ class EpisodeAlarm:
 
     @property
     def episode(self) -> str:
-        """What tells it from all others, and is the same whenever the same results are looked at."""
+        """Return the unique name of an episode, the same for each look at the same results."""
         return json.dumps([*self.key.rule, self.result.fingerprint, self.event.kind, self.result.number])
 
     @property
     def alert_id(self) -> str:
-        """What the alert is called."""
+        """Return the id of the alert."""
         return alert_id_of(self.key.tenant, self.episode)
 
 
@@ -141,14 +141,14 @@ class MonitoredStream:
 
     @classmethod
     def of(cls, row: StreamRow, source: StreamSource) -> "MonitoredStream":
-        """The stream of which this is remembered."""
+        """Restore a stream from its row."""
         stream = cls(row.key, row.fingerprint, state_of(row), source)
         stream.since_us, stream.updated_us = row.since_us, row.updated_us
         return stream
 
     @property
     def row(self) -> StreamRow:
-        """What there is to remember."""
+        """Return the row to store."""
         state = replace(self.state, monitor=self._monitor.state)
         return StreamRow(
             key=self.key,
@@ -160,7 +160,7 @@ class MonitoredStream:
 
     @property
     def releases(self) -> ReleasesState:
-        """The record of releases."""
+        """Return the record of releases."""
         return self._monitor.state.releases
 
     def order_for_another(self, after: int) -> ReleasesState:
@@ -174,7 +174,7 @@ class MonitoredStream:
         return self.state.replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
 
     def add(self, result: Counted) -> Iterator[Happened]:
-        """Take a result. What there is to say."""
+        """Add a result; return what happened."""
         state = self.state
         if result.round == 0 and result.job_id > state.newest_job:
             state.newest_job = result.job_id
@@ -283,12 +283,12 @@ def _recovery_document(event: EpisodeEvent) -> dict[str, JsonValue]:
 
 
 def rate_document(rate: StreamRate) -> dict[str, JsonValue]:
-    """A rate with its interval and count, as an alert has it."""
+    """Return a rate with its interval and count, for an alert."""
     return {"rate": rate.mean, "low": rate.interval.low, "high": rate.interval.high, "count": rate.count}
 
 
 def log_text(happened: Happening) -> str:
-    """What became of an alert, for the log."""
+    """Return the log line for a change of an alert."""
     match happened:
         case Recovery():
             return f"alert {happened.alert_id} is over ({happened.document['how']})"

@@ -12,9 +12,9 @@ _CODE: Final = frozenset(kind.name for kind in code_judge.KINDS)
 
 
 def executor_kind_of(rule: Rule) -> ExecutorKind:
-    """The executor kind of its evaluator.
+    """Return the executor kind of a rule's evaluator.
 
-    One that asks a judge if there is one asks if the rule names it. An evaluator that this version does not know, or
+    An evaluator with an optional judge calls it if the rule names one. An evaluator that this version does not know, or
     cannot use like this, is a check, which fails and says why.
     """
     if rule.evaluator in _CODE:

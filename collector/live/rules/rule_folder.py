@@ -25,7 +25,7 @@ _FILE_LIMIT: Final = Limit(
 )
 
 Identity: TypeAlias = tuple[str | None, str]
-"""What tells rules from files apart: project and name."""
+"""Identity of a rule from a file: project and name."""
 
 Stamp: TypeAlias = "tuple[tuple[str, int, int, int], ...] | str"
 """How the files look from outside, or why they cannot be seen. It changes with any of them."""
@@ -33,7 +33,7 @@ Stamp: TypeAlias = "tuple[tuple[str, int, int, int], ...] | str"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProblem:
-    """One thing that is wrong with a file, or with the folder: then `file` is its path."""
+    """A problem of a file, or of the folder: then `file` is its path."""
 
     file: str
     line: int  # from 1; 0 for the file as a whole
@@ -42,13 +42,13 @@ class FileProblem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        told = f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
-        return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in told)
+        text = f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+        return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRule:
-    """The rule that a file holds."""
+    """The rule in a file."""
 
     file: str
     text: str
@@ -56,18 +56,18 @@ class FileRule:
 
     @property
     def rule(self) -> Rule:
-        """What it says."""
+        """Return the parsed rule."""
         return self.parsed.rule
 
     @property
     def identity(self) -> Identity:
-        """What tells it from others."""
+        """Return what identifies the rule: its project and name."""
         return self.rule.project, self.rule.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a folder held: rules, each with an identity of its own, and the files that are there and hold none."""
+    """Content of a folder: rules with unique identities, and the files that hold none."""
 
     rules: tuple[FileRule, ...]
     problems: tuple[FileProblem, ...]
@@ -75,30 +75,30 @@ class Reading:
 
 
 class RuleFolder:
-    """Reads `*.yaml` and `*.yml` in one folder, in any case, but none whose name starts with a dot."""
+    """A folder of rules: its `*.yaml` and `*.yml`, in any case, but no file whose name starts with a dot."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def stamp(self) -> Stamp:
-        """How the files look; cheap enough to ask every second."""
+        """Return the state of the files; cheap enough for every second."""
         try:
             return tuple(_stamp_of(self.path / name) for name in self._names(*_ENDINGS, ENDING))
         except OSError as error:
             return error.strerror or type(error).__name__
 
     def read(self, holders: Mapping[Identity, str]) -> Reading:
-        """Every file; of those that say the same rule, the one that holds it by `holders`, else the first by name.
+        """Read every file; of several with the same rule, use its holder by `holders`, else the first by name.
 
         Raises:
             OSError: the folder cannot be read.
         """
-        found: list[FileRule] = []
+        read: list[FileRule] = []
         problems: list[FileProblem] = []
         names = self._names(*_ENDINGS)
         for name in names[:MAX_FILES]:
             try:
-                found.append(_read(self.path / name))
+                read.append(_read(self.path / name))
             except BadRule as error:
                 problems += (_problem(name, problem) for problem in error.problems)
         problems += (
@@ -106,10 +106,10 @@ class RuleFolder:
             for name in names[MAX_FILES:]
         )
         chosen: dict[Identity, FileRule] = {}
-        for each in found:
+        for each in read:
             if each.identity not in chosen or holders.get(each.identity) == each.file:
                 chosen[each.identity] = each
-        problems += (_double(each, chosen[each.identity]) for each in found if each is not chosen[each.identity])
+        problems += (_double(each, chosen[each.identity]) for each in read if each is not chosen[each.identity])
         usable = {each.file for each in chosen.values()}
         return Reading(
             rules=tuple(chosen.values()),
@@ -131,11 +131,7 @@ def _stamp_of(path: Path) -> tuple[str, int, int, int]:
 
 
 def _read(path: Path) -> FileRule:
-    """The rule in a file.
-
-    Raises:
-        BadRule: it holds none, or cannot be read.
-    """
+    """Read the rule of a file."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _whole("is no file")  # a pipe would never end
@@ -167,5 +163,4 @@ def _double(second: FileRule, first: FileRule) -> FileProblem:
 
 
 def _shown(name: str) -> str:
-    """The name of a file as text, whatever bytes it is made of."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

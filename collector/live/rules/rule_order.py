@@ -1,4 +1,4 @@
-"""Rules that go by the results of others: whether there are those others, and that none waits for itself."""
+"""Rules that go by the results of others: these must exist, and no rule may wait for itself."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -10,7 +10,7 @@ MOST_NAMED = 20
 
 
 def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRule]:
-    """The rules by whose results one goes: of its tenant or of none, about its project or about all."""
+    """Return the rules that one goes by: of its tenant or of none, about its project or about all."""
     after = follower.rule.after
     if after is None:
         return []
@@ -24,31 +24,31 @@ def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRul
 
 
 def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in_force: bool = False) -> str | None:
-    """Why a rule cannot go by the one that it names: it is not there, judges something else, or waits for this one.
+    """Return why a rule cannot go by the one that it names: missing, of another target, or waiting for this one.
 
-    With `in_force`, also that it is off, which whoever writes a rule may mean to change later.
+    With `in_force`, also report a rule that is off, which its author may want to enable later.
     """
     after = follower.rule.after
     if after is None:
         return None
     every = [follower, *others]
-    found = leaders(follower, every)
-    if not found:
+    candidates = leaders(follower, every)
+    if not candidates:
         names = sorted({each.rule.name for each in others if each.tenant in {follower.tenant, ""}})
         return f"there is no rule {after.rule!r} to go by; there are: {_listed(names) or 'none'}"
     if circle := _circle(follower, every):
         return f"rules would wait for each other: {' goes by '.join(map(repr, circle))}"
     fitting = GOES_BY[follower.rule.target]
-    if all(each.rule.target not in fitting for each in found):
-        told = f"a rule about {follower.rule.target} goes by results about {' or '.join(fitting)}"
-        return f"{told}, and {after.rule!r} is about {found[0].rule.target}"
-    if in_force and not any(each.rule.enabled for each in found):
+    if all(each.rule.target not in fitting for each in candidates):
+        problem = f"a rule about {follower.rule.target} goes by results about {' or '.join(fitting)}"
+        return f"{problem}, and {after.rule!r} is about {candidates[0].rule.target}"
+    if in_force and not any(each.rule.enabled for each in candidates):
         return f"the rule {after.rule!r} that it goes by is off; switch it on"
     return None
 
 
 def _circle(start: ActiveRule, every: Sequence[ActiveRule]) -> list[str]:
-    """The names of rules each of which goes by the next, from one back to itself; none where it is in no circle."""
+    """Return the names in a circle of rules that wait for each other, from one back to itself; [] if there is none."""
     paths, seen = [[start]], set[int]()
     while paths:
         path = paths.pop()

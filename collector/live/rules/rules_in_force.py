@@ -23,16 +23,17 @@ from storage.judging.rulebook import Rulebook
 log = logging.getLogger(__name__)
 
 Seen: TypeAlias = Collection[int] | None
-"""The versions of what is to be changed that somebody has seen; None: he does not say."""
+"""The versions that the client has seen of what it changes; None: unknown."""
 
 _POLL_S: Final = 1.0
-"""How often the folder is looked at, which costs some 10 µs a file. A file that changed is read once it has been the
-same twice, because half of a rule can be a rule too."""
+"""Interval of looks at the folder, which cost some 10 µs a file. A changed file is read once it has been the same
+twice, because half of a rule can be a rule too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRule:
-    """A rule that there is, and its revision that is in force."""
+    """A stored rule, and its revision in force."""
 
     stored: StoredRule
     active: ActiveRule
@@ -51,13 +52,13 @@ class _Snapshot:
     kept: Mapping[str, KeptRule]  # by id, oldest first
     active: tuple[ActiveRule, ...]
     problems: tuple[FileProblem, ...]
-    told: dict[int, ActiveRule] = field(default_factory=dict)  # by revision: each request to a judge asks
+    by_revision: dict[int, ActiveRule] = field(default_factory=dict)  # by revision: read for each request to a judge
 
 
 class RulesInForce:
-    """What rules there are. Read from any thread without a lock; changed by the API and by the files of a folder.
+    """All rules. Read from any thread without a lock; changed by the API and by the files of a folder.
 
-    `connections` tells the names and ids of the connections that a rule of a tenant may name; without it, it may name
+    `connections` returns the names and ids of the connections that a rule of a tenant may name; without it, it may name
     any.
     """
 
@@ -77,7 +78,7 @@ class RulesInForce:
         self._now = _Snapshot(kept={}, active=(), problems=())
         self._refreshing = threading.Lock()
         self._loaded: Stamp | None = None  # how the folder looked when it was read last; None: read it again
-        self._asked, self._stopping = threading.Event(), threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._waits = LastingReason(log, "rules from files cannot be stored yet: %s")
         self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
 
@@ -90,28 +91,28 @@ class RulesInForce:
     def close(self) -> None:
         """Follow the folder no longer."""
         self._stopping.set()
-        self._asked.set()
+        self._wake.set()
         self._thread.join()
 
     def reload_soon(self) -> None:
         """Have the folder read, whether or not it seems to have changed."""
-        self._asked.set()
+        self._wake.set()
 
     @property
     def problems(self) -> tuple[FileProblem, ...]:
-        """What is wrong with files, as of the same look at the folder as the rules."""
+        """Return the problems of files, as of the look at the folder that the rules come from."""
         return self._now.problems
 
     def active(self) -> tuple[ActiveRule, ...]:
-        """The rules that judge: enabled, and not deleted. Never changed in place."""
+        """Return the rules that judge: enabled, and not deleted. Never changed in place."""
         return self._now.active
 
     def kept(self) -> tuple[KeptRule, ...]:
-        """All rules that there are, enabled or not, oldest first."""
+        """Return all rules, enabled or not, oldest first."""
         return tuple(self._now.kept.values())
 
     def find(self, project: str | None, rule_id: str) -> KeptRule:
-        """The rule of that id that is about a project, or about all.
+        """Return the rule of that id in a project, or in all.
 
         Raises:
             Missing: there is none.
@@ -123,10 +124,10 @@ class RulesInForce:
         return kept
 
     def revision(self, number: int) -> ActiveRule | None:
-        """Any revision that there ever was, with the budget that its rule has now, whatever that revision said."""
+        """Return any revision that ever existed, with the current budget of its rule."""
         now = self._now
-        if number in now.told:
-            return now.told[number]
+        if number in now.by_revision:
+            return now.by_revision[number]
         if number not in self._revisions:
             self._learn([number])
         known = self._revisions.get(number)
@@ -138,18 +139,18 @@ class RulesInForce:
         else:
             active = _active(number, known, enabled=kept.stored.enabled)
             active = replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
-        now.told[number] = active
+        now.by_revision[number] = active
         return active
 
     def problem_of(self, active: ActiveRule) -> str | None:
-        """Why a rule that goes by the results of another has none to go by, and what to do; None where it has."""
+        """Return why the rule that this one goes by cannot be used, and what to do; None if it can."""
         others = [kept.active for kept in self.kept() if kept.stored.rule_id != active.rule_id]
         return wrong_with_order(active, others, in_force=True)
 
     def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "", rule_id: str | None = None) -> Rule:
-        """The rule of a tenant about a project, or about all, that a text says, if the API may put it in force.
+        """Return the rule of a text, of a tenant and a project, or all, if the API may put it in force.
 
-        With an id, it is to take the place of that rule.
+        With an id, it replaces that rule.
 
         Raises:
             BadRule: it may not; another project, an evaluator, a connection or a rule to go by that there is not, a
@@ -196,7 +197,7 @@ class RulesInForce:
         return self._changed(lambda: self._rulebook.create(draft))
 
     def replace(self, project: str | None, rule_id: str, parsed: RuleText, text: str, *, seen: Seen = None) -> KeptRule:
-        """Let a rule say something else; a new revision, unless it means the same.
+        """Replace the text of a rule; a new revision, unless it means the same.
 
         With `seen`, only a rule that has one of these versions.
 
@@ -215,7 +216,7 @@ class RulesInForce:
         return self._changed(lambda: self._rulebook.replace(rule_id, draft, seen=seen))
 
     def delete(self, project: str | None, rule_id: str, *, seen: Seen = None) -> None:
-        """Take a rule out of force, if it has one of the versions in `seen`; what came of it stays.
+        """Delete a rule, if it has one of the versions in `seen`; its results stay.
 
         Raises:
             Missing: there is no such rule.
@@ -232,8 +233,8 @@ class RulesInForce:
     @staticmethod
     def _refuse_file(kept: KeptRule) -> None:
         if kept.stored.origin == "FILE":
-            told = f"the rule {kept.stored.name!r} comes from the file {kept.stored.file}; change it there"
-            raise Conflict(told)
+            message = f"the rule {kept.stored.name!r} comes from the file {kept.stored.file}; change it there"
+            raise Conflict(message)
 
     def _changed(self, change: Callable[[], StoredRule]) -> KeptRule:
         try:
@@ -249,8 +250,8 @@ class RulesInForce:
             self._learn([rule.revision for rule in living if rule.revision not in self._revisions])
             kept = {rule.rule_id: each for rule in living if (each := self._kept(rule)) is not None}
             active = tuple(each.active for each in kept.values() if each.stored.enabled)
-            told = self._now.problems if problems is None else problems
-            self._now = _Snapshot(kept=kept, active=active, problems=told)
+            current = self._now.problems if problems is None else problems
+            self._now = _Snapshot(kept=kept, active=active, problems=current)
 
     def _kept(self, stored: StoredRule) -> KeptRule | None:
         known = self._revisions.get(stored.revision)
@@ -263,7 +264,7 @@ class RulesInForce:
             try:
                 rule = stored_rule(each.document)
             except BadRule as error:
-                log.error("revision %d of the rule %s cannot be used: %s", each.revision, each.rule_id, error)  # noqa: TRY400 - the trace of a parser says nothing
+                log.error("revision %d of the rule %s cannot be used: %s", each.revision, each.rule_id, error)  # noqa: TRY400 - the traceback of a parser does not help
                 continue
             self._revisions[each.revision] = _KnownRevision(
                 rule_id=each.rule_id, tenant=each.tenant, rule=rule, executor_kind=executor_kind_of(rule)
@@ -272,12 +273,12 @@ class RulesInForce:
     def _run(self) -> None:
         seen: Stamp | None = None
         while not self._stopping.is_set():
-            if asked := self._asked.wait(None if self._folder is None else self._poll_s):
-                self._asked.clear()  # only then: one that comes just after the wait has ended is for the next turn
+            if is_woken := self._wake.wait(None if self._folder is None else self._poll_s):
+                self._wake.clear()  # only then: one that comes just after the wait has ended is for the next turn
             if self._stopping.is_set():
                 return
             stamp = None if self._folder is None else self._folder.stamp()
-            if asked or (stamp == seen and stamp != self._loaded):
+            if is_woken or (stamp == seen and stamp != self._loaded):
                 self._load()
             seen = stamp
 
@@ -326,38 +327,39 @@ class RulesInForce:
         lines = {each.file: each.parsed.lines.get("name", 1) for each in reading.rules}
         refused = self._rulebook.follow_files(drafts, keep={*reading.unusable, *left_out})
         return misplaced + tuple(
-            FileProblem(file=draft.file or "", line=lines[draft.file or ""], key="name", message=told)
-            for draft, told in refused
+            FileProblem(file=draft.file or "", line=lines[draft.file or ""], key="name", message=message)
+            for draft, message in refused
         )
 
     def _misplaced(self, reading: Reading) -> tuple[FileProblem, ...]:
-        """What is wrong with the rules that files would have others go by; what a wrong file said before stands for it.
+        """Return the problems of files whose rules go by others; a broken file counts with its last good content.
 
-        The rule of one file that is left out may be what another goes by, so it is looked until nothing more is wrong.
+        The rule of one file that is left out may be what another goes by, so repeat until nothing more is wrong.
         """
         standing = {kept.stored.file: kept.active for kept in self.kept() if kept.stored.origin == "FILE"}
         of_api = [kept.active for kept in self.kept() if kept.stored.origin != "FILE"]
         kept_files = [active for file, active in standing.items() if file in reading.unusable]
         ids = {(active.rule.project, active.rule.name): active.rule_id for active in standing.values()}
-        wanted = {each.file: (each, _unnumbered(each.rule, ids.get(each.identity, ""), "")) for each in reading.rules}
+        candidates = {
+            each.file: (each, _unnumbered(each.rule, ids.get(each.identity, ""), "")) for each in reading.rules
+        }
         problems: dict[str, FileProblem] = {}
         while True:
             stays = [standing[file] for file in problems if file in standing]
-            fitting = [active for file, (_, active) in wanted.items() if file not in problems]
-            there = [*of_api, *kept_files, *stays, *fitting]
-            found = {
+            fitting = [active for file, (_, active) in candidates.items() if file not in problems]
+            others = [*of_api, *kept_files, *stays, *fitting]
+            wrong_files = {
                 file: _of_order(each, wrong)
-                for file, (each, active) in wanted.items()
+                for file, (each, active) in candidates.items()
                 if file not in problems
-                and (wrong := wrong_with_order(active, [other for other in there if other is not active]))
+                and (wrong := wrong_with_order(active, [other for other in others if other is not active]))
             }
-            if not found:
+            if not wrong_files:
                 return tuple(problems.values())
-            problems |= found
+            problems |= wrong_files
 
 
 def _unnumbered(rule: Rule, rule_id: str, tenant: str) -> ActiveRule:
-    """A rule that is not in force yet."""
     return ActiveRule(tenant=tenant, rule_id=rule_id, revision=0, rule=rule, executor_kind=executor_kind_of(rule))
 
 

@@ -1,4 +1,4 @@
-"""The thread that deletes and erases what somebody asked to be deleted."""
+"""The thread that deletes and erases what clients requested to delete."""
 
 import logging
 import threading
@@ -11,10 +11,10 @@ from storage.upkeep.erasure import Erasure
 log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 2.0
-"""After a step that could not be done, mostly because somebody read all the time. A guess."""
+"""Pause after a step that failed, mostly because of readers. A guess."""
 
 _LONG_PAUSE_S: Final = 30.0  # after a bug
-_LOOK_S: Final = 60.0  # for deletions that nobody told us of
+_LOOK_S: Final = 60.0  # to pick up deletions that were requested without a notification
 
 WAIT_S: Final = 3.0
 """So long a request to delete waits for the rows to be gone, before it is answered with how far that is. A guess:
@@ -22,7 +22,7 @@ clients give up after five seconds or more."""
 
 
 class Eraser:
-    """Works off the deletions, one step after another, as long as there are any."""
+    """Thread that works off deletions step by step."""
 
     def __init__(self, deletions: Deletions, erasure: Erasure) -> None:
         self.deletions = deletions
@@ -42,13 +42,13 @@ class Eraser:
         self._thread.join()
         self.erasure.close()
 
-    def delete(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None) -> Deletion:
+    def delete(self, criteria: DeletionCriteria, *, now_us: int, created_by: str | None) -> Deletion:
         """Delete these traces. The answer comes when their rows are gone, or after some seconds.
 
         Raises:
             Overloaded: too many deletions are under way, or the database cannot be written now.
         """
-        deletion = self.deletions.request(wanted, now_us=now_us, created_by=created_by)
+        deletion = self.deletions.request(criteria, now_us=now_us, created_by=created_by)
         self._wake.set()
         return self.deletions.wait(deletion, WAIT_S)
 

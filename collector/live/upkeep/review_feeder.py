@@ -13,14 +13,14 @@ from storage.review.review_queues import ReviewQueue, ReviewQueues
 log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 5.0
-"""Between two looks. A guess: nobody waits at a queue for what was judged a moment ago."""
+"""Pause between two looks. A guess: reviewers do not wait for the latest results."""
 
 _SHARE: Final = 20
-"""A pause is at least so many times as long as the look before it, so that looking takes a twentieth of the time."""
+"""Pause as a multiple of the look before it, so that looking takes a twentieth of the time."""
 
 
 class ReviewFeeder:
-    """Fills the queues that have feeds, whenever there are results or votes that there were not."""
+    """Thread that fills queues from their feeds after new results or votes."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ReviewFeeder:
 
 
 def feeds_of(queue: ReviewQueue) -> list[Feed]:
-    """What fills a queue."""
+    """Return the feeds of a queue."""
     return [
         Feed(
             rule_id=each["ruleId"],

@@ -15,12 +15,12 @@ _FIRST_AFTER_S = 60.0
 
 
 def wall_clock_us() -> int:
-    """Microseconds since the Unix epoch."""
+    """Return microseconds since the Unix epoch."""
     return time.time_ns() // 1000
 
 
 class Sweeper:
-    """Sweeps every `interval_s`, and when it is told to; one sweep at a time."""
+    """Thread that sweeps every `interval_s`, and on request; one sweep at a time."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Sweeper:
         self._thread.join()
 
     def due(self) -> SweepForecast:
-        """What a sweep would find now."""
+        """Return what a sweep would delete now."""
         return self._retention.due(now_us=self._now_us(), max_bytes=self._max_bytes)
 
     def sweep(self, *, is_confirmed: bool = False) -> Swept:

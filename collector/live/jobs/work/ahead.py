@@ -1,4 +1,4 @@
-"""Jobs that are claimed before they can be begun, so that nobody idles while the ledger waits for its turn."""
+"""Jobs claimed before they can begin, so that executors never idle while the ledger waits for its turn."""
 
 import math
 import threading
@@ -10,26 +10,26 @@ from typing import Final
 from storage.judging.jobs import Job
 
 _MOST: Final = 4_096
-"""A guess: what an endpoint that answers at once is asked in some ten seconds."""
+"""A guess: what a fast endpoint answers in some ten seconds."""
 
 _TURNS: Final = 2.5
-"""So many turns of the ledger are bridged: one may have begun just before there was room, and the next take longer."""
+"""Turns of the ledger to bridge: one may have begun just before there was room, and the next take longer."""
 
 _KEPT: Final = 0.9
 """The share of an average that one more measurement leaves. A guess."""
 
 
 class ClaimedAhead:
-    """Jobs in the order in which they were claimed. Safe to use from several threads.
+    """Claimed jobs in their order. Thread-safe.
 
-    How many there may be follows what was measured: a turn of the ledger, from the look for room to the claim, takes
-    15 ms on a quiet machine and seconds on a busy one, and an evaluation milliseconds or minutes.
+    Their number follows measurements: a turn of the ledger, from the look for room to the claim, takes 15 ms on a quiet
+    machine and seconds on a busy one, and an evaluation milliseconds or minutes.
     """
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
-        self._prepared = 0  # of those that come first, whoever takes them out has heard already
+        self._prepared = 0  # how many of the first ones `coming` returned already
         self._turn_s = 0.0
         self._evaluation_s: float | None = None
 
@@ -37,7 +37,7 @@ class ClaimedAhead:
         return len(self._jobs)
 
     def room(self, in_flight: int) -> int:
-        """How many more may be claimed ahead where so many are under way; less than none where there are too many."""
+        """Return how many more jobs may be claimed ahead of `in_flight`; negative if too many are."""
         with self._lock:
             if self._evaluation_s is None:
                 return -len(self._jobs)
@@ -61,14 +61,14 @@ class ClaimedAhead:
             self._evaluation_s = _KEPT * before_s + (1 - _KEPT) * seconds
 
     def take(self, most: int) -> list[Job]:
-        """Take out those that came first, at most so many."""
+        """Remove and return the oldest jobs, at most `most`."""
         with self._lock:
             taken = [self._jobs.popleft() for _ in range(min(max(most, 0), len(self._jobs)))]
             self._prepared = max(self._prepared - len(taken), 0)
             return taken
 
     def coming(self, most: int) -> list[Job]:
-        """The jobs that will be taken out first and were not named here yet, at most so many; they stay."""
+        """Return the next jobs that were not returned here before, at most `most`; they stay."""
         with self._lock:
             jobs = list(islice(self._jobs, self._prepared, self._prepared + max(most, 0)))
             self._prepared += len(jobs)

@@ -31,7 +31,7 @@ from storage.judging.jobs import Job
 
 log = logging.getLogger(__name__)
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 _COMES_AGAIN: Final = RETRYABLE | {"budget_held"}
@@ -39,7 +39,7 @@ _COMES_AGAIN: Final = RETRYABLE | {"budget_held"}
 
 
 class JudgeExecutor:
-    """Evaluates jobs whose evaluators wait for others. A connection that hangs has its own jobs hang and no others."""
+    """Executor of jobs whose evaluators wait for I/O. A connection that hangs holds up its own jobs only."""
 
     def __init__(self, examiner: Examiner, job_context: JobContext, judges: JudgeSource, *, code_judges: int) -> None:
         self._job_context = job_context
@@ -62,9 +62,9 @@ class JudgeExecutor:
         )
 
     def line_to(self, connection_id: str) -> ConnectionQueue:
-        """The line of a connection."""
+        """Return the queue of a connection."""
         line = self._lines.get(connection_id)
-        if line is None:  # jobs are claimed in one thread, and juries are asked in another
+        if line is None:  # jobs are claimed in one thread, and juries are called in another
             line = ConnectionQueue(
                 executor=self,
                 in_flight=lambda: self._judges.in_flight(connection_id),
@@ -90,11 +90,11 @@ class JudgeExecutor:
             self._job_context.put_back(line.ahead.take(len(line.ahead)))
 
     def now_s(self) -> float:
-        """The time of the clock that all jobs go by."""
+        """Return the time of the clock that all jobs use."""
         return self._job_context.clock()
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """The jobs that are to be done; the others are handed in."""
+        """Return the tasks to do; hand in the other jobs."""
         tasks = self._job_context.tasks(jobs)
         if len(tasks) < len(jobs):
             self._cases.forget({job.job_id for job in jobs} - {task.job.job_id for task in tasks})
@@ -105,7 +105,7 @@ class JudgeExecutor:
         self._cases.order(tasks, line)
 
     def room_to_prepare(self) -> int:
-        """How many test cases more can be made ahead now."""
+        """Return how many more test cases can be prepared now."""
         return self._cases.room()
 
     def prepare(self, jobs: Sequence[Job]) -> None:
@@ -117,10 +117,10 @@ class JudgeExecutor:
         self._cases.forget(job.job_id for job in jobs)
         self._job_context.put_back(jobs)
 
-    def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
-        """Have something done in the event loop in which judges are asked; it is cut off when that stops."""
+    def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Run a coroutine in the judges' event loop; it is cancelled when that stops."""
 
-        async def held() -> Found:
+        async def held() -> Result:
             task = asyncio.current_task()
             if self._is_cut_off:
                 work.close()
@@ -133,7 +133,7 @@ class JudgeExecutor:
         return asyncio.run_coroutine_threadsafe(held(), self._loop)
 
     def resume(self, connection_id: str) -> None:
-        """End the pause of a connection that answered, unless it asked for that pause. For the event loop."""
+        """End the pause of a connection that answered, unless the endpoint requested it. For the event loop."""
         line = self._lines.get(connection_id)
         if line is not None and line.breaker is not None:
             line.breaker.answered(self.now_s())
@@ -185,9 +185,9 @@ class JudgeExecutor:
             answer = await self._answers(line, task, case)
             outcome, model = answer.outcome, answer.model
             document = with_judged(outcome.to_document(), case.get("actualOutputs") or {})
-            told = document if examined.part is None else examined.part.noted_in(document)
+            noted = document if examined.part is None else examined.part.noted_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000
-            result = result_of(task.job.job_id, told, latency_ms=latency_ms, judge_model=model)
+            result = result_of(task.job.job_id, noted, latency_ms=latency_ms, judge_model=model)
         except asyncio.CancelledError:
             line.end(task)
             self._job_context.hand_back([task])
@@ -202,7 +202,7 @@ class JudgeExecutor:
             line.begin_more()
 
     async def _answers(self, line: ConnectionQueue, task: Task, case: Mapping[str, Any]) -> JobAnswer:
-        """What the evaluator says, with one judge, or by the votes of several; nobody is asked while one is down."""
+        """Evaluate a case with one judge, or by the votes of a jury; no calls are made while one is down."""
         rule = task.active.rule
         if not rule.jury or line.breaker is None:
             return await self._answer(line, task, case)
@@ -215,7 +215,7 @@ class JudgeExecutor:
         missing = [(juror, each) for juror, each in zip(jurors, lines, strict=True) if juror.connection_id not in kept]
         for juror, each in missing:
             if each.is_down():
-                down = f"{juror.name}: the connection is down, and nobody is missing instead"
+                down = f"{juror.name}: the connection is down, so the jury is incomplete"
                 failure = Failure(name=rule.evaluator, fingerprint=None, kind="unavailable", message=down, usage=None)
                 return JobAnswer(failure, of_jury=each)
         gathered = await asyncio.gather(
@@ -233,7 +233,7 @@ class JudgeExecutor:
     async def _answer(
         self, line: ConnectionQueue, task: Task, case: Mapping[str, Any], *, over: str | None = None
     ) -> JobAnswer:
-        """What the evaluator says, with a judge over a connection or, where nobody answers, its fallback."""
+        """Evaluate a case with a judge over a connection, or over its fallback if that is unavailable."""
         current = partial(self._job_context.current, task)
         judge_of = partial(self._judges.judge, task.active, task.job, current=current, over=over)
         rule, limit_s = task.active.rule, self._job_context.retry_policy.job_s
@@ -271,7 +271,7 @@ class JudgeExecutor:
             return
         if answer.fallback is not None and line.breaker is not None and isinstance(missed, Failure):
             asks = missed.kind == "rate_limited"
-            line.breaker.failed(self.now_s(), asked_s=missed.retry_after_s, asks_for_pause=asks)
+            line.breaker.failed(self.now_s(), requested_s=missed.retry_after_s, asks_for_pause=asks)
         if answer.fallback is not None and not (isinstance(outcome, Failure) and outcome.kind in RETRYABLE):
             self._after_fallback(line, task, outcome, result)
         elif not isinstance(outcome, Failure):
@@ -288,7 +288,7 @@ class JudgeExecutor:
     def _settle_votes(
         self, line: ConnectionQueue, failed: ConnectionQueue, task: Task, outcome: Outcome, result: JobResult
     ) -> None:
-        """Hand in a job that several judges were asked about; what it says of their connections is noted already."""
+        """Hand in a job of a jury; the health of its connections is noted already."""
         if not isinstance(outcome, Failure):
             self._hand_in(line, task, result)
         elif failed.breaker is not None and outcome.kind in RETRYABLE:
@@ -297,7 +297,6 @@ class JudgeExecutor:
             self._after_failure(line, task, outcome, result)
 
     def _after_fallback(self, line: ConnectionQueue, task: Task, outcome: Outcome, result: JobResult) -> None:
-        """What the fallback says counts, and tells nothing of the connection that it stands in for."""
         if isinstance(outcome, Failure):
             self._after_failure(line, task, outcome, result)
         else:
@@ -306,8 +305,7 @@ class JudgeExecutor:
     def _after_no_answer(
         self, line: ConnectionQueue, breaker: Breaker, task: Task, failure: Failure, result: JobResult
     ) -> None:
-        """The connection failed. While it is down that is not the job's fault, and is not counted against it."""
-        breaker.failed(self.now_s(), asked_s=failure.retry_after_s, asks_for_pause=failure.kind == "rate_limited")
+        breaker.failed(self.now_s(), requested_s=failure.retry_after_s, asks_for_pause=failure.kind == "rate_limited")
         self._again_or_done(line, breaker, task, failure, result)
 
     def _again_or_done(
@@ -319,16 +317,16 @@ class JudgeExecutor:
         if counts and task.job.attempts >= retry_policy.attempts:
             self._hand_in(line, task, result)
         else:
-            self._job_context.try_again(task, failure, counts=counts, asked_s=failure.retry_after_s)
+            self._job_context.try_again(task, failure, counts=counts, requested_s=failure.retry_after_s)
 
     def _after_failure(self, line: ConnectionQueue, task: Task, failure: Failure, result: JobResult) -> None:
-        """Something else failed, which another attempt mostly meets again."""
+        """Handle a failure that another attempt mostly meets again."""
         job, active = task
         if failure.kind in LEFT_OUT:
             self._hand_in(line, task, skipped(job, active, failure.kind, failure.message, failure.usage))
             return
         if failure.kind == "budget_held":
-            self._job_context.try_again(task, failure, counts=False, asked_s=failure.retry_after_s)
+            self._job_context.try_again(task, failure, counts=False, requested_s=failure.retry_after_s)
             return
         rubbish = self._rubbish.get(job.job_id, 0)
         if failure.kind in line.passing and rubbish < self._job_context.retry_policy.more_after_rubbish:
@@ -345,7 +343,7 @@ class JudgeExecutor:
 
 
 def _with_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outcome:
-    """The outcome over the fallback: with what it took to find out that it was needed, and a verdict with its name."""
+    """Return the fallback's outcome, plus the cost of the failed attempt; a verdict names the fallback."""
     spent = None if missed is None else missed.usage
     if spent is not None:
         outcome = replace(outcome, usage=spent if outcome.usage is None else spent + outcome.usage)
@@ -355,8 +353,7 @@ def _with_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outco
 
 
 def _without_fallback(failure: Failure, name: str, missed: Failure | None) -> Failure:
-    """A fallback that cannot be used is none: the job waits for the connection, and tells why."""
-    told = f"its fallback {name!r} cannot be asked: {failure.message}"
+    missing = f"its fallback {name!r} cannot be used: {failure.message}"
     if missed is None:
-        return replace(failure, kind="unavailable", message=f"the connection is down, and {told}")
-    return replace(missed, message=f"{missed.message}; {told}")
+        return replace(failure, kind="unavailable", message=f"the connection is down, and {missing}")
+    return replace(missed, message=f"{missed.message}; {missing}")

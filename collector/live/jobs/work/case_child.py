@@ -1,4 +1,4 @@
-"""The process that judges test cases by evaluators that ask nobody: cases in, outcomes out, until its input ends."""
+"""The process that runs checks on test cases: cases in, outcomes out, until its input ends."""
 
 import asyncio
 import signal
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more; the first tells how much processor time a check may take."""
+    """Answer requests until the input ends; the first one has the limit of processor time of a check."""
     asyncio.run(_serve(requests, answers))
 
 

@@ -14,19 +14,18 @@ from collector.live.jobs.work.job_context import JobContext, Task
 log = logging.getLogger(__name__)
 
 _TOGETHER: Final = 64
-"""Test cases that are asked for at a time. To fetch one span takes the database 5 ms, and 64 of them 6."""
+"""Test cases to request together. To fetch one span takes the database 5 ms, and 64 of them 6."""
 
 _KEPT: Final = 256
 _KEPT_CHARACTERS: Final = 8_000_000
-"""Test cases that nobody has asked for yet, and their texts. Guesses: what judges that answer at once ask for in a
-second."""
+"""Limits of prepared test cases, and of their texts. Guesses: the need of fast judges in a second."""
 
 For = TypeVar("For")
 
 
 @dataclass(slots=True)
 class _Prepared(Generic[For]):
-    """What is made, or being made, by job; who waits for it, if anybody does."""
+    """A test case by job, ready or in progress, and the waiter for it, if any."""
 
     by: dict[int, tuple[For, Task] | None] = field(default_factory=dict)  # being made
     made: dict[int, Examined] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class _Prepared(Generic[For]):
 
 
 class Cases(Generic[For]):
-    """Has the test cases of jobs made, in a process of their own, and delivers each to whoever ordered it.
+    """Cache of the test cases of jobs, which another process makes.
 
     Those of jobs that will be begun soon are made before they are ordered, many at a time.
     """
@@ -88,7 +87,7 @@ class Cases(Generic[For]):
         self._put(new)
 
     def room(self) -> int:
-        """How many may be prepared now."""
+        """Return how many more may be prepared now."""
         prepared = self._prepared
         if prepared.characters > _KEPT_CHARACTERS or len(prepared.by) >= _TOGETHER:
             return 0
@@ -107,7 +106,7 @@ class Cases(Generic[For]):
         self._put(new)
 
     def forget(self, job_ids: Iterable[int]) -> None:
-        """Keep nothing that was prepared of these; nobody will order it."""
+        """Drop what was prepared for these jobs, which will not be ordered."""
         with self._lock:
             for job_id in job_ids:
                 self._prepared.take(job_id)
@@ -146,6 +145,5 @@ class Cases(Generic[For]):
         self._job_context.hand_back(self._ordered(tasks))
 
     def _ordered(self, tasks: Iterable[Task]) -> list[Task]:
-        """The cases that somebody has ordered; the others are still with whoever claimed them."""
         with self._lock:
             return [task for task in tasks if self._prepared.by.pop(task.job.job_id, None) is not None]

@@ -1,4 +1,4 @@
-"""The executor of checks: evaluators that ask nobody, in batches, in processes of their own."""
+"""The executor of checks, which need no model: in batches, in child processes."""
 
 import logging
 import threading
@@ -19,12 +19,14 @@ _HELD = 16_384
 """Jobs claimed ahead, so that there is work while the ledger waits for its turn. A guess: two seconds' work."""
 
 _TOGETHER = 2048
-"""Jobs of a batch, in which the rows of the next targets are taken out while those before are judged. So few that the
-processes end together, and so many that they seldom pause between two of them: a guess."""
+"""Jobs of a batch; the rows of the next targets are read meanwhile. Few enough that the processes end together, and
+enough that they seldom pause between two batches: a guess.
+"""
 
 _HELPS_BEYOND = 1024
-"""So many jobs are left to the first process, which is done with them in a quarter of a second; so many more for each
-further one, whose start takes half a second of processor time, and which holds 120 MB, 65 of them its own. A guess."""
+"""Jobs left to the first process, which does them in a quarter of a second, and again for each further one, whose start
+takes half a second of processor time, and which holds 120 MB, 65 of them its own. A guess.
+"""
 
 _HAND_IN_S = 0.25
 """What is done of a batch is handed in so often at least. A turn of the ledger costs some 15 ms, whatever is in it."""
@@ -34,7 +36,7 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 
 
 class Checks:
-    """Examines jobs in batches, one in each process at a time; those after the first process help where many wait.
+    """Executor of checks in batches, one in each process at a time; processes after the first help if many jobs wait.
 
     A revision that was too slow once gets no more than one job at a time.
     """
@@ -51,7 +53,7 @@ class Checks:
         ]
 
     def queue_of(self, revision: int) -> "CheckQueue":
-        """The queue for jobs of a revision."""
+        """Return the queue for jobs of a revision."""
         return self._slow if revision in self._slow_revisions else self._common
 
     def start(self) -> None:
@@ -77,7 +79,7 @@ class Checks:
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that there are."""
+        """Return the ids of the running processes."""
         return [each.pid for each in self._examiners if each.pid is not None]
 
     def _run(self, examiner: Examiner, number: int) -> None:
@@ -125,7 +127,7 @@ class Checks:
 
 
 class CheckQueue:
-    """Jobs of checks, at most so many at a time."""
+    """Queue of jobs for checks, with a limit."""
 
     def __init__(self, executor: Checks, job_context: JobContext, most: int) -> None:
         self.held = HeldJobs()
@@ -134,11 +136,11 @@ class CheckQueue:
         self._most = most
 
     def room(self) -> int:
-        """How many more it takes now."""
+        """Return how many more jobs it takes now."""
         return self._most - len(self.held)
 
     def pause_s(self) -> float | None:
-        """Only jobs that end make room."""
+        """Return None: only jobs that end make room."""
         return None
 
     def take(self, jobs: Sequence[Job]) -> None:

@@ -43,7 +43,7 @@ from storage.records import LogRecord, Span
 from storage.wire import receive, send
 
 _TELL_S = 0.05
-"""What is done is told so often, unless after each job. A guess: enough for neither side to notice the messages."""
+"""Interval of answers, unless after each job. A guess: rare enough that the messages cost nothing."""
 
 _IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
 """What evaluators import when they first need it, and what would take a tenth of a second of the first check's time."""
@@ -51,37 +51,38 @@ _IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
 _KEPT = 1000  # evaluators, of as many revisions. A guess
 
 _LONG = 500
-"""Spans of a trace whose case is made whole before any evaluator is asked, since some have little time of their own.
-A guess: fewer take some milliseconds."""
+"""Spans of a trace whose case is made whole before any evaluator runs, since some have little time of their own. A
+guess: fewer take some milliseconds.
+"""
 
 Answer: TypeAlias = tuple[int, dict[str, Any], float]
 """The id of a job, the document of its outcome or of its test case, and the milliseconds that it took."""
 
 
 class TooLong(Broken):
-    """It took more processor time than a check may."""
+    """Limit of a check's processor time exceeded."""
 
     kind = "timeout"
 
 
 class Targets(Protocol):
-    """What came to be examined."""
+    """Spans or stored readings to examine."""
 
     def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:
-        """The test case that one of them is."""
+        """Return the test case of a target."""
 
 
 class StoredTargets:
-    """Traces and single spans whose rows tell all that they mean."""
+    """Traces and single spans whose stored readings suffice."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """The rows are all spans of some traces, or those that are looked at by themselves."""
+        """Set up with all spans of some traces, or spans to examine by themselves."""
         self._members: dict[tuple[str, str], list[TraceMember]] = defaultdict(list)
         for tenant, trace_id, member in stored_spans(rows):
             self._members[tenant, trace_id].append(member)
 
     def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:  # noqa: ARG002 - they are read already
-        """The test case that one of them is; of a long trace with all of its parts."""
+        """Return the test case of a target; of a long trace with all of its parts."""
         trace_id = target.trace_id or ""
         members = self._members[target.tenant, trace_id]
         if target.span_id is not None:
@@ -92,7 +93,7 @@ class StoredTargets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedSpans:
-    """Spans that are still to be read, with log records, by traces and by themselves; and the traces of sessions."""
+    """Spans to read, with log records, by trace and by span; and the traces of sessions."""
 
     spans: Mapping[ExaminedTarget, list[Span]]
     logs: Mapping[ExaminedTarget, list[LogRecord]]
@@ -100,7 +101,7 @@ class ExaminedSpans:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], tables: Sequence[pa.Table]) -> Self:
-        """The rows by what they can be part of: their trace, and one span."""
+        """Group the rows by target: their trace, and one span."""
         rows, log_rows = tables
         spans: dict[ExaminedTarget, list[Span]] = defaultdict(list)
         for span in spans_of(rows):
@@ -119,7 +120,7 @@ class ExaminedSpans:
         return cls(spans=spans, logs=logs, sessions=sessions)
 
     def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:
-        """The test case that a target is."""
+        """Return the test case of a target."""
         if target.session_id is None:
             return case_of_target(self.spans[target], self.logs[target], own)
         traces = [(self.spans[trace], self.logs[trace]) for trace in self.sessions[target] if trace in self.spans]
@@ -133,7 +134,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more; the first says which keys are the operator's own, and the bounds."""
+    """Answer requests until the input ends; the first one has the operator's own keys, and the limits."""
     asyncio.run(_serve(requests, answers))
 
 
@@ -161,7 +162,7 @@ def _nothing(_job_id: int) -> None:
 
 
 class _Outbox:
-    """Tells what came of jobs now and then, or of each at once: cases as documents, outcomes as rows."""
+    """Sender of answers, in batches or one by one: cases as documents, outcomes as rows."""
 
     def __init__(self, answers: BinaryIO, header: Mapping[str, Any]) -> None:
         self._answers = answers
@@ -171,32 +172,32 @@ class _Outbox:
         self._cases: list[Answer] = []
         self._results: list[JobResult] = []
         self._postponed: list[int] = []
-        self._told_at_s = time.monotonic()
+        self._sent_at_s = time.monotonic()
 
     def add(self, answer: Answer) -> None:
-        """Tell this too, perhaps later."""
+        """Add an answer; it may be sent later."""
         job_id, document, latency_ms = answer
         if self._wants_cases:
             self._cases.append(answer)
         elif POSTPONED in document:
             self._postponed.append(job_id)
         else:
-            told = document if self._part is None else self._part.noted_in(document)
-            self._results.append(result_of(job_id, told, latency_ms=latency_ms))
-        if self._tells_each or time.monotonic() - self._told_at_s > _TELL_S:
+            noted = document if self._part is None else self._part.noted_in(document)
+            self._results.append(result_of(job_id, noted, latency_ms=latency_ms))
+        if self._tells_each or time.monotonic() - self._sent_at_s > _TELL_S:
             self.send(more=True)
 
     def send(self, *, more: bool) -> None:
-        """Tell what was not told."""
-        told = {"cases": self._cases, "postponed": self._postponed, MORE: more}
-        send(self._answers, told, [] if self._wants_cases else [results_table(self._results)])
+        """Send the answers that are not sent yet."""
+        header = {"cases": self._cases, "postponed": self._postponed, MORE: more}
+        send(self._answers, header, [] if self._wants_cases else [results_table(self._results)])
         self._cases, self._results, self._postponed = [], [], []
-        self._told_at_s = time.monotonic()
+        self._sent_at_s = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Revision:
-    """What is known of a revision of a rule before any case is."""
+    """Facts about a revision of a rule that do not depend on a case."""
 
     name: str
     evaluator: Evaluator | Broken
@@ -218,7 +219,7 @@ class _Revision:
 
 @dataclass(slots=True, kw_only=True)
 class Examination:
-    """Makes test cases of spans, and judges them by evaluators that ask nobody."""
+    """Maker of test cases from spans, and runner of the evaluators that need no model."""
 
     own: OwnKeys
     cpu_s: float
@@ -227,12 +228,12 @@ class Examination:
     async def answers(
         self, header: Mapping[str, Any], tables: Sequence[pa.Table], begin: Callable[[int], None]
     ) -> AsyncIterator[Answer]:
-        """What came of each job, or the test case that it is about, in order of their targets.
+        """Yield the answer to each job, or its test case, in order of their targets.
 
-        `begin` is told of each job when it is, or its target. Of a revision that took too long once, the later jobs are
-        postponed: others wait for one of them and not for all.
+        `begin` is called with each job, or its target, when that begins. Once a revision took too long, its later jobs
+        are postponed: other jobs wait for one of them and not for all.
         """
-        there: Targets = StoredTargets(tables[0]) if header["are_meanings"] else ExaminedSpans.of(header, tables)
+        targets: Targets = StoredTargets(tables[0]) if header["are_meanings"] else ExaminedSpans.of(header, tables)
         of_target: dict[ExaminedTarget, list[tuple[int, int]]] = defaultdict(list)
         for job_id, revision, *target in header["jobs"]:
             of_target[ExaminedTarget(*target)].append((job_id, revision))
@@ -242,7 +243,7 @@ class Examination:
         slow: set[int] = set()
         for target, jobs in of_target.items():
             begin(jobs[0][0])
-            case = self._case(there, target, part)
+            case = self._case(targets, target, part)
             for job_id, revision in jobs:
                 begin(job_id)
                 began_s = time.perf_counter()
@@ -254,11 +255,11 @@ class Examination:
                     slow.add(revision)
                 yield job_id, document, (time.perf_counter() - began_s) * 1000
 
-    def _case(self, there: Targets, target: ExaminedTarget, part: ExaminedPart | None) -> Case | Broken:
+    def _case(self, targets: Targets, target: ExaminedTarget, part: ExaminedPart | None) -> Case | Broken:
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
-                case = there.case(target, self.own)
+                case = targets.case(target, self.own)
                 return case if part is None else part.case(case)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,4 +1,4 @@
-"""Asks the examining process about jobs: rows of spans go in, test cases or results come out."""
+"""Client of the examining process: rows of spans go in, test cases or results come out."""
 
 import itertools
 import logging
@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 PROGRAM = "from collector.live.jobs.work.child import main; main()"
 
 LIMITS = Limits(rows=10_000, nbytes=64 << 20)
-"""As a trace is added up for the view. Of a longer one only the spans that tell its input and output are read; what is
-spread over all spans is not judged."""
+"""As a trace is added up for the view. Of a longer one only the spans with its input and output are read; what is
+spread over all spans is not judged.
+"""
 
 _TARGETS = 512
 """Traces or sessions that are examined together, fewer where they do not fit. To fetch traces of 8 spans took 83 µs
@@ -45,12 +46,12 @@ _AnyWindow: TypeAlias = MeaningWindow | SpanWindow
 
 
 class NotExamined(Exception):
-    """The process dies or hangs before it begins with anything."""
+    """Failure of a process that dies or hangs before it begins with anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """The test case of a job, or why there is none."""
+    """The test case of a job, or the reason why there is none."""
 
     task: Task
     document: Mapping[str, Any] | None  # `{"case": …}`, or of a failure; None where nothing of its target is stored
@@ -58,11 +59,11 @@ class Examined:
 
     @property
     def case_text(self) -> str | None:
-        """The document of the test case as JSON, where there is one."""
+        """Return the document of the test case as JSON, if there is one."""
         return None if self.document is None else self.document.get("case")
 
     def result(self) -> JobResult:
-        """What came of the job, where no case was made."""
+        """Return the result of a job for which no case was made."""
         if self.document is None:
             return _gone(self.task)
         document = self.document if self.part is None else self.part.noted_in(self.document)
@@ -70,21 +71,21 @@ class Examined:
 
 
 class JudgedJobs(NamedTuple):
-    """What came of some jobs, and those that were left for later because their evaluator took too long just before."""
+    """Results of some jobs, and the jobs that were postponed because their evaluator just took too long."""
 
     results: pa.Table  # in the columns of `job_results.RESULTS`
     postponed: Sequence[int]
 
 
 class _Reply(NamedTuple):
-    """What the process says at a time."""
+    """One message of the process."""
 
     cases: Sequence[tuple[int, Mapping[str, Any], float]]
     judged: JudgedJobs
 
 
 class _Batch(NamedTuple):
-    """Jobs, and the rows of their targets, with what they mean or to be read; None where there are no rows."""
+    """Jobs, and the rows of their targets, as stored readings or spans; None if there are no rows."""
 
     tasks: Sequence[Task]
     window: _AnyWindow | None
@@ -94,50 +95,52 @@ _NOTHING: Final = JudgedJobs(results_table(()), ())
 
 
 class Examiner:
-    """Examines jobs, a group of targets at a time, while the rows of the next are taken out.
+    """Examination of jobs in a child process, a group of targets at a time, while the next rows are read.
 
-    What hangs or kills the process is found: what had not been told before it is asked about again, one by one, and of
-    each is told when it begins, so the last that began is to blame; the others are none the worse for it.
+    If the process hangs or dies, the unanswered jobs are sent again, one by one. The process reports when it begins
+    with one, so the last one begun is to blame; the others are not affected.
     """
 
     def __init__(self, windows: Windows, own: OwnKeys, *, retry_policy: RetryPolicy, program: str = PROGRAM) -> None:
-        greeting = {"own": own.projects, "prices": own.prices.told, "cpu_s": retry_policy.check_cpu_s}
+        greeting = {"own": own.projects, "prices": own.prices.settings, "cpu_s": retry_policy.check_cpu_s}
         self._windows = windows
-        self._at: int | None = None  # the job that the process says it has begun with
+        self._at: int | None = None  # the job that the process reported to have begun
         self._child = ChildProcess(program, greeting, timeout_s=retry_policy.child_s)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="windows")
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while there is none."""
+        """Return the id of the process; None while there is none."""
         return self._child.pid
 
     def cases(self, tasks: Sequence[Task]) -> Iterator[Examined]:
-        """The test case of each, in any order.
+        """Yield the test case of each task, in any order.
 
         Raises:
-            ChildFailed: it was closed meanwhile; what was not told is not examined.
-            NotExamined: the process fails whatever it is asked.
+            ChildFailed: it was closed meanwhile; missing tasks are not examined.
+            NotExamined: the process fails on every request.
         """
         of = {task.job.job_id: task for task in tasks}
         for batch in self._ahead(self._batches(tasks)):
-            found, gone = _parted(batch)
+            present, gone = _parted(batch)
             yield from (Examined(task=task, document=None) for task in gone)
-            part = self._part(batch.window, found)
-            for reply in self._ask("case", found, batch.window, part):
-                yield from (Examined(task=of[job_id], document=told, part=part) for job_id, told, _ in reply.cases)
+            part = self._part(batch.window, present)
+            for reply in self._ask("case", present, batch.window, part):
+                yield from (
+                    Examined(task=of[job_id], document=document, part=part) for job_id, document, _ in reply.cases
+                )
 
     def judge(self, tasks: Sequence[Task]) -> Iterator[JudgedJobs]:
-        """What evaluators that ask nobody say of them, in any order.
+        """Evaluate tasks by checks, in any order.
 
         Raises:
             ChildFailed, NotExamined: as for `cases`.
         """
         for batch in self._ahead(self._batches(tasks)):
-            found, gone = _parted(batch)
+            present, gone = _parted(batch)
             if gone:
                 yield JudgedJobs(results_table(map(_gone, gone)), ())
-            for reply in self._ask("outcome", found, batch.window, self._part(batch.window, found)):
+            for reply in self._ask("outcome", present, batch.window, self._part(batch.window, present)):
                 yield reply.judged
 
     def kill(self) -> None:
@@ -145,12 +148,11 @@ class Examiner:
         self._child.kill()
 
     def close(self) -> None:
-        """Let go of the process, once nobody examines."""
+        """Release the process once no examination runs."""
         self._child.close()
         self._reading.shutdown()
 
     def _ahead(self, batches: Iterator[_Batch]) -> Iterator[_Batch]:
-        """The batches, of which the next is made while one is looked at."""
         following = self._reading.submit(next, batches, None)
         while (batch := following.result()) is not None:
             following = self._reading.submit(next, batches, None)
@@ -172,7 +174,7 @@ class Examiner:
         fetch: Callable[[Sequence[Any]], SpanWindow | None],
         at_once: int,
     ) -> Iterator[_Batch]:
-        """Jobs with what their targets mean; of those whose rows do not tell all of it, the spans to be read."""
+        """Yield batches of jobs with stored readings of their targets, or with spans if the readings do not suffice."""
         unread: list[Task] = []
         for batch in _windowed(tasks, target_of, fetch_meanings, at_once):
             if batch.window is None or pc.all(batch.window.spans.column("is_complete")).as_py():
@@ -200,16 +202,16 @@ class Examiner:
         return self._windows.spans(numbers, limits=LIMITS)
 
     def _part(self, window: _AnyWindow | None, tasks: Sequence[Task]) -> ExaminedPart | None:
-        """What there is of a trace or session that did not fit."""
+        """Return which part of a trace or session was read, if it did not fit."""
         if window is None or not window.is_cut or not tasks or tasks[0].job.span_id is not None:
             return None
         job = tasks[0].job
         traces = [job.trace_id]
         if job.session_id is not None and isinstance(window, SpanWindow):
             traces = [*window.sessions[_session_key(job)]]
-        there = self._windows.span_count([TraceKey(job.tenant, trace_id) for trace_id in traces])
-        part = ExaminedPart(window.spans.num_rows, there)
-        return part if part.seen < part.there else None
+        total = self._windows.span_count([TraceKey(job.tenant, trace_id) for trace_id in traces])
+        part = ExaminedPart(window.spans.num_rows, total)
+        return part if part.seen < part.total else None
 
     def _ask(
         self, wants: Wants, tasks: Sequence[Task], window: _AnyWindow | None, part: ExaminedPart | None
@@ -236,7 +238,7 @@ class Examiner:
                     if in_vain > _IN_VAIN:
                         raise NotExamined(str(error)) from error
                     continue
-                log.error("job %d cannot be evaluated: %s", culprit.job.job_id, error)  # noqa: TRY400 - the text says it
+                log.error("job %d cannot be evaluated: %s", culprit.job.job_id, error)  # noqa: TRY400 - the message has the reason
                 yield _killed(wants, culprit, error)
 
     def _replies(self, header: Mapping[str, Any], window: _AnyWindow) -> Iterator[_Reply]:
@@ -255,7 +257,7 @@ def _windowed(
     fetch: Callable[[Sequence[Any]], _AnyWindow | None],
     at_once: int = _TARGETS,
 ) -> Iterator[_Batch]:
-    """Jobs with the rows of their targets, as many targets at a time as fit, or one."""
+    """Yield batches of jobs with the rows of their targets, as many targets as fit, at least one."""
     by_target: dict[Any, list[Task]] = {}
     for task in tasks:
         by_target.setdefault(target_of(task.job), []).append(task)
@@ -271,16 +273,16 @@ def _windowed(
 
 
 def _parted(batch: _Batch) -> tuple[list[Task], list[Task]]:
-    """The jobs whose targets are there, and those of which nothing is stored."""
+    """Split a batch into jobs whose targets are stored, and the others."""
     window = batch.window
-    there = set() if window is None else _targets(window.spans, batch.tasks)
+    targets = set() if window is None else _targets(window.spans, batch.tasks)
     if isinstance(window, SpanWindow):
-        there |= {ExaminedTarget(key.tenant, None, None, key.session_id) for key in window.sessions}
-    found: list[Task] = []
+        targets |= {ExaminedTarget(key.tenant, None, None, key.session_id) for key in window.sessions}
+    present: list[Task] = []
     gone: list[Task] = []
     for task in batch.tasks:
-        (found if _target(task.job) in there else gone).append(task)
-    return found, gone
+        (present if _target(task.job) in targets else gone).append(task)
+    return present, gone
 
 
 def _header(wants: Wants, tasks: Sequence[Task], window: _AnyWindow, part: ExaminedPart | None) -> dict[str, Any]:
@@ -297,9 +299,8 @@ def _header(wants: Wants, tasks: Sequence[Task], window: _AnyWindow, part: Exami
 
 
 def _ids(reply: _Reply) -> Iterator[int]:
-    """The jobs that a reply is about."""
-    told: list[int] = reply.judged.results.column("job_id").to_pylist()
-    return itertools.chain((job_id for job_id, *_ in reply.cases), told, reply.judged.postponed)
+    judged: list[int] = reply.judged.results.column("job_id").to_pylist()
+    return itertools.chain((job_id for job_id, *_ in reply.cases), judged, reply.judged.postponed)
 
 
 def _trace_key(job: Job) -> TraceKey:
@@ -321,7 +322,7 @@ def _target(job: Job) -> ExaminedTarget:
 
 
 def _targets(spans: pa.Table, tasks: Sequence[Task]) -> set[ExaminedTarget]:
-    """Of which targets there are rows, as far as some jobs are about such ones: traces, or spans."""
+    """Return which targets of the jobs have rows: traces, or spans."""
     of_spans = any(task.job.span_id is not None for task in tasks)
     columns = ("tenant", "trace_id", "span_id") if of_spans else ("tenant", "trace_id")
     rows = set(zip(*(spans.column(name).to_pylist() for name in columns), strict=True))

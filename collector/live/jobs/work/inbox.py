@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 class Inbox(Generic[Item]):
-    """Items from any thread, for those that take them."""
+    """Queue of items from any thread, for one or more consumers."""
 
     def __init__(self) -> None:
         self._waiting: deque[Item] = deque()
@@ -25,9 +25,9 @@ class Inbox(Generic[Item]):
             return not self._closed
 
     def take(self, most: int, *, beyond: int = 0) -> list[Item]:
-        """Wait for items; those that came first, at most so many, and none once it is closed.
+        """Wait for items and return the oldest, at most `most`; return [] once closed.
 
-        Whoever helps out takes some only where more than `beyond` wait.
+        With `beyond`, take some only while more than that many wait: that is for a second consumer.
         """
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) > beyond or self._closed)
@@ -36,7 +36,7 @@ class Inbox(Generic[Item]):
             return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
     def close(self) -> list[Item]:
-        """Take no more, end a wait, and hand out what nobody took."""
+        """Close the inbox, end a wait, and return the remaining items."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

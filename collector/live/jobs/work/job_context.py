@@ -16,12 +16,12 @@ from storage.judging.jobs import Job, PutBack
 
 
 def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> JobResult:
-    """A job whose evaluator did not come to speak."""
+    """Return the result of a job whose evaluator could not be run."""
     return _without_score(job, active, "failed", kind, message)
 
 
 def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage: Usage | None = None) -> JobResult:
-    """A job that is not done, and will not be, with what it took so far."""
+    """Return the result of a job that will not be done, with its usage so far."""
     result = _without_score(job, active, "skipped", kind, message)
     if usage is None:
         return result
@@ -46,14 +46,14 @@ def _without_score(job: Job, active: ActiveRule | None, outcome: OutcomeName, ki
 
 
 class Task(NamedTuple):
-    """A job, and the revision that it is about."""
+    """A job, and its revision of the rule."""
 
     job: Job
     active: ActiveRule
 
 
 class ResultSink(Protocol):
-    """Where what came of jobs goes. Each job that was taken is handed in once, whatever happens."""
+    """Sink of results. Hand in each job exactly once, whatever happens."""
 
     def finish(self, results: Sequence[JobResult]) -> None:
         """Have results stored."""
@@ -67,7 +67,7 @@ class ResultSink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """What an executor needs to know of jobs, and where it hands them in."""
+    """Services of executors: rules, clock, retry policy, and the sink of their results."""
 
     sink: ResultSink
     rule_of: Callable[[int], ActiveRule | None]
@@ -75,7 +75,7 @@ class JobContext:
     retry_policy: RetryPolicy
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """The jobs that are to be done; the others are handed in."""
+        """Return the tasks to do; hand in the other jobs."""
         tasks: list[Task] = []
         others: list[JobResult] = []
         for job in jobs:
@@ -91,12 +91,12 @@ class JobContext:
         return tasks
 
     def tasks_now(self, jobs: Sequence[Job]) -> list[Task]:
-        """The jobs that would be done if they began now; nothing becomes of the others."""
-        told = [(job, self.rule_of(job.revision)) for job in jobs]
-        return [Task(job, active) for job, active in told if active is not None and active.stopped is None]
+        """Return the tasks that would be done now; do nothing with the others."""
+        revisions = [(job, self.rule_of(job.revision)) for job in jobs]
+        return [Task(job, active) for job, active in revisions if active is not None and active.stopped is None]
 
     def current(self, task: Task) -> ActiveRule:
-        """The rule of a task as it is now.
+        """Return the current rule of a task.
 
         Raises:
             Stopped: nothing may be judged by it any more.
@@ -115,10 +115,10 @@ class JobContext:
         if jobs:
             self.sink.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
-    def try_again(self, task: Task, failure: Failure, *, counts: bool = True, asked_s: float | None = None) -> None:
+    def try_again(self, task: Task, failure: Failure, *, counts: bool = True, requested_s: float | None = None) -> None:
         """Hand in a job for another attempt, after a while, with what this one took; it may not count."""
         job, usage = task.job, failure.usage
-        wait_s = self.retry_policy.wait_s(job.attempts, asked_s)
+        wait_s = self.retry_policy.wait_s(job.attempts, requested_s)
         again = PutBack(
             job_id=job.job_id,
             attempts=job.attempts - (not counts),
@@ -133,18 +133,18 @@ class JobContext:
         self.sink.put_back([again])
 
     def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
-        """Hand in jobs that an error of our own kept from being evaluated: for another attempt, while there are any."""
-        told = f"{type(error).__name__}: {error}"
-        failure = Failure(name="", fingerprint=None, kind="internal_error", message=told, usage=None)
+        """Hand in jobs after an internal error: for another attempt, while there are any."""
+        message = f"{type(error).__name__}: {error}"
+        failure = Failure(name="", fingerprint=None, kind="internal_error", message=message, usage=None)
         for task in tasks:
             if task.job.attempts < self.retry_policy.attempts:
                 self.try_again(task, failure)
             else:
-                self.sink.finish([failed(task.job, task.active, "internal_error", told)])
+                self.sink.finish([failed(task.job, task.active, "internal_error", message)])
 
 
 class HeldJobs:
-    """The jobs that a queue holds. Safe to use from several threads."""
+    """The jobs that a queue holds. Thread-safe."""
 
     def __init__(self) -> None:
         self._since_s: dict[int, float] = {}

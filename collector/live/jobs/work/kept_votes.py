@@ -21,7 +21,7 @@ class _JuryVotes(NamedTuple):
 
 
 class KeptVotes:
-    """Votes by job, in memory: after a restart all judges are asked again. For one event loop."""
+    """Votes by job, in memory: after a restart all judges are called again. For one event loop."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -34,7 +34,7 @@ class KeptVotes:
         return votes.answers if votes is not None and votes.case == _digest(case) else {}
 
     def keep(self, job_id: int, case: Mapping[str, Any], answers: Mapping[str, JobAnswer]) -> None:
-        """Keep the votes of a jury that is asked again; the oldest of other jobs are dropped if there is no room."""
+        """Keep the votes of a jury that will be called again; without room, drop the oldest of other jobs."""
         self.drop(job_id)
         votes = {key: _paid(each) for key, each in answers.items() if not isinstance(each.outcome, Failure)}
         size = sum(len(json.dumps(each.outcome.to_document())) for each in votes.values())

@@ -24,21 +24,21 @@ from storage.judging.job_results import JobResult
 from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn, PutBack
 
 _EVERY_S: Final = 10.0
-"""A guess: somebody who waits for a restart looks at the log."""
+"""A guess: an operator who waits for a restart reads the log."""
 
 
 class LeftOver:
-    """Tells at the start how many evaluations wait, every ten seconds how many of them are left, and when none is."""
+    """Log of the evaluations that waited at the start: their number, then the rest every ten seconds, and the end."""
 
     def __init__(self, jobs: Jobs, clock: Clock) -> None:
         self._jobs = jobs
         self._clock = clock
         self._began_s = self._next_s = 0.0
-        self._until: int | None = None  # the number of the last job that waited; None: nothing is left to be told
+        self._until: int | None = None  # the number of the last job that waited; None: nothing left to log
         self._count = 0
 
     def begin(self) -> None:
-        """Look at what waits."""
+        """Count the waiting evaluations."""
         self._count, last_job = self._jobs.left()
         self._began_s = self._clock()
         self._next_s = self._began_s + _EVERY_S
@@ -47,7 +47,7 @@ class LeftOver:
             log.info("%d evaluations wait from before this start, and are taken up", self._count)
 
     def tell(self, *, is_idle: bool) -> None:
-        """Tell how many of them are left, if it is time to, or nothing is to be done any more."""
+        """Log how many of them are left, at intervals, and once none is."""
         is_time = self._clock() >= self._next_s
         if self._until is None or not (is_idle or is_time):
             return
@@ -79,25 +79,26 @@ _RESTS: Final = 3
 
 
 GATHER_S: Final = 0.5
-"""So long results wait for others to be stored with them, unless jobs are to be claimed or all are waited for: a
-turn takes six statements whatever is in it, and monitors look at what it stored. A guess."""
+"""Time for which results wait to be stored together, unless jobs are to be claimed or a caller waits: a turn takes six
+statements whatever its size, and monitors read what it stored. A guess.
+"""
 
 
 class Queue(Protocol):
-    """Where jobs go that are alike in who evaluates them."""
+    """Queue of the jobs of one executor."""
 
     def room(self) -> int:
-        """How many more jobs it takes now."""
+        """Return how many more jobs it takes now."""
 
     def pause_s(self) -> float | None:
-        """When it may have room although none of its jobs ends, in seconds; None where only that makes room."""
+        """Return in how many seconds it may have room without an ended job; None if only that makes room."""
 
     def take(self, jobs: Sequence[Job]) -> None:
-        """Evaluate these; the ledger is told of each what came of it. Does not wait."""
+        """Evaluate these; hand in the result of each. Does not block."""
 
 
 _JUDGED: Final = ("job_id", "outcome", "error_kind", "reason", "judge_calls")
-"""Columns of results that tell whether a judge or check works."""
+"""Columns of results that show whether a judge or check works."""
 
 
 @dataclass(slots=True)
@@ -116,11 +117,11 @@ class _HandedIn:
         self.put_back += more.put_back
 
     def judged(self) -> Iterator[tuple[int, JudgedTarget]]:
-        """Yield what came of the jobs that were evaluated, by their numbers."""
+        """Yield the outcomes of evaluated jobs, by number."""
         for each in self.finished:
-            was_asked = each.judge_calls is not None
+            was_called = each.judge_calls is not None
             kind, reason = each.error_kind, each.reason or ""
-            yield each.job_id, JudgedTarget(each.job_id, each.outcome, kind, reason, was_asked, has_ended=True)
+            yield each.job_id, JudgedTarget(each.job_id, each.outcome, kind, reason, was_called, has_ended=True)
         for table in self.rows:
             for row in zip(*(table.column(name).to_pylist() for name in _JUDGED), strict=True):
                 job_id, outcome, kind, reason, calls = row
@@ -136,11 +137,11 @@ class _HandedIn:
 
 
 class Ledger:
-    """Claims jobs for queues that have room, and stores what came of them, in one transaction after the other.
+    """Claims jobs for queues with room and stores their results, in one transaction after the other.
 
-    While one is under way, which under full ingest takes a second, what is to be stored and claimed next gathers. A
-    turn that fails is taken again: what it had stored nonetheless is not stored twice, and what it had claimed is free
-    again when the lease ends.
+    During a transaction, which takes a second under full ingest, results and claims for the next one gather. A failed
+    turn is repeated: results that it stored nonetheless are not stored twice, and jobs that it claimed are free again
+    when the lease ends.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Ledger:
         clock: Clock,
         retry_policy: RetryPolicy,
     ) -> None:
-        """`route` names the queue of a revision's jobs, and `note` takes what came of each, whoever evaluated it."""
+        """Set up the ledger. `route` returns the queue of a revision; `note` is called with the outcome of each job."""
         self._jobs = jobs
         self._route = route
         self._note = note
@@ -176,7 +177,7 @@ class Ledger:
         Raises:
             Overloaded: the database cannot be written.
         """
-        longest_wait_us = microseconds(max(self._retry_policy.longest_wait_s, self._retry_policy.longest_asked_s))
+        longest_wait_us = microseconds(max(self._retry_policy.longest_wait_s, self._retry_policy.longest_requested_s))
         self._jobs.release_all(now_us=microseconds(self._clock()), longest_wait_us=longest_wait_us)
         self._left_over.begin()
         self._thread.start()
@@ -192,10 +193,12 @@ class Ledger:
         self._thread.join()
         left = self._take_handed_in()
         if left:
-            log.warning("what came of %d jobs could not be stored; they are evaluated again", len(left.job_ids))
+            log.warning(
+                "the results of %d jobs could not be stored; the jobs will be evaluated again", len(left.job_ids)
+            )
 
     def wake(self) -> None:
-        """Say that there may be new jobs, or room for them."""
+        """Signal new jobs, or room for them."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
@@ -254,9 +257,9 @@ class Ledger:
                 self._changed.wait_for(lambda: self._woken, pause_s)
 
     def _step(self) -> float:
-        """One look, and one turn if there is anything to do; how long nothing will be to do, in seconds."""
+        """Look once, and do one turn if there is work; return in how many seconds to look again."""
         with self._changed:
-            asked, self._woken = self._caught_up.asked, False
+            requested, self._woken = self._caught_up.requested, False
         now_s = self._clock()
         claims, next_s = ([], None) if self._stopping.is_set() else self._claims(now_s)
         if not claims and (left_s := self._gather_s()) > 0:
@@ -275,18 +278,17 @@ class Ledger:
         if not self._held:
             with self._changed:
                 if not self._woken:
-                    self._caught_up.tell(asked)
+                    self._caught_up.tell(requested)
         return min(self._retry_policy.look_s, self._retry_policy.look_s if next_s is None else max(next_s, 0.001))
 
     def _gather_s(self) -> float:
-        """Return for how long what was handed in waits for more."""
         with self._changed:
             if not self._handed_in or self._stopping.is_set() or self._caught_up.is_awaited:
                 return 0.0
             return self._handed_in_s + GATHER_S - time.monotonic()
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
-        """What to claim for whom, and in how many seconds there may be more."""
+        """Return what to claim for which queue, and in how many seconds to look again."""
         revisions: dict[Queue, list[int]] = {}
         later: list[float] = []
         for waiting in self._jobs.waiting(microseconds(now_s)):

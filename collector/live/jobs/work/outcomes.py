@@ -1,4 +1,4 @@
-"""What an evaluator says of a test case: with nobody asked, with one judge, or by the votes of several."""
+"""Evaluation of a test case: by a check, by one judge, or by the votes of several."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from rules.rule import Rule
 async def outcome_of(
     rule: Rule, case: Mapping[str, Any], judge_of: Callable[[], Judge] | None, *, limit_s: float
 ) -> tuple[Outcome, str | None]:
-    """What the evaluator of a rule says of a test case, and the model that its judge asks for; in this time."""
+    """Evaluate a test case within `limit_s`; return the outcome, and the model that the judge requests."""
     judge = None
     try:
         judge = None if judge_of is None else judge_of()
@@ -38,9 +38,9 @@ async def outcome_of_judges(
     jurors: Callable[[], Sequence[Juror]],
     ask: Callable[[str | None], Awaitable[tuple[Outcome, str | None]]],
 ) -> tuple[Outcome, str | None]:
-    """What the evaluator of a rule says with its judge, or by their votes where it has a jury, and the models asked.
+    """Evaluate with the rule's judge, or by the votes of its jury; return the outcome and the models.
 
-    `ask` gets the id of the connection to ask over; None: that of the rule. A jury that cannot be had is the outcome.
+    `ask` gets the id of the connection to use; None: that of the rule. A jury that cannot be had is the outcome.
     """
     try:
         voting = jurors()
@@ -52,7 +52,7 @@ async def outcome_of_judges(
 
 
 def voted(jurors: Sequence[Juror], answers: Sequence[tuple[Outcome, str | None]]) -> tuple[Outcome, str]:
-    """The outcome by the votes of a jury, whose answers are in the order of its judges, and the models asked."""
+    """Return the outcome by the votes of a jury, with answers in the order of its judges, and the models."""
     votes = [
         JudgeVote(connection=juror.name, model=model, outcome=outcome)
         for juror, (outcome, model) in zip(jurors, answers, strict=True)
@@ -61,5 +61,5 @@ def voted(jurors: Sequence[Juror], answers: Sequence[tuple[Outcome, str | None]]
 
 
 def failure_of(rule: Rule, broken: Broken) -> Failure:
-    """The outcome where an evaluation could not be made."""
+    """Return the outcome of an evaluation that could not be made."""
     return Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

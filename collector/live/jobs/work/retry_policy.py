@@ -12,26 +12,26 @@ Clock: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long workers wait, and how often they try. Where no measurement is named, a guess."""
+    """Timing and retries of workers. Where no measurement is named, a guess."""
 
     attempts: int = 8  # of a job, before it has failed
     more_after_rubbish: int = 2  # attempts, after a judge's reply could not be used, or a program was late
     first_wait_s: float = 1.0  # before the second attempt; each wait is up to twice as long as the one before
     longest_wait_s: float = 300.0
-    longest_asked_s: float = 3600.0  # that an endpoint may ask for
+    longest_requested_s: float = 3600.0  # longest pause that an endpoint may request
     lease_s: float = 60.0  # renewed when a third of it is over
-    look_s: float = 1.0  # how often the ledger is looked at when nobody says that something is new
+    look_s: float = 1.0  # between looks at the ledger, without a notification
     job_s: float = 900.0  # after which the evaluation of one job is given up, whatever it waits for
     check_cpu_s: float = 5.0  # of one check, which usually takes some hundred microseconds
     child_s: float = 300.0  # without a word of a child process, which on a busy machine has a hundredth of a processor
     outage_s: float = 86_400.0  # of a connection, during which attempts do not count
     retries_over_budget: bool = False  # on a new day, of what was left out in the week before it
-    stop_s: float = 10.0  # for what there is to store at the end
+    stop_s: float = 10.0  # to store what is left at the end
 
-    def wait_s(self, attempts: int, asked_s: float | None = None) -> float:
-        """How long to wait after so many attempts that failed: what was asked for, if that is longer; with jitter."""
+    def wait_s(self, attempts: int, requested_s: float | None = None) -> float:
+        """Return the wait after this many failed attempts, with jitter, or the requested one if that is longer."""
         waits_s = backoff_s(attempts, first_s=self.first_wait_s, longest_s=self.longest_wait_s)
-        return max(waits_s, min(asked_s or 0.0, self.longest_asked_s))
+        return max(waits_s, min(requested_s or 0.0, self.longest_requested_s))
 
 
 MICROSECONDS: Final = 1_000_000
@@ -43,15 +43,15 @@ _NEW_DAY_S: Final = 60.0
 
 
 def day_that_began(at_s: float) -> int:
-    """The number of the last day that has surely begun for budgets, too."""
+    """Return the number of the last day that has surely begun, for budgets too."""
     return int((at_s - _NEW_DAY_S) // _DAY_S)
 
 
 def start_of(day: int) -> int:
-    """When a day begins, in microseconds."""
+    """Return the start of a day, in microseconds."""
     return day * _DAY_S * MICROSECONDS
 
 
 def microseconds(at_s: float) -> int:
-    """An instant of this clock in microseconds since the Unix epoch, as the store has it."""
+    """Convert an instant of this clock to microseconds since the Unix epoch, as the store has it."""
     return int(at_s * MICROSECONDS)

@@ -9,7 +9,7 @@ from storage.records import MAX_COUNT
 
 REASON_CHARACTERS: Final = 20_000
 METADATA_CHARACTERS: Final = 200_000
-"""Guesses at more than anybody reads."""
+"""Guesses at more than a person reads."""
 
 _OUTCOMES: Final[Mapping[str, OutcomeName]] = {"verdict": "scored", "failure": "failed", "skipped": "skipped"}
 
@@ -17,7 +17,7 @@ _OUTCOMES: Final[Mapping[str, OutcomeName]] = {"verdict": "scored", "failure": "
 def result_of(
     job_id: int, document: Mapping[str, Any], *, latency_ms: float | None, judge_model: str | None = None
 ) -> JobResult:
-    """An outcome's document as what came of the job."""
+    """Convert an outcome's document to the result of a job."""
     usage = document["usage"] or {}
     failure = document["failure"] or {}
     model = usage.get("model") or judge_model
@@ -42,12 +42,12 @@ def result_of(
 
 
 def count_of(number: int | None) -> int | None:
-    """What an endpoint says it counted, if it can be a count."""
+    """Return a count that an endpoint reported, or None if it cannot be one."""
     return number if number is not None and 0 <= number <= MAX_COUNT else None
 
 
 def storable_text(text: str) -> str:
-    """The text without halves of surrogate pairs, which cannot be stored, and not longer than anybody reads."""
+    """Return the text without lone surrogates, which cannot be stored, and cut to the length of a reason."""
     whole = text.encode("utf-8", "replace").decode() if not text.isascii() else text
     return whole if len(whole) <= REASON_CHARACTERS else f"{whole[:REASON_CHARACTERS]}…"
 

@@ -16,11 +16,11 @@ from rules.rule_text import LLM_JUDGE, SHOWN_BY_DEFAULT
 from storage.records import LogRecord, Span
 
 POSTPONED: Final = "postponed"
-"""In the document of a job that was not looked at, because its evaluator took too long for another one just before."""
+"""Error kind of a job that was not examined, because its evaluator took too long for another one just before."""
 
 
 class ExaminedTarget(NamedTuple):
-    """What a job is about: a session, or a trace, or with a span id that span of it."""
+    """Target of a job: a session, a trace, or with a span id that span of it."""
 
     tenant: str
     trace_id: str | None
@@ -28,8 +28,8 @@ class ExaminedTarget(NamedTuple):
     session_id: str | None
 
 
-_TOLD_BY_ENDS: Final = frozenset({"input", "output", "traceId", "sessionId", "userId"})
-"""The parts of a case that the roots and the first and last spans tell; all others take every span."""
+_KNOWN_BY_ENDS: Final = frozenset({"input", "output", "traceId", "sessionId", "userId"})
+"""The parts of a case in the roots and the first and last spans; all others need every span."""
 
 _SPREAD: Final = (
     "toolCalls", "context", "retrievalContext", "trajectory", "reasoningSteps", "turns", "tools", "traceSummary",
@@ -38,33 +38,33 @@ _SPREAD: Final = (
 
 
 class ExaminedPart(NamedTuple):
-    """Of a trace or session that is too long, how many spans were looked at, and how many there are."""
+    """The read part of a trace or session that is too long: spans read, and spans in all."""
 
     seen: int
-    there: int
+    total: int
 
     def case(self, case: Case) -> Case:
-        """Return what such spans tell of a case: input and output. Nothing that is spread over all spans is judged."""
+        """Make a case of such spans: input and output. What is spread over all spans is not judged."""
         inputs, outputs, metadata = (
-            {key: values[key] for key in _TOLD_BY_ENDS if key in values}
+            {key: values[key] for key in _KNOWN_BY_ENDS if key in values}
             for values in (case.inputs, case.actual_outputs, case.metadata)
         )
-        lacking = [key for key in case.metadata.get(NOT_CAPTURED) or () if key in _TOLD_BY_ENDS]
+        lacking = [key for key in case.metadata.get(NOT_CAPTURED) or () if key in _KNOWN_BY_ENDS]
         marks = {NOT_CAPTURED: lacking} if lacking else {}
-        metadata |= {**marks, NOT_READ: list(_SPREAD), SPAN_COUNT: self.there}
+        metadata |= {**marks, NOT_READ: list(_SPREAD), SPAN_COUNT: self.total}
         return unchecked_case(inputs=inputs, actual_outputs=outputs, expected_outputs={}, metadata=metadata)
 
     def noted_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of an outcome that says so."""
-        metadata = {**document["metadata"], "spansSeen": self.seen, SPAN_COUNT: self.there}
+        """Return the document of an outcome with a note about it."""
+        metadata = {**document["metadata"], "spansSeen": self.seen, SPAN_COUNT: self.total}
         if document["outcome"] != "verdict":
             return {**document, "metadata": metadata}
-        note = f"Judged by input and output alone, because {self.there} spans are too many to be read."
+        note = f"Judged by input and output alone, because {self.total} spans are too many to be read."
         return {**document, "reason": f"{note} {document['reason'] or ''}".strip(), "metadata": metadata}
 
 
 JUDGED_CHARACTERS: Final = 300
-"""Of the judged output, kept with its verdict. A guess: enough to tell it from another one."""
+"""Limit of the judged output that is stored with its verdict. A guess: enough to recognise it."""
 
 
 def with_judged(document: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -80,14 +80,14 @@ def with_judged(document: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapp
 
 
 def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:
-    """What spans tell: all of a trace, or one of them by itself."""
+    """Make a case of all spans of a trace, or of one of them by itself."""
     return case_of_trace(read_trace(spans, logs, own), spans)
 
 
 def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) -> Case:
-    """The case with what a rule adds: the tools where spans tell none, what it expects, and an input if there is none.
+    """Add to a case what the rule has: tools if the spans have none, expectations, and an input if there is none.
 
-    A rule that has criteria and nothing else is about spans without an input too.
+    A rule with criteria only can judge spans without an input too.
     """
     inputs, metadata = case.inputs, case.metadata
     if rule["tools"] is not None:
@@ -103,11 +103,11 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
-    """Whether a rule needs an input in form only: its check reads none, or it has criteria and names no other parts."""
+    """Return True if a rule does not need the input: its check reads none, or its criteria name no other parts."""
     try:
         kind = kind_of(rule["evaluator"])
         settings = kind.settings(rule["config"])
-    except BadConfiguration:  # the evaluator will say so itself
+    except BadConfiguration:  # the evaluator will report it
         return False
     if "INPUT" not in settings.evaluation_params:
         return False
