@@ -1,4 +1,4 @@
-"""What the log records of Claude Code and Codex tell: calls of tools with what came of them, and answers."""
+"""Log records of Claude Code and Codex: tool calls with results, and answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -16,9 +16,9 @@ class _Result(NamedTuple):
     """Attributes of an agent's log record about a finished tool call."""
 
     call_id: str
-    arguments: Sequence[str]  # the first that is there
-    output: str = ""  # empty: none is told of a call that ended well
-    errors: Sequence[str] = ()  # the words of a failure: the first that says something
+    arguments: Sequence[str]  # the first that is present
+    output: str = ""  # "": a successful call has no output
+    errors: Sequence[str] = ()  # the error message: the first that is not blank
 
 
 _RESULTS: Final = {
@@ -29,26 +29,26 @@ _RESULTS: Final = {
 }
 
 CALL_IDS: Final[Mapping[str, str]] = {event: how.call_id for event, how in _RESULTS.items()}
-"""Attributes with the id of a call, by the events that tell how it ended: they belong to the tool's span, too."""
+"""Attributes with the id of a call, by the events that record its end: they belong to the tool's span, too."""
 
 
 class LoggedCall(NamedTuple):
-    """A finished tool call, as a log record tells it."""
+    """A finished tool call of a log record."""
 
     source: str
     arguments: JsonValue
-    result: ToolResult | None  # None: the record tells at most whether it ended well
+    result: ToolResult | None  # None: the record has at most the status
     is_error: bool | None
 
 
 def call_id_in(log: LogRecord) -> str | None:
-    """Return the id of the call whose end a log record tells; None if it tells of none."""
+    """Return the id of the call whose end a log record contains; None if it contains none."""
     key = CALL_IDS.get(log.event_name)
     return None if key is None else text_of(log.attributes.get(key)) or None
 
 
 class CallEnds:
-    """The last log record of each call that tells how it ended: a span without one of its own has that of another."""
+    """The last log record of each call with its end: a span without one of its own uses that of another."""
 
     def __init__(self, logs: Iterable[LogRecord]) -> None:
         self._last: dict[tuple[str, str, str], LogRecord] = {}
@@ -65,7 +65,7 @@ class CallEnds:
 
     @property
     def call_ids(self) -> set[str]:
-        """The calls of which records tell."""
+        """Return the ids of the recorded calls."""
         return {call_id for *_, call_id in self._last}
 
     def beside(self, span: tuple[str, str, str], call_id: str | None) -> list[LogRecord]:
@@ -77,26 +77,26 @@ class CallEnds:
 
 
 def call_in(logs: Sequence[LogRecord], call_id: str | None) -> LoggedCall | None:
-    """Return how a call ended by the last of the log records that tells it; None if none does."""
+    """Return the end of a call by the last log record that has it; None if none does."""
     ends = [log for log in logs if call_id is not None and call_id_in(log) == call_id]
     return _logged(max(reversed(ends), key=lambda log: log.time_ns)) if ends else None
 
 
 def messages_in(logs: Sequence[LogRecord]) -> tuple[list[Message], str] | None:
-    """The calls with what came of them, and the words of the model, by time, and who told; None if no record does."""
-    found: list[Message] = []
+    """Return calls with results and the model's texts, by time, and their source; None if no record has any."""
+    messages: list[Message] = []
     source = ""
     for log in sorted(logs, key=lambda log: log.time_ns):
         if log.event_name in _RESULTS:
-            found += _call(log)
+            messages += _call(log)
         elif log.event_name == _ANSWER:
             text = text_of(log.attributes.get("response"))
             if text and not text.isspace():
-                found.append({"role": "assistant", "parts": [text_part(text)]})
+                messages.append({"role": "assistant", "parts": [text_part(text)]})
         else:
             continue
         source = f"log {log.event_name.partition('.')[0]}.*"
-    return (found, source) if found else None
+    return (messages, source) if messages else None
 
 
 def _call(log: LogRecord) -> list[Message]:
@@ -111,17 +111,17 @@ def _call(log: LogRecord) -> list[Message]:
 
 
 def _logged(log: LogRecord) -> LoggedCall:
-    how, told = _RESULTS[log.event_name], log.attributes
+    how, attributes = _RESULTS[log.event_name], log.attributes
     result = None
-    is_error = {"true": False, "false": True}.get((text_of(told.get("success")) or "").lower())
+    is_error = {"true": False, "false": True}.get((text_of(attributes.get("success")) or "").lower())
     if is_error:
-        errors = (text_of(told.get(key)) for key in how.errors)
+        errors = (text_of(attributes.get(key)) for key in how.errors)
         result = ToolResult(next(filter(None, errors), "failed without a message"), is_error=True)
-    elif how.output in told:
-        result = ToolResult(text_of(told[how.output]), is_error=is_error)
+    elif how.output in attributes:
+        result = ToolResult(text_of(attributes[how.output]), is_error=is_error)
     return LoggedCall(
         source=f"log {log.event_name}",
-        arguments=unwrap.arguments(next((told[key] for key in how.arguments if key in told), None)),
+        arguments=unwrap.arguments(next((attributes[key] for key in how.arguments if key in attributes), None)),
         result=result,
         is_error=is_error,
     )

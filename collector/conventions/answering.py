@@ -31,7 +31,7 @@ _DEEPEST: Final = 7  # a list of lists of generations, with messages within obje
 
 
 def answering_model(collected: Collected) -> str | None:
-    """The model that the answer itself names, where that is not the one that an attribute names anyway."""
+    """Return the model that the answer itself names, if it differs from the attributes."""
     answers = collected.candidates("raw_answer")
     names = collected.candidates("named_model") if answers else []
     named = names[0][2] if names else None
@@ -89,10 +89,10 @@ def _is_of_vendor(value: dict[str, JsonValue]) -> bool:
 def _written(text: str) -> Iterator[str]:
     """Yield the model that the outermost object names: those within it may be a tool's arguments."""
     depth, least, model = 0, len(text), None
-    for found in _WRITTEN.finditer(text):
-        mark = found[0]
-        if found[1] and depth < least:
-            least, model = depth, found[1]
+    for match in _WRITTEN.finditer(text):
+        mark = match[0]
+        if match[1] and depth < least:
+            least, model = depth, match[1]
         elif mark in _OPENING:
             depth += 1
         elif mark in _CLOSING:

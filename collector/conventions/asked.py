@@ -1,4 +1,4 @@
-"""The tool calls that messages tell of: who asked for which, and what came back."""
+"""Tool calls in messages: their requests by models, and their results."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from functools import cached_property
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
 from collector.conventions.parts import ITEM_IDS, Part
-from collector.conventions.pieces import parts_by_type, text_said
+from collector.conventions.pieces import parts_by_type, words_of
 from collector.conventions.sent import Conversations, tool_parts
 from collector.conventions.tree import Tree
 from collector.conventions.values import canonical, text_of
@@ -20,9 +20,9 @@ _Mark = tuple[str, ...]  # the id of a call; or its id, name and arguments
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MessageCall:
-    """One call that a message tells of, and its result where another message tells that."""
+    """A call in a message, and its result if another message has it."""
 
-    span_id: str  # of the first span whose messages tell it
+    span_id: str  # of the first span whose messages contain it
     start_ns: int  # of that span
     known_ns: int  # when the call was known: the end of that span
     call_id: str | None
@@ -34,14 +34,14 @@ class MessageCall:
 
     @property
     def key(self) -> str:
-        """The arguments as a text that equal ones share; most calls of a history are never asked for it."""
+        """Return a text that equal arguments share. Lazy, since most calls of a history never need it."""
         if self._key is None:
             self._key = canonical(self.arguments)
         return self._key
 
     @property
     def mark(self) -> _Mark:
-        """Id, name and arguments, for calls that have an id."""
+        """Return id, name and arguments, for calls with an id."""
         return (self.call_id or "", self.name, self.key)
 
 
@@ -49,56 +49,58 @@ class MessageCall:
 class Requests:
     """All calls in the messages of a trace."""
 
-    asked: list[MessageCall]  # by models' answers, each once
+    requests: list[MessageCall]  # by models' answers, each once
     history: list[MessageCall]  # of the same turn, known only from what models were sent later
 
 
 def requests_of(tree: Tree) -> Requests:
-    """The calls in the messages of a trace, with their results.
+    """Return the calls in the messages of a trace, with their results.
 
-    Where a span and one above it both tell calls in their answers, the one above repeats.
+    If a span and one above it both have calls in their answers, the one above repeats.
     """
-    told = [
+    listed = [
         (span, _MessageTools(span, _this_turn(span.output_messages)))
         for span in tree.spans.values()
-        if span.has_called_tools
+        if span.has_tools_in_output
     ]
-    telling = [(span, tools) for span, tools in told if tools.has_calls]
+    telling = [(span, tools) for span, tools in listed if tools.has_calls]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     with_calls = {span.span_id for span, _ in telling}
     kept: dict[str, str] = {}  # by call of a model
     for span_id, first in doubled(tree).items():
         if span_id in with_calls and span_id not in wrappers and kept.setdefault(first, span_id) != span_id:
             wrappers.add(span_id)
-    asked = [call for span, tools in telling if span.span_id not in wrappers for call in _requested(tree, span, tools)]
-    conversations = Conversations({(call.call_id, call.name) for call in asked})
-    uses = Counter(call.call_id for call in asked if call.call_id is not None)
+    requests = [
+        call for span, tools in telling if span.span_id not in wrappers for call in _requested(tree, span, tools)
+    ]
+    conversations = Conversations({(call.call_id, call.name) for call in requests})
+    uses = Counter(call.call_id for call in requests if call.call_id is not None)
     results, history = _Results({call_id for call_id, times in uses.items() if times > 1}), []
     for span in tree.spans.values():
-        if not span.has_asked_for_tools:
+        if not span.has_tools_in_input:
             continue
         sent = conversations.results(span)
         if sent is None:
             history.append(_MessageTools(span, span.input_messages or ()))
             results.learn(history[-1], span.start_ns)
         else:
-            pairs = ((_asked(span, call, 0), response) for call, response in sent.results)
+            pairs = ((_message_call(span, call, 0), response) for call, response in sent.results)
             results.learn_pairs(pairs, sent.counts, span.start_ns)
-    for span, tools in told:
+    for span, tools in listed:
         results.learn(tools, max(span.start_ns, span.end_ns or 0))
-    once = _once(asked, results)
-    return Requests(asked=once, history=_history(history, once) if history else [])
+    once = _once(requests, results)
+    return Requests(requests=once, history=_history(history, once) if history else [])
 
 
 def lone_value(arguments: JsonValue) -> str | None:
-    """The value of the only argument as text, as frameworks hand it on bare; a bare text itself."""
+    """Return the value of the only argument as text, as frameworks pass it; a bare text itself."""
     if isinstance(arguments, dict) and len(arguments) == 1:
         return text_of(next(iter(arguments.values())))
     return arguments if isinstance(arguments, str) else None
 
 
 class _MessageTools:
-    """The calls and results of tools in a list of messages, looked for once."""
+    """The tool calls and results in a list of messages, parsed once."""
 
     def __init__(self, span: TraceMember, messages: Sequence[Message]) -> None:
         self._span = span
@@ -107,7 +109,7 @@ class _MessageTools:
 
     @property
     def has_calls(self) -> bool:
-        """Whether there is a call, and not results alone."""
+        """Return True if there is a call, not only results."""
         return any(part["type"] == "tool_call" for part in self.parts)
 
     @property
@@ -117,12 +119,12 @@ class _MessageTools:
 
     @property
     def calls(self) -> list[MessageCall]:
-        """The calls with their results, in order."""
+        """Return the calls with their results, in order."""
         return self._exchanges[0]
 
     @property
     def results(self) -> list[tuple[MessageCall | None, Part]]:
-        """The results with their calls, in order."""
+        """Return the results with their calls, in order."""
         return self._exchanges[1]
 
     @cached_property
@@ -132,7 +134,7 @@ class _MessageTools:
         waiting = _Waiting()
         for part in self.parts:
             if part["type"] == "tool_call":
-                call = _asked(self._span, part, len(calls))
+                call = _message_call(self._span, part, len(calls))
                 if waiting.add(call):
                     calls.append(call)
             else:
@@ -143,7 +145,7 @@ class _MessageTools:
         return calls, results
 
     def of_this_turn(self) -> list[MessageCall]:
-        """The calls after the last words of the user."""
+        """Return the calls after the last words of the user."""
         messages = _this_turn(self._messages)
         return self.calls if len(messages) == len(self._messages) else _MessageTools(self._span, messages).calls
 
@@ -172,7 +174,7 @@ class _Waiting:
         return True
 
     def take(self, response: Part) -> MessageCall | None:
-        """The call that a result is for: by id, else the first of the name, else the only one that waits."""
+        """Return the call of a result: by id, else the first of the name, else the only waiting one."""
         identity, name = response.get("id"), response.get("name")
         queue = self._by_id.get(identity) if isinstance(identity, str) else None
         call = queue.popleft() if queue else None
@@ -210,14 +212,14 @@ class _Waiting:
 
 
 class _Results:
-    """The results of tools in the order of their conversations; what lists of messages repeat counts once.
+    """Results of tools in the order of their conversations; repeats in lists of messages count once.
 
-    Results are known by call id and, for ids that several calls have, also by id, name and arguments.
-    Those of calls without an id are known by name and arguments, in the order of the longest list of messages.
+    Results are known by call id and, for ids that several calls have, also by id, name and arguments. Those of calls
+    without an id are known by name and arguments, in the order of the longest list of messages.
     """
 
     def __init__(self, reused: set[str]) -> None:
-        """`reused` is the ids that several answers of models name."""
+        """Set up with the ids that several answers of models share."""
         self._reused = reused
         self._sent: dict[_Mark, list[tuple[int, Part]]] = {}  # with the moment when a span first had each
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
@@ -282,13 +284,13 @@ def _requested(tree: Tree, span: TraceMember, tools: _MessageTools) -> list[Mess
     below = (one for one in models if one is span or tree.is_below(one.span_id, span.span_id))
     first = next(below, span)
     before = Counter(call.mark for call in _MessageTools(first, _this_turn(first.input_messages)).calls)
-    found = []
+    calls = []
     for call in tools.calls:
         if before[call.mark] > 0:
             before[call.mark] -= 1
         else:
-            found.append(call)
-    return found
+            calls.append(call)
+    return calls
 
 
 def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[MessageCall]:
@@ -307,27 +309,25 @@ def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[Message
         end_ns = max(span.end_ns, span.start_ns + 1)  # a span without a duration has not ended before itself
         if end_ns <= latest_ns and (words := _turn_words(span)) is not None:
             ends[words] = min(ends.get(words, end_ns), end_ns)
-    found = []
+    calls = []
     for call in history if ends else ():
         words = _turn_words(tree.spans[call.span_id])
         if words is not None and ends.get(words, call.start_ns + 1) <= call.start_ns:
             call.known_ns = call.start_ns
-            found.append(call)
-    return found
+            calls.append(call)
+    return calls
 
 
 _SENT_TO = ("llm", "agent", "chain")
 
 
 def _turn_words(span: TraceMember) -> str | None:
-    """The last words of the user among what a span was sent."""
     messages = span.input_messages or ()
     place = _turn_place(messages)
-    return None if place is None else text_said(messages[place])
+    return None if place is None else words_of(messages[place])
 
 
 def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
-    """Messages after the last words of the user: a state that holds the whole conversation begins earlier."""
     place = _turn_place(messages or ())
     return messages or () if place is None else (messages or ())[place + 1 :]
 
@@ -336,22 +336,22 @@ def _turn_place(messages: Sequence[Message]) -> int | None:
     """Find the last words of the user."""
     for number in range(len(messages) - 1, -1, -1):
         message = messages[number]
-        if message["role"] == "user" and text_said(message) and not any(parts_by_type(message, "tool_call_response")):
+        if message["role"] == "user" and words_of(message) and not any(parts_by_type(message, "tool_call_response")):
             return number
     return None
 
 
-def _once(asked: list[MessageCall], results: _Results) -> list[MessageCall]:
+def _once(requests: list[MessageCall], results: _Results) -> list[MessageCall]:
     """Return each call once, with its result.
 
-    A call with the id, name and arguments of an earlier one repeats it, unless it stands behind the result of that one
-    in the same answer, or was asked for after that result was sent, and a conversation tells a result of its own.
+    A call with the id, name and arguments of an earlier one repeats it, unless it comes after the result of that one in
+    the same answer, or was requested after that result was sent, and a conversation has a result of its own.
     """
     equal: dict[_Mark, list[tuple[int, Part]]] = {}
     counts: Counter[_Mark] = Counter()
     places: Counter[tuple[str, _Mark]] = Counter()
-    found = []
-    for call in asked:
+    kept = []
+    for call in requests:
         if call.call_id is not None:
             sent = equal.setdefault(call.mark, [])
             number = counts[call.mark]
@@ -365,21 +365,21 @@ def _once(asked: list[MessageCall], results: _Results) -> list[MessageCall]:
             counts[call.mark] += 1
             if call.response is None and sent:
                 call.response = sent[number][1] if number < len(sent) else None
-                found.append(call)
+                kept.append(call)
                 continue
         call.response = call.response or results.of(call)
-        found.append(call)
-    return found
+        kept.append(call)
+    return kept
 
 
-def _history(told: list[_MessageTools], asked: list[MessageCall]) -> list[MessageCall]:
-    """The calls that models were sent, of this turn, that no answer tells."""
-    aliases = _Aliases(asked)
+def _history(listed: list[_MessageTools], requests: list[MessageCall]) -> list[MessageCall]:
+    """Return the calls in models' inputs of this turn that no answer contains."""
+    aliases = _Aliases(requests)
     known: Counter[_Mark] = Counter()
-    known_ids = {(call.call_id, call.name) for call in asked}
+    known_ids = {(call.call_id, call.name) for call in requests}
     longest: list[MessageCall] = []
-    found: list[MessageCall] = []
-    for tools in told:
+    history: list[MessageCall] = []
+    for tools in listed:
         calls = aliases.new(tools.of_this_turn())
         nameless = [call for call in calls if call.call_id is None]
         longest = nameless if len(nameless) > len(longest) else longest
@@ -390,28 +390,28 @@ def _history(told: list[_MessageTools], asked: list[MessageCall]) -> list[Messag
             here[call.mark] += 1
             if here[call.mark] > known[call.mark]:
                 known[call.mark] += 1
-                found.append(call)
-    counts = Counter((call.name, call.key) for call in asked)
+                history.append(call)
+    counts = Counter((call.name, call.key) for call in requests)
     for call in longest:
         if counts[call.name, call.key] > 0:
             counts[call.name, call.key] -= 1
         else:
-            found.append(call)
-    return found
+            history.append(call)
+    return history
 
 
 class _Aliases:
-    """Calls that models are sent under another id than the one that they asked with."""
+    """Calls that occur in inputs under another id than in the answer."""
 
-    def __init__(self, asked: list[MessageCall]) -> None:
-        self._ids = {call.call_id for call in asked}
+    def __init__(self, requests: list[MessageCall]) -> None:
+        self._ids = {call.call_id for call in requests}
         self._by_call: dict[tuple[str, str], list[MessageCall]] = {}
-        for call in asked:
+        for call in requests:
             self._by_call.setdefault((call.name, call.key), []).append(call)
         self._known: dict[tuple[str | None, str, str], MessageCall | None] = {}
 
     def new(self, calls: list[MessageCall]) -> list[MessageCall]:
-        """The calls of one list of messages without those that are other calls by another id."""
+        """Return the calls of one list of messages without duplicates under another id."""
         strange = [call for call in calls if call.call_id is not None and call.call_id not in self._ids]
         if not strange:
             return calls
@@ -421,7 +421,7 @@ class _Aliases:
         for call in strange:
             key = call.call_id, call.name, call.key
             # Decided once: what is no other call where it is first sent is none of those requested later.
-            same = self._known[key] if key in self._known else self._asked(call, here, taken)
+            same = self._known[key] if key in self._known else self._original(call, here, taken)
             self._known[key] = same
             if same is not None:
                 taken.add(id(same))
@@ -431,7 +431,7 @@ class _Aliases:
                 same.response = same.response or call.response
         return [call for call in calls if id(call) not in renamed]
 
-    def _asked(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
+    def _original(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
         """Return the first call with this name and these arguments that the list does not have by its own id.
 
         It was requested before the list was sent: a call that the answer to the list requests is a retry.
@@ -446,7 +446,7 @@ class _Aliases:
 _MAX_ALIKE = 32  # a guess: equal calls of a trace that are looked through for one that has another id
 
 
-def _asked(span: TraceMember, part: Part, place: int) -> MessageCall:
+def _message_call(span: TraceMember, part: Part, place: int) -> MessageCall:
     call_id, name = part.get("id"), part.get("name")
     return MessageCall(
         span_id=span.span_id,

@@ -1,4 +1,4 @@
-"""The ids of calls in messages: those that a library leaves out and tells beside them, and those that it makes up."""
+"""Ids of calls in messages: those that a library puts beside them, and those that it makes up."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,22 +17,22 @@ _NUMBERED: Final = re.compile(r"(.+)_\d+", re.DOTALL)  # by ADK, for messages wh
 
 
 def is_made_up(call_id: str | None) -> bool:
-    """Whether a framework made an id up."""
+    """Return True if a framework made an id up."""
     return call_id is not None and call_id.startswith(MADE_UP)
 
 
 def given(call_id: str | None) -> str | None:
-    """The id of a call, unless a framework made it up."""
+    """Return the id of a call, unless a framework made it up."""
     return None if call_id is None or call_id.startswith(MADE_UP) else call_id
 
 
 def without_marked(messages: list[Message]) -> list[Message]:
-    """Messages without the ids that begin as a library's own do."""
+    """Return messages without ids that a library generated."""
     return _changed(messages, lambda part: {**part, "id": None} if is_made_up(_id(part)) else part)
 
 
 def without_made_up(messages: list[Message]) -> list[Message]:
-    """Messages without the ids that ADK made up: a result is its call's by name and order."""
+    """Return messages without the ids that ADK made up: a result belongs to its call by name and order."""
     names = {part.get("name") for message in messages for part in parts_by_type(message, "tool_call")}
     return _changed(messages, lambda part: _as_it_was(part, names))
 
@@ -50,7 +50,7 @@ def _as_it_was(part: Part, names: set[JsonValue]) -> Part:
 
 
 def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Message]:
-    """Messages whose calls have the ids that the span has for them, instead of those of the items."""
+    """Return messages whose calls have the span's ids for them instead of item ids."""
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
     if not calls or len(calls) != len(ids) or not all(is_item(call) for call in calls):
         return messages
@@ -73,12 +73,12 @@ def calls_of_items(value: JsonValue) -> Iterator[tuple[str, str]]:
 
 
 def with_calls_for_items(messages: list[Message], calls: Mapping[str, str]) -> list[Message]:
-    """Messages whose calls and results have the ids of calls, where those of their items are known."""
+    """Return messages whose calls and results have call ids instead of item ids, if known."""
     return _changed(messages, lambda part: {**part, "id": calls[str(part["id"])]} if _id(part) in calls else part)
 
 
 def with_ids_of_results(messages: list[Message]) -> list[Message]:
-    """Messages whose calls have the ids that their results have, instead of those of the items.
+    """Return messages whose calls have the ids of their results instead of item ids.
 
     Results come in the order of their calls; where they are not as many, or some has an item's id, all stays.
     """
@@ -103,13 +103,13 @@ def _id(part: Part) -> str | None:
 
 
 def _changed(messages: list[Message], change: Callable[[Part], Part]) -> list[Message]:
-    """Messages with changed parts; the very same where no part changes."""
-    found: list[Message] = []
+    """Return messages with changed parts; the same list if no part changes."""
+    changed_messages: list[Message] = []
     is_other = False
     for message in messages:
         parts = as_list(message["parts"])
         changed: list[JsonValue] = [change(part) if isinstance(part, dict) else part for part in parts]
         is_same = all(part is before for part, before in zip(changed, parts, strict=True))
-        found.append(message if is_same else {**message, "parts": changed})
+        changed_messages.append(message if is_same else {**message, "parts": changed})
         is_other = is_other or not is_same
-    return found if is_other else messages
+    return changed_messages if is_other else messages

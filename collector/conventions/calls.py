@@ -1,4 +1,4 @@
-"""The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both.
+"""The tool calls of a trace, each once: from tools' own spans, from models' messages, or from both.
 
 A call that only the first input of a turn has was requested in an earlier trace, and is counted there.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, Requests, requested_within, requests_of
 from collector.conventions.call_ids import given
-from collector.conventions.pairing import ReportedRun, is_unsaid, pair, pair_across_ids
+from collector.conventions.pairing import ReportedRun, is_blank_result, pair, pair_across_ids
 from collector.conventions.parts import Part
 from collector.conventions.pieces import parts_by_type
 from collector.conventions.runs_beside import Beside
@@ -25,7 +25,7 @@ _Order = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalls:
-    """The calls of a trace, and those that it was sent."""
+    """The calls of a trace, and those in its inputs."""
 
     own: tuple[TraceToolCall, ...] = ()
     earlier: tuple[TraceToolCall, ...] = ()  # requested in earlier traces, with the results that this one was sent
@@ -33,37 +33,39 @@ class ToolCalls:
 
 
 def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
-    """Every call of the trace once, by start time; what runs within a tool comes after it."""
+    """Return every call of the trace once, by start time; calls within a tool come after it."""
     return all_calls(tree).own
 
 
 def all_calls(tree: Tree) -> ToolCalls:
-    """The calls of the trace, and those of earlier traces."""
+    """Return the calls of the trace, and those of earlier traces."""
     if not any(
-        span.span_type == "tool" or span.has_called_tools or span.has_asked_for_tools for span in tree.spans.values()
+        span.span_type == "tool" or span.has_tools_in_output or span.has_tools_in_input for span in tree.spans.values()
     ):
         return ToolCalls()
     runs = _runs(tree)
     requests = requests_of(tree)
-    left = pair(tree, runs, requests.asked)
+    left = pair(tree, runs, requests.requests)
     _share(runs)
     left = pair_across_ids(tree, runs, left)
     within, earlier = _of_history(tree, runs, requests) if requests.history else ([], [])
     left += within
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
-    found: list[tuple[_Order, ReportedRun | MessageCall]] = [
+    ordered: list[tuple[_Order, ReportedRun | MessageCall]] = [
         (starts[run.span.span_id], run) for run in sorted(runs, key=_place_in_answer)
     ]
-    found += [((call.known_ns, 0), call) for call in left]
-    found.sort(key=lambda one: one[0])  # stable: with equal starts, as they were asked for
+    ordered += [((call.known_ns, 0), call) for call in left]
+    ordered.sort(key=lambda one: one[0])  # stable: with equal starts, in the order of the requests
     own = (
-        _of_asked(ordinal, one) if isinstance(one, MessageCall) else _of_run(ordinal, one, failed.get(one.span.span_id))
-        for ordinal, (_, one) in enumerate(found)
+        _of_request(ordinal, one)
+        if isinstance(one, MessageCall)
+        else _of_run(ordinal, one, failed.get(one.span.span_id))
+        for ordinal, (_, one) in enumerate(ordered)
     )
     if not earlier:
         return ToolCalls(own=tuple(own))
-    sent = [(_of_asked(ordinal, one), one) for ordinal, one in enumerate(earlier)]
+    sent = [(_of_request(ordinal, one), one) for ordinal, one in enumerate(earlier)]
     return ToolCalls(
         own=tuple(own),
         earlier=tuple(call for call, _ in sent),
@@ -77,8 +79,8 @@ def all_calls(tree: Tree) -> ToolCalls:
 
 def _of_history(tree: Tree, runs: list[ReportedRun], requests: Requests) -> tuple[list[MessageCall], list[MessageCall]]:
     """Give runs their calls among what models were sent; return the others, of this trace and of earlier ones."""
-    unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
-    untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
+    unasked = [run for run in runs if run.request is None and run.call_id is None and not run.is_ambiguous]
+    untold = _unreported(pair(tree, unasked, requests.history, is_history=True), runs, requests.requests)
     _place(runs, requests.history)
     untold = pair_across_ids(tree, runs, untold, is_history=True)
     _share(runs)
@@ -108,32 +110,32 @@ def _runs(tree: Tree) -> list[ReportedRun]:
 
     A call id does not make two executions one: a tool is executed again under the same id.
     """
-    found: dict[str, ReportedRun] = {}
+    runs: dict[str, ReportedRun] = {}
     beside = Beside()
     for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
         if span.span_type != "tool":
             continue
         key = None if span.tool_arguments is None else canonical(span.tool_arguments)
         run = ReportedRun(span=span, key=key, call_id=given(span.tool_call_id))
-        same = _around(tree, found, run) or beside.of(run)
+        same = _around(tree, runs, run) or beside.of(run)
         if same is not None and not same.is_over_before(run):
             same.learn(run)
             continue
         if same is not None:
             run.learn_call(same)
-        found[span_id] = run
+        runs[span_id] = run
         beside.add(run)
-    return sorted(found.values(), key=lambda run: run.span.start_ns)
+    return sorted(runs.values(), key=lambda run: run.span.start_ns)
 
 
-def _around(tree: Tree, found: Mapping[str, ReportedRun], run: ReportedRun) -> ReportedRun | None:
+def _around(tree: Tree, known: Mapping[str, ReportedRun], run: ReportedRun) -> ReportedRun | None:
     """Return the execution that a span within it reports again."""
-    outer = next((found[one] for one in same_work(tree, run.span.span_id, _MAX_ABOVE) if one in found), None)
+    outer = next((known[one] for one in same_work(tree, run.span.span_id, _MAX_ABOVE) if one in known), None)
     if outer is not None and _is_same(outer, run):
         return outer
     if not run.span.tool_call_id:
         return None
-    above = (found[one] for one in tree.above(run.span.span_id, _MAX_ABOVE) if one in found)
+    above = (known[one] for one in tree.above(run.span.span_id, _MAX_ABOVE) if one in known)
     return next((one for one in above if _mark(one) == _mark(run)), None)
 
 
@@ -152,12 +154,12 @@ def _is_same(outer: ReportedRun, inner: ReportedRun) -> bool:
     return outer.key == inner.key or outer.key is None or inner.key is None
 
 
-def _untold(history: list[MessageCall], runs: list[ReportedRun], asked: list[MessageCall]) -> list[MessageCall]:
-    """The calls of the history that nothing else can be telling of."""
-    ids = {run.call_id for run in runs} | {call.call_id for call in asked}
+def _unreported(history: list[MessageCall], runs: list[ReportedRun], requests: list[MessageCall]) -> list[MessageCall]:
+    """Return the calls of the history that have no other record."""
+    ids = {run.call_id for run in runs} | {call.call_id for call in requests}
     nameless = {(run.span.tool_name, run.key) for run in runs if run.call_id is None}
     nameless |= {(run.span.tool_name, None) for run in runs if run.call_id is None and run.key is None}
-    nameless |= {(call.name, call.key) for call in asked if call.call_id is None}
+    nameless |= {(call.name, call.key) for call in requests if call.call_id is None}
     return [
         call
         for call in history
@@ -174,23 +176,23 @@ def _share(runs: list[ReportedRun]) -> None:
         if run.call_id is None:
             continue
         before = latest.get(_mark(run))
-        if run.asked is None and before is not None and before.asked is not None:
-            run.asked, run.is_again = before.asked, True
-            before.asked = replace(before.asked, response=None)
+        if run.request is None and before is not None and before.request is not None:
+            run.request, run.is_again = before.request, True
+            before.request = replace(before.request, response=None)
         latest[_mark(run)] = run
 
 
 def _place(runs: list[ReportedRun], history: list[MessageCall]) -> None:
-    """Give runs that no answer asked for, and that have an id, the call of it among what models were sent."""
-    waiting = [run for run in runs if run.asked is None and run.call_id is not None]
+    """Join runs that no answer requested, and that have an id, with the call in a model's input."""
+    waiting = [run for run in runs if run.request is None and run.call_id is not None]
     if waiting and history:
         by_id = {(call.call_id, call.name): call for call in history}
         for run in waiting:
-            run.asked = by_id.pop((run.call_id, run.span.tool_name or ""), None)
+            run.request = by_id.pop((run.call_id, run.span.tool_name or ""), None)
 
 
 def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
-    """When each run started, not before the run that it is in: clocks of two processes disagree."""
+    """Return the start of each run, at least that of the run around it: clocks of two processes disagree."""
     own = _own_starts(runs)
     starts: dict[str, _Order] = {}
     for run in sorted(runs, key=lambda run: tree.depths[run.span.span_id]):
@@ -201,15 +203,15 @@ def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
 
 
 def _own_starts(runs: list[ReportedRun]) -> dict[str, int]:
-    """When each run started; those that one answer asked for are in the order of the answer, whichever was first.
+    """Return the start of each run; runs that one answer requested are in the order of the answer.
 
     Which of two parallel calls starts first is up to the scheduler. A call that is executed again is later.
     """
     starts = {run.span.span_id: run.span.start_ns for run in runs}
     answers: dict[str, list[ReportedRun]] = {}
     for run in runs:
-        if run.asked is not None and not run.is_again:
-            answers.setdefault(run.asked.span_id, []).append(run)
+        if run.request is not None and not run.is_again:
+            answers.setdefault(run.request.span_id, []).append(run)
     for together in answers.values():
         moments = sorted(run.span.start_ns for run in together)
         for moment, run in zip(moments, sorted(together, key=_place_in_answer), strict=True):
@@ -218,41 +220,41 @@ def _own_starts(runs: list[ReportedRun]) -> dict[str, int]:
 
 
 def _place_in_answer(run: ReportedRun) -> int:
-    return run.asked.place if run.asked is not None else 0
+    return run.request.place if run.request is not None else 0
 
 
 def _failed_below(tree: Tree) -> dict[str, str]:
-    """How the execution of a tool failed that has a span of its own below the tool's."""
-    found: dict[str, str] = {}
+    """Return the failure of a tool's execution that has a span of its own below the tool's."""
+    failures: dict[str, str] = {}
     for span in tree.spans.values():
         parent = tree.parents[span.span_id]
         failure = span.error or span.error_type
         if span.span_type == "chain" and failure is not None and parent is not None:
-            found.setdefault(parent, failure)
-    return found
+            failures.setdefault(parent, failure)
+    return failures
 
 
 def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCall:
-    span, asked = run.span, run.asked
+    span, request = run.span, run.request
     arguments, result = span.tool_arguments, span.tool_result
-    if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
-        arguments = asked.arguments
+    if request is not None and not isinstance(arguments, dict | list) and request.arguments is not None:
+        arguments = request.arguments
     is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
     has_result = span.has_result
-    if asked is not None and asked.response is not None:
-        is_captured = "response" in asked.response
-        is_marked = asked.response.get("is_error") is True
-        if not is_error and (is_unsaid(result) or is_marked):
-            is_error, error = _failure(asked.response)
-        result = asked.response.get("response") if is_unsaid(result) else result
+    if request is not None and request.response is not None:
+        is_captured = "response" in request.response
+        is_marked = request.response.get("is_error") is True
+        if not is_error and (is_blank_result(result) or is_marked):
+            is_error, error = _failure(request.response)
+        result = request.response.get("response") if is_blank_result(result) else result
         has_result = has_result or is_captured
-    if is_unsaid(result) and not is_error and failure is not None:
+    if is_blank_result(result) and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(
         ordinal=ordinal,
         span_id=span.span_id,
         call_id=given(run.call_id),
-        name=span.tool_name or (asked.name if asked else ""),
+        name=span.tool_name or (request.name if request else ""),
         arguments=arguments,
         result=result,
         has_arguments=arguments is not None,
@@ -264,20 +266,20 @@ def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCal
     )
 
 
-def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
-    is_error, error = _failure(asked.response)
+def _of_request(ordinal: int, request: MessageCall) -> TraceToolCall:
+    is_error, error = _failure(request.response)
     return TraceToolCall(
         ordinal=ordinal,
-        span_id=asked.span_id,
-        call_id=given(asked.call_id),
-        name=asked.name,
-        arguments=asked.arguments,
-        result=asked.response.get("response") if asked.response else None,
-        has_arguments=asked.arguments is not None,
-        has_result=asked.response is not None and "response" in asked.response,
+        span_id=request.span_id,
+        call_id=given(request.call_id),
+        name=request.name,
+        arguments=request.arguments,
+        result=request.response.get("response") if request.response else None,
+        has_arguments=request.arguments is not None,
+        has_result=request.response is not None and "response" in request.response,
         is_error=is_error,
         error=error,
-        start_ns=asked.known_ns,
+        start_ns=request.known_ns,
         end_ns=None,
     )
 

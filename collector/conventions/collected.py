@@ -42,7 +42,7 @@ _NONE: list[Candidate] = []
 
 
 class SpanFacts(Protocol):
-    """What else than attributes a span says."""
+    """The facts about a span that are not attributes."""
 
     @property
     def name(self) -> str: ...  # noqa: D102 - as on a span
@@ -57,7 +57,7 @@ class SpanFacts(Protocol):
 
 
 class Memo:
-    """What was worked out about texts, so that a text that several spans tell is read once."""
+    """Memo of parsed texts, so that a text of several spans is parsed once."""
 
     __slots__ = ("decoded", "literals", "messages", "written")
 
@@ -69,12 +69,12 @@ class Memo:
 
 
 class Collected:
-    """The candidates on one span, strongest first; what is taken is remembered with its source.
+    """The candidates of a span's fields, strongest first; used ones are noted with their source.
 
     `values` are those of the plan's keys, in their order.
     """
 
-    __slots__ = ("_events", "_found", "_plan", "_values", "beside", "counts", "memo", "notes", "sources", "span")
+    __slots__ = ("_candidates", "_events", "_plan", "_values", "beside", "counts", "memo", "notes", "sources", "span")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Collected:
         self.counts: dict[Slot, int | None] = {}  # of tokens, as they were sent
         self._plan = plan
         self._values = values
-        self._found: dict[Slot, list[Candidate]] = {}
+        self._candidates: dict[Slot, list[Candidate]] = {}
         self._events: dict[Slot, list[Candidate]] = {}
         self.memo = Memo() if memo is None else memo
         for event in span.events:
@@ -101,7 +101,7 @@ class Collected:
 
     @classmethod
     def of(cls, span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Self:
-        """What there is on a span and in the log records that belong to it."""
+        """Collect the values of a span and of the log records that belong to it."""
         shape = shape_of(
             span.attributes,
             scope=span.scope.name,
@@ -113,17 +113,17 @@ class Collected:
 
     @property
     def dialect(self) -> Dialect | None:
-        """The dialect of the span."""
+        """Return the dialect of the span."""
         return self._plan.dialect
 
     @property
     def kind(self) -> SpanType | None:
-        """What the span does; None where nothing says so."""
+        """Return the kind of the span; None if unknown."""
         return self._plan.kind
 
     @property
     def kind_source(self) -> str:
-        """What says so."""
+        """Return the key or name that decides the kind."""
         return self._plan.kind_source
 
     @property
@@ -138,41 +138,41 @@ class Collected:
 
     @property
     def is_bare(self) -> bool:
-        """Return whether only the name of a model tells the span type."""
+        """Return True if only the name of a model decides the span type."""
         return self._plan.is_bare
 
     def candidates(self, slot: Slot) -> list[Candidate]:
-        """What may hold a field, strongest first; without rows for another dialect alone."""
-        found = self._found.get(slot)
-        if found is not None:
-            return found
+        """Return the candidates of a field, strongest first, without those of other dialects only."""
+        candidates = self._candidates.get(slot)
+        if candidates is not None:
+            return candidates
         leads = self._plan.leads.get(slot)
-        told = self._events.get(slot) if self._events else None
-        if not leads and told is None:
+        of_events = self._events.get(slot) if self._events else None
+        if not leads and of_events is None:
             return _NONE
         values, is_content = self._values, slot in _CONTENT
-        found = [] if told is None else told
+        candidates = [] if of_events is None else of_events
         for rank, place, number, source in leads or ():
             value = values[number]
             if is_content and not place.is_group and is_redacted(value):
                 self.note(source if slot in _MESSAGES else slot, why_redacted(value))
             elif value is not None or place.is_group:
-                found.append((rank, place, value, source))
-        if told is not None:
-            found.sort(key=itemgetter(0))
-        self._found[slot] = found
-        return found
+                candidates.append((rank, place, value, source))
+        if of_events is not None:
+            candidates.sort(key=itemgetter(0))
+        self._candidates[slot] = candidates
+        return candidates
 
     def tells(self, slot: Slot) -> bool:
-        """Whether any row about a field fits."""
-        return slot in self._plan.told or slot in self._events
+        """Return True if any row of a field matches."""
+        return slot in self._plan.mentioned or slot in self._events
 
     def tells_any(self, slots: frozenset[Slot]) -> bool:
         """Return whether any row about one of some fields fits."""
-        return not slots.isdisjoint(self._plan.told) or not slots.isdisjoint(self._events)
+        return not slots.isdisjoint(self._plan.mentioned) or not slots.isdisjoint(self._events)
 
     def text(self, slot: Slot, field: str = "") -> str | None:
-        """A field that is a text; it has the name of its slot unless it is given another."""
+        """Return a text field; its name is that of its slot unless `field` is set."""
         field = field or slot
         for _, place, value, source in self.candidates(slot):
             inner = self.member(place, value, source) if place.path else value
@@ -192,7 +192,7 @@ class Collected:
         return None
 
     def member(self, place: FieldSource, value: object, source: str) -> JsonValue:
-        """What lies at the path of a row in the JSON of its key; numbered attributes as their texts together."""
+        """Return the value at the path of a row in the JSON of its key; numbered attributes are joined texts."""
         if place.is_group:
             texts = (at(item, place.path) for item in self.group(place.key))
             return "\n".join(text for text in texts if isinstance(text, str) and not is_redacted(text)) or None
@@ -200,7 +200,7 @@ class Collected:
         return at(decoded, place.path)
 
     def opened(self, text: str, source: str) -> JsonValue:
-        """A text as JSON, else as a literal, decoded once however many rows ask; the text itself where it is none."""
+        """Parse a text as JSON, else as a literal, once for all rows; return the text itself if it is neither."""
         decoded = self.memo.decoded.get(text)
         if decoded is None:
             decoded = self.memo.decoded[text] = self._decoded(text)
@@ -224,17 +224,17 @@ class Collected:
         return literal
 
     def group(self, key: str) -> list[JsonValue]:
-        """Attributes that are numbered below a key, as a list of what stands below each number."""
+        """Return the numbered attributes below a key as a list, by number."""
         group = self._plan.groups.get(key)
         listed = None if group is None else grown(group, self._values)
         return listed if isinstance(listed, list) else []
 
     def note(self, field: str, text: str) -> None:
-        """Say why a field is not what one would expect."""
+        """Note why a field is not as expected."""
         self._note_once(f"{field}: {text}")
 
     def note_redacted(self, field: str, text: str) -> None:
-        """Say so where the sender took the content out."""
+        """Note that the sender redacted the content."""
         if len(text) < 200 and text.strip().startswith(REDACTED):  # noqa: PLR2004 - a marker, not an essay about one
             self.note(field, REDACTION)
 
@@ -254,7 +254,7 @@ class Collected:
 
 
 def _log_fields(log: LogRecord) -> Mapping[str, object]:
-    """What a log record says, in its attributes or its body."""
+    """Return the fields of a log record, from its attributes or its body."""
     body = log.body
     if isinstance(body, str) and looks_encoded(body):
         try:

@@ -1,4 +1,4 @@
-"""How many tokens a span tells of, and what they cost."""
+"""Token counts and cost of a span."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _CACHED_INPUT: Final = ("cache_read_input_tokens", "cache_creation_input_tokens"
 
 
 def read_count(collected: Collected, slot: Slot) -> int | None:
-    """A number of tokens: of input tokens all, the cached ones with them, and of output tokens those of reasoning."""
+    """Return a number of tokens: input including cached ones, output including reasoning."""
     count = _count(collected, slot)
     if count is None or slot not in _SIDES:
         return count
@@ -33,14 +33,14 @@ def read_count(collected: Collected, slot: Slot) -> int | None:
         collected.note(slot, f"{-apart} input tokens, which are counted again, are taken off")
     elif apart:
         sort = "cached" if slot == "input_tokens" else "reasoning"
-        collected.note(slot, f"{apart} {sort} ones, which are told apart, are added")
+        collected.note(slot, f"{apart} {sort} ones, which are reported separately, are added")
     return count + apart
 
 
 class Counts(NamedTuple):
-    """The counts of one call, as they were sent; those that are missing are 0."""
+    """Token counts of one call, as sent; missing ones are 0."""
 
-    asked: int
+    prompt: int
     answered: int
     cached: int  # read from a cache and written to it
     reasoned: int
@@ -52,15 +52,14 @@ def left_beside(counts: Counts) -> tuple[int, int]:
 
     A part cannot exceed the whole; and a total that only a part completes shows that the whole leaves it out.
     """
-    gap = counts.total - counts.asked - counts.answered
+    gap = counts.total - counts.prompt - counts.answered
     both = counts.cached + counts.reasoned
-    cached = counts.cached if counts.cached > counts.asked or gap in (counts.cached, both) else 0
+    cached = counts.cached if counts.cached > counts.prompt or gap in (counts.cached, both) else 0
     reasoned = counts.reasoned if counts.reasoned > counts.answered or gap == cached + counts.reasoned else 0
     return cached, reasoned
 
 
 def _beyond(collected: Collected, slot: Slot) -> int:
-    """Return what a count leaves out, by the other counts of the span; negative if it is the total."""
     if collected.beside is None:
         collected.beside = _beside(collected) if collected.tells_any(_BESIDE) else (0, 0)
     return collected.beside[slot == "output_tokens"]
@@ -73,10 +72,10 @@ def _beside(collected: Collected) -> tuple[int, int]:
     if not (cached or reasoned or may_be_total):
         return 0, 0
     sides = [_count(collected, side) for side in _SIDES]
-    asked, answered = (count or 0 for count in sides)
-    repeated = asked if may_be_total and asked and _count(collected, "total_as_output") == answered else 0
+    prompt, answered = (count or 0 for count in sides)
+    repeated = prompt if may_be_total and prompt and _count(collected, "total_as_output") == answered else 0
     total = 0 if None in sides or not (cached or reasoned) else _count(collected, "total_tokens") or 0
-    counts = Counts(asked=asked, answered=answered - repeated, cached=cached, reasoned=reasoned, total=total)
+    counts = Counts(prompt=prompt, answered=answered - repeated, cached=cached, reasoned=reasoned, total=total)
     of_input, of_output = left_beside(counts)
     return of_input, of_output - repeated
 
@@ -87,7 +86,6 @@ UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_o
 
 
 def _count(collected: Collected, slot: Slot) -> int | None:
-    """A count as it was sent, looked up once."""
     counts = collected.counts
     if slot not in counts:
         counts[slot] = _sent(collected, slot) if collected.tells(slot) else None
@@ -97,11 +95,11 @@ def _count(collected: Collected, slot: Slot) -> int | None:
 def _sent(collected: Collected, slot: Slot) -> int | None:
     for _, place, value, source in collected.candidates(slot):
         if place.path and isinstance(value, str) and place.path[-1] not in value:
-            continue  # a whole answer is not opened for what it cannot tell
-        told = collected.member(place, value, source) if place.path else value
-        if told is None and isinstance(value, str):
-            told = _named(value, place.path[-1])
-        count = whole(told)
+            continue  # a whole answer is not decoded for a count that it cannot have
+        item = collected.member(place, value, source) if place.path else value
+        if item is None and isinstance(value, str):
+            item = _named(value, place.path[-1])
+        count = whole(item)
         if slot in UNSTORED:
             if count is not None:
                 return count
@@ -109,8 +107,8 @@ def _sent(collected: Collected, slot: Slot) -> int | None:
         if count is not None:
             collected.sources[slot] = source
             return count
-        if told is not None:
-            _note_unread(collected, slot, source, told, "count")
+        if item is not None:
+            _note_unread(collected, slot, source, item, "count")
     return None
 
 
@@ -120,30 +118,29 @@ def _note_unread(collected: Collected, slot: Slot, source: str, value: object, k
 
 
 def tells_tokens(collected: Collected, slot: Slot) -> bool:
-    """Return whether a count is told that is more than 0."""
+    """Return True if a count above 0 is recorded."""
     return bool(_count(collected, slot))
 
 
 def _named(text: str, name: str) -> str | None:
-    """A count by its name in what Python writes of an object: CrewAI's `prompt_tokens=12 completion_tokens=3`."""
     if text.lstrip()[:1] in ("{", "["):
         return None
-    found = re.search(rf"(?<!\w){re.escape(name)}=(\d{{1,18}})(?!\w)", text[:_MAX_WRITTEN])
-    return found[1] if found else None
+    match = re.search(rf"(?<!\w){re.escape(name)}=(\d{{1,18}})(?!\w)", text[:_MAX_WRITTEN])
+    return match[1] if match else None
 
 
 _MAX_WRITTEN: Final = 4_096  # characters of such a text; a guess: CrewAI's has some 170
 
 
 def _cached_apart(collected: Collected) -> int:
-    """What was read from a cache and what was written to it, each by the strongest row that tells it."""
+    """Return the tokens read from a cache and written to it, each by its strongest row."""
     amounts: dict[str, int] = {}
     counted = collected.sources.get("input_tokens")
     for _, place, value, source in collected.candidates("cached_apart"):
         if place.path and source != counted:
             continue  # a map's cached tokens are apart from its own count: Logfire's own attributes count them in
-        told = collected.member(place, value, source) if place.path else value
-        count = whole(told)
+        item = collected.member(place, value, source) if place.path else value
+        count = whole(item)
         if count is not None:
             spelled = place.path[-1] if place.path else place.key
             amounts.setdefault("read" if _READ in spelled else "written", count)
@@ -151,7 +148,7 @@ def _cached_apart(collected: Collected) -> int:
 
 
 def _named_apart(collected: Collected, side: str) -> int:
-    """What a map of counts tells beside `input` or `output`, which leave it out, as the total shows."""
+    """Return the tokens that a map of counts names beside `input` or `output` and that its total includes."""
     for _, _, value, source in collected.candidates("usage_apart"):
         usage = collected.opened(value, source) if isinstance(value, str) else value
         if isinstance(usage, dict):
@@ -160,40 +157,39 @@ def _named_apart(collected: Collected, side: str) -> int:
 
 
 def left_out(usage: Mapping[str, object], side: str) -> int:
-    """How many tokens the count of a side leaves out of those that a map of counts names after it."""
+    """Return how many of the named tokens the count of a side leaves out."""
     cached = [whole(usage.get(name)) or 0 for name in _CACHED_INPUT] if side == "input" else []
     if side not in usage:
         return sum(cached) if f"{side}_tokens" in usage else 0
     named = [whole(count) or 0 for name, count in usage.items() if name.startswith(f"{side}_") and name not in _WHOLE]
     both = [whole(usage.get(name)) or 0 for name in _SIDES.values()]
-    is_all_told = whole(usage.get("total")) == sum(both)
-    return 0 if is_all_told else sum(named) + sum(cached)
+    is_total = whole(usage.get("total")) == sum(both)
+    return 0 if is_total else sum(named) + sum(cached)
 
 
 _WHOLE: Final = frozenset({"input_tokens", "output_tokens"})
 
 
 def read_cost(collected: Collected) -> float | None:
-    """What it cost, in US dollars; where several amounts are told, their sum or total."""
+    """Return the cost in US dollars; of several amounts, their sum or total."""
     for _, place, value, source in collected.candidates("cost_usd"):
-        told: object = collected.member(place, value, source) if place.path else value
-        if isinstance(told, str):
-            told = collected.opened(told, source)
-        if isinstance(told, dict):
-            totals = [told[key] for key in _TOTAL_COSTS if key in told]
-            told = totals[0] if totals else sum(fraction(item) or 0.0 for item in told.values())
-        cost = amount(told)
+        reported: object = collected.member(place, value, source) if place.path else value
+        if isinstance(reported, str):
+            reported = collected.opened(reported, source)
+        if isinstance(reported, dict):
+            totals = [reported[key] for key in _TOTAL_COSTS if key in reported]
+            reported = totals[0] if totals else sum(fraction(item) or 0.0 for item in reported.values())
+        cost = amount(reported)
         if cost is not None and place.event:
-            told, cost = None, amount(_of_events(collected, source))
+            reported, cost = None, amount(_of_events(collected, source))
         if cost is not None:
             collected.sources["cost_usd"] = source
             return cost
-        if told is not None:
-            _note_unread(collected, "cost_usd", source, told, "cost")
+        if reported is not None:
+            _note_unread(collected, "cost_usd", source, reported, "cost")
     return None
 
 
 def _of_events(collected: Collected, source: str) -> float:
-    """What all events of one name say together: each is about one call of a model."""
-    told = (amount(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
-    return sum(cost for cost in told if cost is not None)
+    costs = (amount(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
+    return sum(cost for cost in costs if cost is not None)

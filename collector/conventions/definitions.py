@@ -22,7 +22,7 @@ _MAX_WRAPPERS = 6
 
 
 def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[OfferedTool]:
-    """The definitions in a list or map of them, also where each is JSON text by itself."""
+    """Yield the definitions in a list or map, also if each is JSON text by itself."""
     for item in as_list(_opened(value)):
         tool = _opened(item)
         if isinstance(tool, list) and depth:
@@ -36,13 +36,13 @@ def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[Offere
 
 
 def once_by_name(definitions: Iterator[OfferedTool]) -> tuple[OfferedTool, ...]:
-    """Each name once, as it was told first; a later one only where it alone brings a schema."""
-    found: dict[str, OfferedTool] = {}
+    """Return each name once, its first definition; a later one only if it alone has a schema."""
+    by_name: dict[str, OfferedTool] = {}
     for definition in definitions:
-        known = found.get(definition.name)
+        known = by_name.get(definition.name)
         if known is None or (known.parameters is None and definition.parameters is not None):
-            found[definition.name] = definition
-    return tuple(found.values())
+            by_name[definition.name] = definition
+    return tuple(by_name.values())
 
 
 def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Iterator[OfferedTool]:

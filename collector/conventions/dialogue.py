@@ -55,7 +55,7 @@ _EVENT_CONTENT = "gen_ai.event.content"  # a whole message as JSON: Azure, Seman
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedMessages:
-    """Messages and who told them."""
+    """Messages and their source."""
 
     messages: list[Message] | None
     source: str = ""
@@ -67,37 +67,37 @@ _NOTHING = SourcedMessages(messages=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialogue:
-    """What went into a model or an agent, and what came out."""
+    """The input and the output of a model or an agent."""
 
-    asked: SourcedMessages
+    prompt: SourcedMessages
     answered: SourcedMessages
 
 
-NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
+NO_DIALOGUE = Dialogue(prompt=_NOTHING, answered=_NOTHING)
 
 
 def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
-    """The messages of a span, each side from the strongest source that has it."""
-    asked = _from_rows(collected, "input_messages", "user")
-    whole = _opened_whole(asked) if collected.candidates("whole_input") else asked
-    calls_are_left_out, asked = whole is not asked, whole  # of responses Traceloop's JavaScript sends the text alone
+    """Return the messages of a span, each side from its strongest source."""
+    prompt = _from_rows(collected, "input_messages", "user")
+    whole = _opened_whole(prompt) if collected.candidates("whole_input") else prompt
+    calls_are_left_out, prompt = whole is not prompt, whole  # of responses Traceloop's JavaScript sends the text alone
     answered = _from_rows(collected, "output_messages", "assistant")
     if not _says(answered) and (collected.tells("answer_text") or collected.tells("answer_calls")):
         answered = _stronger(answered, _pieced_together(collected))
-    if not (_says(asked) and _says(answered)) and collected.tells("trajectory"):
-        told = _from_trajectory(collected)
-        asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
+    if not (_says(prompt) and _says(answered)) and collected.tells("trajectory"):
+        other = _from_trajectory(collected)
+        prompt, answered = _stronger(prompt, other.prompt), _stronger(answered, other.answered)
     if logs and not _says(answered):
         logged = messages_in(logs)
         answered = (
             answered if logged is None else _stronger(answered, SourcedMessages(messages=logged[0], source=logged[1]))
         )
-    if (collected.span.events or logs) and not (_says(asked) and _says(answered)):
-        told = _from_events(collected, logs)
-        asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
-    asked, answered = _completed(collected, asked, answered)
-    if not _says(asked):
-        asked = _stronger(asked, _from_raw(collected, "input", "user", kind))
+    if (collected.span.events or logs) and not (_says(prompt) and _says(answered)):
+        other = _from_events(collected, logs)
+        prompt, answered = _stronger(prompt, other.prompt), _stronger(answered, other.answered)
+    prompt, answered = _completed(collected, prompt, answered)
+    if not _says(prompt):
+        prompt = _stronger(prompt, _from_raw(collected, "input", "user", kind))
     if not _says(answered):
         answered = _with_reply(collected, _stronger(answered, _from_raw(collected, "output", "assistant", kind)))
     answered = _with_further_calls(collected, answered)
@@ -105,44 +105,43 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
         answered = replace(answered, messages=[{**message, "parts": []} for message in answered.messages])
     system = _system(collected) if collected.tells("system") else None
     if system:
-        source = asked.source or collected.sources.get("system", "")
-        asked = SourcedMessages(
-            messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory
+        source = prompt.source or collected.sources.get("system", "")
+        prompt = SourcedMessages(
+            messages=with_system(system, prompt.messages), source=source, is_trajectory=prompt.is_trajectory
         )
-    return Dialogue(asked=asked, answered=answered)
+    return Dialogue(prompt=prompt, answered=answered)
 
 
 def _ended_in_calls(collected: Collected, answered: SourcedMessages) -> bool:
-    """Return whether the model called tools, so that its blank text is no answer, though the calls are not recorded."""
     return read_finish_reason(collected, answered.messages) == "tool_call"
 
 
 def _completed(
-    collected: Collected, asked: SourcedMessages, answered: SourcedMessages
+    collected: Collected, prompt: SourcedMessages, answered: SourcedMessages
 ) -> tuple[SourcedMessages, SourcedMessages]:
-    """Messages with what libraries leave out of them and tell beside them, or make texts of."""
+    """Complete messages with what libraries put beside them or into texts."""
     if collected.tells_any(items_as_text.SLOTS):
         change = with_items if collected.tells("texts_of_items") else with_blocks
         has_ended = change is with_blocks and read_finish_reason(collected, answered.messages) == "stop"
-        asked, answered = _changed(asked, change), _changed(answered, with_last_blocks if has_ended else change)
+        prompt, answered = _changed(prompt, change), _changed(answered, with_last_blocks if has_ended else change)
     if collected.candidates("raw_dialogue"):
-        asked = _fuller(collected, asked, "input", "user")
+        prompt = _fuller(collected, prompt, "input", "user")
         answered = _fuller(collected, answered, "output", "assistant")
-        asked, answered = _without_items(collected, asked, "input"), _without_items(collected, answered, "output")
+        prompt, answered = _without_items(collected, prompt, "input"), _without_items(collected, answered, "output")
         answered = _with_reply(collected, answered)
     if collected.dialect is not None and collected.dialect.name == _OPENLIT:
-        asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
+        prompt, answered = _with_ids(prompt), _with_call_ids(collected, answered)
     if collected.candidates("made_up_ids"):
-        asked, answered = _changed(asked, without_made_up), _changed(answered, without_made_up)
+        prompt, answered = _changed(prompt, without_made_up), _changed(answered, without_made_up)
     if collected.candidates("marked_ids"):
         answered = _changed(answered, without_marked)
     if collected.candidates("result_ids"):
-        asked = _changed(asked, with_ids_of_results)
-    return asked, answered
+        prompt = _changed(prompt, with_ids_of_results)
+    return prompt, answered
 
 
 def _with_further_calls(collected: Collected, answered: SourcedMessages) -> SourcedMessages:
-    """Return an answer with the calls that its messages do not have: automatic ones, and those told beside them."""
+    """Add the calls that an answer's messages lack: automatic ones, and those in other attributes."""
     if answered.messages and collected.tells("automatic_calls"):
         answered = replace(answered, messages=[*_automatic_calls(collected), *answered.messages])
     if answered.messages and collected.tells("calls_beside"):
@@ -156,8 +155,8 @@ def _with_calls_beside(collected: Collected, messages: list[Message]) -> list[Me
         return messages
     calls: list[JsonValue] = []
     for _, place, _, _ in collected.candidates("calls_beside"):
-        told = collected.group(place.key) if place.is_group else ()
-        calls += [call for one in told if (call := as_dict(one).get("function_call"))]
+        items = collected.group(place.key) if place.is_group else ()
+        calls += [call for one in items if (call := as_dict(one).get("function_call"))]
     calls += calls_of_stream(pieces_of_stream(collected.span.events, _HAS_CALLS))
     if not calls:
         return messages
@@ -184,57 +183,56 @@ def _automatic_calls(collected: Collected) -> list[Message]:
 _HISTORY = "automatic_function_calling_history"
 
 
-def _opened_whole(told: SourcedMessages) -> SourcedMessages:
-    """The messages whose JSON is the text of the only one, as Traceloop's JavaScript sends OpenAI's responses."""
-    parts = [part for message in told.messages or () for part in as_list(message["parts"])]
+def _opened_whole(outer: SourcedMessages) -> SourcedMessages:
+    """Return the messages in the JSON text of an only message, as Traceloop's JavaScript sends OpenAI's responses."""
+    parts = [part for message in outer.messages or () for part in as_list(message["parts"])]
     text = as_dict(parts[0]).get("content") if len(parts) == 1 else None
     inner = opened(text) if isinstance(text, str) and text[:2] == "[{" else None
-    found = find_messages(inner, "user") if isinstance(inner, list) else None
-    return told if found is None else SourcedMessages(messages=found, source=told.source)
+    inside = find_messages(inner, "user") if isinstance(inner, list) else None
+    return outer if inside is None else SourcedMessages(messages=inside, source=outer.source)
 
 
-def _fuller(collected: Collected, told: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
-    """The messages of the request or the answer itself, where these tell all that attributes do, and more of it."""
+def _fuller(collected: Collected, sourced: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
+    """Return the messages of the raw request or response if they contain all of the attributes', and more."""
     may_be_first = collected.kind != "llm"  # as of LangChain's chains
-    if not told.messages or not (may_be_first or lacks_something(told.messages)):
-        return told
+    if not sourced.messages or not (may_be_first or lacks_something(sourced.messages)):
+        return sourced
     for _, place, value, source in collected.candidates(slot):
         if place.path or place.is_group or not isinstance(value, str) or not looks_encoded(value):
             continue
-        if may_be_first and value.count('"content"') <= len(told.messages):
+        if may_be_first and value.count('"content"') <= len(sourced.messages):
             continue
-        raw = _found(collected, value, collected.opened(value, source), role)
-        if raw is not None and tells_more(raw, told.messages):
+        raw = _cached_messages(collected, value, collected.opened(value, source), role)
+        if raw is not None and tells_more(raw, sourced.messages):
             return SourcedMessages(messages=raw, source=source)
-    return told
+    return sourced
 
 
-def _with_ids(told: SourcedMessages) -> SourcedMessages:
-    return _changed(told, with_ids)
+def _with_ids(sourced: SourcedMessages) -> SourcedMessages:
+    return _changed(sourced, with_ids)
 
 
-def _with_call_ids(collected: Collected, told: SourcedMessages) -> SourcedMessages:
-    """The calls of an answer with the ids that the span has for them, of which OpenLIT makes one text."""
+def _with_call_ids(collected: Collected, sourced: SourcedMessages) -> SourcedMessages:
     ids = [one for _, _, value, _ in collected.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
-    return _changed(told, lambda messages: with_ids_of_calls(messages, ids))
+    return _changed(sourced, lambda messages: with_ids_of_calls(messages, ids))
 
 
-def _without_items(collected: Collected, told: SourcedMessages, slot: Slot) -> SourcedMessages:
-    """Messages with the ids of calls, which the request or the answer has beside those of items, as Agno's."""
-    if told.messages is None or not have_items(told.messages):
-        return told
+def _without_items(collected: Collected, sourced: SourcedMessages, slot: Slot) -> SourcedMessages:
+    """Return messages with call ids, which the request or response has beside item ids, as Agno's."""
+    if sourced.messages is None or not have_items(sourced.messages):
+        return sourced
     raw = (
         collected.opened(value, source)
         for _, place, value, source in collected.candidates(slot)
         if isinstance(value, str) and not place.path and not place.is_group and looks_encoded(value)
     )
     calls = dict(pair for value in raw for pair in calls_of_items(value))
-    return _changed(told, lambda messages: with_calls_for_items(messages, calls))
+    return _changed(sourced, lambda messages: with_calls_for_items(messages, calls))
 
 
-def _with_reply(collected: Collected, told: SourcedMessages) -> SourcedMessages:
-    """An answer with the thoughts, and the words, that the model's own reply has and it has not."""
-    messages = told.messages
+def _with_reply(collected: Collected, sourced: SourcedMessages) -> SourcedMessages:
+    """Add the thoughts and the text that only the model's own reply has."""
+    messages = sourced.messages
     is_whole = messages is None or len(messages) != 1 or any(parts_by_type(messages[0], "reasoning"))
     for _, place, value, source in () if is_whole else collected.candidates("reply"):
         if isinstance(value, str) and not (place.path and f'"{place.path[0]}"' in value) and not may_think(value):
@@ -244,28 +242,26 @@ def _with_reply(collected: Collected, told: SourcedMessages) -> SourcedMessages:
             reply = collected.opened(reply, source) if looks_encoded(reply) else written_map(reply)
         changed = with_reply(messages or [], find_messages(reply, "assistant") or ())
         if changed != messages:
-            return replace(told, messages=changed)
-    return told
+            return replace(sourced, messages=changed)
+    return sourced
 
 
-def _changed(told: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:
-    return told if told.messages is None else replace(told, messages=change(told.messages))
+def _changed(sourced: SourcedMessages, change: Callable[[list[Message]], list[Message]]) -> SourcedMessages:
+    return sourced if sourced.messages is None else replace(sourced, messages=change(sourced.messages))
 
 
-def _says(told: SourcedMessages) -> bool:
-    """Whether there is anything in the messages: some libraries write their roles and nothing else, or blank text."""
-    return told.messages is not None and have_words_or_more(told.messages)
+def _says(sourced: SourcedMessages) -> bool:
+    return sourced.messages is not None and have_words_or_more(sourced.messages)
 
 
-def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:
-    """Choose what has words, calls or other parts; else what has blank text, of equals the first."""
-    return max(told, other, key=_strength)
+def _stronger(sourced: SourcedMessages, other: SourcedMessages) -> SourcedMessages:
+    return max(sourced, other, key=_strength)
 
 
-def _strength(told: SourcedMessages) -> int:
-    if told.messages is None:
+def _strength(sourced: SourcedMessages) -> int:
+    if sourced.messages is None:
         return 0
-    return 3 if _says(told) else 2 if have_content(told.messages) else 1
+    return 3 if _says(sourced) else 2 if have_content(sourced.messages) else 1
 
 
 def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
@@ -273,26 +269,26 @@ def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
     empty = _NOTHING
     for number, (_, place, value, source) in enumerate(candidates):
         if place.is_group:
-            found = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
+            messages = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
         else:
-            found = _read(collected, value, source, role)
+            messages = _read(collected, value, source, role)
         if place.event:
-            found = [*(found or []), *_more(collected, candidates[number + 1 :], source, role)] or None
-        if found is not None:
-            told = SourcedMessages(messages=found, source=source)
-            if _says(told):
-                return told
-            empty = _stronger(empty, told)
+            messages = [*(messages or []), *_more(collected, candidates[number + 1 :], source, role)] or None
+        if messages is not None:
+            sourced = SourcedMessages(messages=messages, source=source)
+            if _says(sourced):
+                return sourced
+            empty = _stronger(empty, sourced)
     return empty
 
 
 def _more(collected: Collected, others: list[Candidate], source: str, role: str) -> list[Message]:
-    """What further events of the same name add: some libraries send one for each message."""
-    found: list[Message] = []
+    """Return the messages of further events of the same name: some libraries send one for each message."""
+    further: list[Message] = []
     for _, _, value, other in others:
         if other == source:
-            found += [message for message in _read(collected, value, other, role) or () if message not in found]
-    return found
+            further += [message for message in _read(collected, value, other, role) or () if message not in further]
+    return further
 
 
 def _read(collected: Collected, value: object, source: str, role: str) -> list[Message] | None:
@@ -308,7 +304,7 @@ def _read(collected: Collected, value: object, source: str, role: str) -> list[M
 
 
 def _unnested(item: JsonValue, role: str) -> JsonValue:
-    """A numbered message, which OpenInference puts below `message`; one without a role is given the expected one."""
+    """Return a numbered message, which OpenInference puts below `message`; a missing role is the expected one."""
     fields = as_dict(item)
     inner = fields.get("message")
     results = fields.get("function")
@@ -321,7 +317,7 @@ def _unnested(item: JsonValue, role: str) -> JsonValue:
 
 
 def _pieced_together(collected: Collected) -> SourcedMessages:
-    """An answer whose text, thoughts and calls stand apart."""
+    """Join an answer whose text, thoughts and calls are separate attributes."""
     parts: list[JsonValue] = []
     sources: list[str] = []
     blanks: list[tuple[str, str]] = []
@@ -338,9 +334,9 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
             blanks.append((text, source))
     for value, source in _pieces(collected, "answer_calls"):
         calls = collected.opened(value, source) if isinstance(value, str) else value
-        found = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
-        if found:
-            parts += as_list(message_of({"tool_calls": list[JsonValue](found)}, "assistant")["parts"])
+        maps = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
+        if maps:
+            parts += as_list(message_of({"tool_calls": list[JsonValue](maps)}, "assistant")["parts"])
             sources.append(source)
             break
     if not sources and blanks:
@@ -365,38 +361,38 @@ def _from_trajectory(collected: Collected) -> Dialogue:
         if any(event.get("event.name") == _CHOICE for event in events):
             answers = [event for event in events if event.get("event.name") == _CHOICE]
             questions = [event for event in events if event.get("event.name") != _CHOICE]
-            asked = find_messages(list[JsonValue](questions), "user")
+            prompt = find_messages(list[JsonValue](questions), "user")
             answered = find_messages(list[JsonValue](answers), "assistant")
         else:
-            asked, answered = split_trajectory(find_messages(decoded, "user") or [])
-        if asked or answered:
+            prompt, answered = split_trajectory(find_messages(decoded, "user") or [])
+        if prompt or answered:
             return Dialogue(
-                asked=SourcedMessages(messages=asked or None, source=source, is_trajectory=True),
+                prompt=SourcedMessages(messages=prompt or None, source=source, is_trajectory=True),
                 answered=SourcedMessages(messages=answered or None, source=source, is_trajectory=True),
             )
     return NO_DIALOGUE
 
 
 def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
-    """OpenTelemetry's older events, on the span or in log records: one for each message."""
-    asked: list[Message] = []
+    """Return the messages of OpenTelemetry's older events, one each, on the span or in log records."""
+    prompt: list[Message] = []
     answered: list[Message] = []
-    asked_source = answered_source = ""
+    prompt_source = answered_source = ""
     for name, fields, origin in _message_events(collected, logs):
         message = _event_message(name, fields)
         if message is None:
             continue
         if name == _USER:
-            _take_back(message, asked)
+            _take_back(message, prompt)
         if name == _CHOICE:
             answered.append(message)
             answered_source = f"{origin} {name}"
         else:
-            asked.append(message)
-            if message["role"] == "user" or not asked_source:
-                asked_source = f"{origin} {name}"
+            prompt.append(message)
+            if message["role"] == "user" or not prompt_source:
+                prompt_source = f"{origin} {name}"
     return Dialogue(
-        asked=SourcedMessages(messages=asked or None, source=asked_source),
+        prompt=SourcedMessages(messages=prompt or None, source=prompt_source),
         answered=SourcedMessages(messages=answered or None, source=answered_source),
     )
 
@@ -445,48 +441,49 @@ def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
         fields = {"content": message}
     elif isinstance(message, dict):
         fields = message
-    told = as_dict(clean(fields))
-    if not {"content", "tool_calls", "parts", "function_call", "contents"} & told.keys():
+    body = as_dict(clean(fields))
+    if not {"content", "tool_calls", "parts", "function_call", "contents"} & body.keys():
         return None
-    return message_of(told if isinstance(told.get("role"), str) else {**told, "role": role}, role)
+    return message_of(body if isinstance(body.get("role"), str) else {**body, "role": role}, role)
 
 
 def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> SourcedMessages:
-    """Messages within the request or the answer as the vendor's API has them; a model's plain text is one itself.
+    """Return the messages within the vendor's request or response; a model's plain text is a message itself.
 
-    What a chain is given and gives is anybody's JSON: there, only what names its role is a message.
+    The input and output of a chain may be any JSON: there, only a map with a role is a message.
     """
     is_model, blank = kind == "llm", _NOTHING
     own_role = role if is_model or kind in ("agent", "embedding") else ""
     for _, place, value, source in collected.candidates(slot):
         if place.is_group and not place.path:
             continue
-        told: object = collected.member(place, value, source) if place.path else value
-        text = told if isinstance(told, str) else None
+        item: object = collected.member(place, value, source) if place.path else value
+        text = item if isinstance(item, str) else None
         if text is not None and looks_encoded(text):
-            told = collected.opened(text, source)
-        if isinstance(told, list | dict):
-            found = find_messages(told, own_role) if text is None else _found(collected, text, told, own_role)
-        elif isinstance(told, str) and is_model and not told.strip():
-            blank = _stronger(blank, SourcedMessages(messages=_read(collected, told, source, role), source=source))
+            item = collected.opened(text, source)
+        if isinstance(item, list | dict):
+            messages = (
+                find_messages(item, own_role) if text is None else _cached_messages(collected, text, item, own_role)
+            )
+        elif isinstance(item, str) and is_model and not item.strip():
+            blank = _stronger(blank, SourcedMessages(messages=_read(collected, item, source, role), source=source))
             continue
-        elif isinstance(told, str) and is_model and told.lstrip()[0] not in "[{":
-            found = messages_of(told, role)
+        elif isinstance(item, str) and is_model and item.lstrip()[0] not in "[{":
+            messages = messages_of(item, role)
         else:
-            found = None
-        if found is not None:
-            return SourcedMessages(messages=found, source=source)
+            messages = None
+        if messages is not None:
+            return SourcedMessages(messages=messages, source=source)
     return blank
 
 
-def _found(collected: Collected, text: str, told: JsonValue, role: str) -> list[Message] | None:
-    return _remembered(collected, ("raw", role, text), lambda: find_messages(told, role))
+def _cached_messages(collected: Collected, text: str, item: JsonValue, role: str) -> list[Message] | None:
+    return _remembered(collected, ("raw", role, text), lambda: find_messages(item, role))
 
 
 def _remembered(
     collected: Collected, key: tuple[str, str, str], find: Callable[[], list[Message] | None]
 ) -> list[Message] | None:
-    """The messages in a text, found once. Nobody changes a list that was found."""
     known = collected.memo.messages
     if key not in known:
         known[key] = find()

@@ -16,7 +16,7 @@ _Key: TypeAlias = str | tuple[int, int]  # a response id, or the tokens of the i
 
 TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 _MAX_NEAR: Final = 8  # a guess: calls that are compared with one span
-_MAX_PASSED: Final = 64  # a guess: calls that are looked at for those
+_MAX_PASSED: Final = 64  # a guess: calls to compare with
 _MAX_LEVELS: Final = 64  # a guess: spans between two that report one call
 _LEAST_ID_CHARS: Final = 16
 """Letters and digits of a response id that stands for one call alone; a guess.
@@ -93,7 +93,6 @@ class _Calls:
         return None
 
     def _beside(self, span: TraceMember, key: _Key) -> _Call | None:
-        """Return the call beside a span that ends first after it, so that longer ones are left for longer spans."""
         alike = self._alike.get(key)
         calls = () if alike is None else islice(alike.without(span), _MAX_NEAR)
         fitting = [call for call in calls if self._is_one(call, span)]
@@ -118,7 +117,7 @@ class _Alike:
         self._most = _MAX_PASSED
 
     def append(self, call: _Call, now_ns: int) -> None:
-        """Add a call, and drop those that had ended, whenever there are twice as many as were left before."""
+        """Add a call; drop ended ones whenever there are twice as many as after the last cleanup."""
         self._calls.append(call)
         if len(self._calls) > self._most:
             left = [until_ns(each.first) >= now_ns for each in self._calls]
@@ -160,7 +159,6 @@ def _is_long(answer_id: str | None) -> bool:
 
 
 def _is_within(span: TraceMember, first: TraceMember) -> bool:
-    """Return whether a span lies within the time of an earlier one, or of one that began with it."""
     ends = until_ns(first), until_ns(span)
     return (span.end_ns or 0) <= ends[0] or (span.start_ns == first.start_ns and (first.end_ns or 0) <= ends[1])
 
@@ -239,5 +237,4 @@ _NO_LETTERS: Final = re.compile(r"\\+(?:u[0-9a-fA-F]{4}|.)|[^a-zA-Z0-9]+", re.DO
 
 
 def _letters(text: str) -> str:
-    """Return what is left of a text however often it is written into JSON."""
     return _NO_LETTERS.sub("", text)

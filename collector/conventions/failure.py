@@ -27,8 +27,8 @@ def failure_of(
 ) -> tuple[str | None, str | None]:
     """Return the message and the type of the failure; both None for a span that did not fail.
 
-    A tool fails without an error status, too: where its result says so. So does a span with an exception that was not
-    handled: with status OK, a handled one is followed by an output.
+    A tool also fails without an error status if its result says so. So does a span with an unhandled exception: with
+    status OK, a handled one is followed by an output.
     """
     error, error_type = _recorded_failure(collected, has_input=has_input, has_output=has_output)
     if result is None or error not in (None, _UNSAID) or error_type is not None:
@@ -57,8 +57,8 @@ def _recorded_failure(collected: Collected, *, has_input: bool, has_output: bool
             exceptions and _is_ok_doubtful(collected, exceptions, has_input=has_input, has_output=has_output)
         ):
             return None, None
-    is_told = exceptions or collected.tells("error") or collected.tells("error_type")
-    if not has_failed and not is_told:
+    is_recorded = exceptions or collected.tells("error") or collected.tells("error_type")
+    if not has_failed and not is_recorded:
         return None, None
     error_type = collected.text("error_type") or _type(collected, exceptions)
     if not has_failed and not exceptions and error_type is None and not collected.tells("error"):
@@ -67,10 +67,6 @@ def _recorded_failure(collected: Collected, *, has_input: bool, has_output: bool
 
 
 def _is_control_flow(exception: SpanEvent) -> bool:
-    """Return whether an exception ends a step as it is meant to: a pause for a person, a jump, a stream, a cancel.
-
-    LangSmith writes all types as `Exception`, and the real one as the beginning of the message.
-    """
     kind, message = (text_of(exception.attributes.get(key)) or "" for key in (EXCEPTION_TYPE, EXCEPTION_MESSAGE))
     return kind.rpartition(".")[2] in _CONTROL_FLOW or message.partition("(")[0] in _CONTROL_FLOW
 
@@ -94,10 +90,10 @@ _CONTROL_FLOW = frozenset(
 def _is_ok_doubtful(
     collected: Collected, exceptions: Sequence[SpanEvent], *, has_input: bool, has_output: bool
 ) -> bool:
-    """Return whether a step failed though its status is OK, which is not taken back once it is set.
+    """Return True if a step may have failed though its status is OK, which is never taken back.
 
     A step that handled its exception goes on to an output, unless it left the step. `exception.escaped` is false on
-    failures, too, because SDKs write so where nothing is said.
+    failures, too, because SDKs write that as the default.
     """
     if collected.kind is None:
         return False
@@ -105,13 +101,12 @@ def _is_ok_doubtful(
     escaped = (text_of(event.attributes.get(_ESCAPED)) or "" for event in exceptions)
     if is_early or "true" in map(str.lower, escaped):
         return True
-    # Without content, only models tell more of an answer than that it was there.
+    # Without content, only models record more of an answer than that it exists.
     is_captured = has_input or collected.kind == "llm"
     return is_captured and not has_output and not _has_ended(collected)
 
 
 def _has_ended(collected: Collected) -> bool:
-    """Return whether a span tells of an answer without its content."""
     return tells_tokens(collected, "output_tokens") or read_finish_reason(collected, None) not in (None, "error")
 
 
@@ -149,6 +144,5 @@ def _message(
 
 
 def _shortened(message: str) -> str:
-    """A message without the traceback behind it."""
-    before, found, _ = message.partition(_TRACEBACK)
-    return encodable((before.strip() if found and before.strip() else message)[:_MAX_MESSAGE_CHARS])
+    before, traceback, _ = message.partition(_TRACEBACK)
+    return encodable((before.strip() if traceback and before.strip() else message)[:_MAX_MESSAGE_CHARS])

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from collector.conventions.member import TraceMember
-from collector.conventions.pieces import parts_by_type, text_said
+from collector.conventions.pieces import parts_by_type, words_of
 
 FEEDBACK: Final = (
     r"(?s)^\s*(?:"
@@ -40,7 +40,7 @@ def question_of(span: TraceMember) -> str | None:
     """Return the last words of the user that a span was sent, but for feedback."""
     for message in reversed(span.input_messages or ()):
         if message["role"] == "user" and not any(parts_by_type(message, "tool_call_response")):
-            words = text_said(message)
+            words = words_of(message)
             if words.strip() and not is_feedback(words):
                 return words
     return None

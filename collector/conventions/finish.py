@@ -94,7 +94,6 @@ def read_finish_reason(collected: Collected, answered: Sequence[Message] | None)
 
 
 def _of_stream(events: Iterable[SpanEvent]) -> str | None:
-    """Return the reason in the pieces of a stream: MLflow puts `stop` in the answer if usage follows the reason."""
     reasons = [reason_in(piece) for piece in pieces_of_stream(events, _HAS_REASON)]
     return next((reason for reason in reversed(reasons) if reason is not None), None)
 
@@ -113,8 +112,8 @@ def reason_of(value: object) -> str | None:
     if isinstance(value, dict):  # Vercel's AI SDK 6 has a word of its own and the model's
         return next(filter(None, (reason_of(value.get(key)) for key in ("unified", "type", "reason", "raw"))), None)
     if isinstance(value, list | tuple):
-        told = [word for item in value[:_LONGEST] if isinstance(item, str | dict) and (word := reason_of(item))]
-        return next((word for word in _WORST_FIRST if word in told), told[0] if told else None)
+        reasons = [word for item in value[:_LONGEST] if isinstance(item, str | dict) and (word := reason_of(item))]
+        return next((word for word in _WORST_FIRST if word in reasons), reasons[0] if reasons else None)
     return None
 
 
@@ -160,8 +159,8 @@ def reason_in(value: object, depth: int = _MAX_AROUND, *, is_within: bool = Fals
         return _reason_written(value)
     if isinstance(value, list):
         items = value[: -_LAST - 1 : -1]
-        told = (reason_in(item, depth - 1, is_within=is_within) for item in items)
-        return next(filter(None, told), None)
+        reasons = (reason_in(item, depth - 1, is_within=is_within) for item in items)
+        return next(filter(None, reasons), None)
     if not isinstance(value, dict):
         return None
     is_within = is_within or is_response(value)
@@ -212,12 +211,11 @@ def _reason_written(text: str) -> str | None:
         return None
     if not (text.endswith(")") and _OBJECT.match(text)) and written_object(text) is None:
         return None
-    reasons = [found[1] for found in _WRITTEN.finditer(text) if found[1]]
+    reasons = [match[1] for match in _WRITTEN.finditer(text) if match[1]]
     return reason_of(reasons[-1]) if reasons else None
 
 
 def _of_response(value: dict[str, JsonValue]) -> str | None:
-    """Return the reason of an answer of OpenAI's responses, which has a status instead of one; it tells no calls."""
     status = value.get("status")
     return reason_of(as_dict(value.get("incomplete_details")).get("reason")) or (
         _COMPLETED if status == _COMPLETED else reason_of(status)

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is to be known about one key of attributes."""
+    """Facts about one key of attributes."""
 
     rank: int = NO_DIALECT  # of the dialect that it is a sign of
     valued: tuple[tuple[str, int], ...] = ()  # ranks of dialects whose sign is one value of it
@@ -32,7 +32,7 @@ class Known:
 
 
 def key_known(key: str) -> Known | None:
-    """What the table says about a key; None where it says nothing."""
+    """Return the facts about a key; None for an unknown one."""
     known = _EXACT.get(key)
     if known is not None or len(key) > LONGEST_NAME:
         return known
@@ -40,7 +40,7 @@ def key_known(key: str) -> Known | None:
 
 
 def scope_rank(name: str) -> tuple[int, int]:
-    """The rank of the dialect whose scope this is, alone and where the span has some `gen_ai.` attribute."""
+    """Return the rank of a scope's dialect, without and with some `gen_ai.` attribute on the span."""
     return _scope_rank(name[:LONGEST_NAME])
 
 
@@ -52,7 +52,7 @@ def _scope_rank(name: str) -> tuple[int, int]:
 
 
 def resource_rank(attributes: Mapping[str, AttributeValue]) -> int:
-    """The rank of the dialect that a resource is a sign of."""
+    """Return the rank of the dialect that a resource indicates."""
     for rank, sign in _RESOURCE_SIGNS:
         if attributes.get(sign.resource) == sign.value:
             return rank
@@ -60,7 +60,7 @@ def resource_rank(attributes: Mapping[str, AttributeValue]) -> int:
 
 
 def span_rank(name: str) -> int:
-    """The rank of the dialect that the name of a span is a sign of."""
+    """Return the rank of the dialect that a span's name indicates."""
     for rank, sign in _SPAN_SIGNS:
         if name.startswith(sign.span):
             return rank
@@ -68,18 +68,18 @@ def span_rank(name: str) -> int:
 
 
 def dialect_at(rank: int) -> Dialect | None:
-    """The dialect of a rank; None for no sign."""
+    """Return the dialect of a rank; None for no sign."""
     return None if rank == NO_DIALECT else DIALECTS[rank % _WEAK]
 
 
 def event_places(name: str) -> tuple[FieldSource, ...]:
-    """The rows about events of a name."""
+    """Return the rows about events of a name."""
     return _EVENTS.get(name, ())
 
 
 @lru_cache(maxsize=_KNOWN_KEYS)
 def _guess(key: str) -> Known | None:
-    """A key that is in no row as it stands: the beginning of it is a sign, or it is numbered."""
+    """Return the facts about a key without a row of its own: its beginning is a sign, or it is numbered."""
     places: tuple[FieldSource, ...] = ()
     group = None
     number = _NUMBER.search(key)
@@ -103,7 +103,7 @@ _SPAN_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.span)
 
 
 def is_below(name: str, beginning: str) -> bool:
-    """Whether a name is another one, or goes on after it with a dot, a slash or a dash: `openai_v2` is not `openai`."""
+    """Return True if a name is another one, or continues it after a dot, slash or dash: `openai_v2` does not."""
     if not name.startswith(beginning):
         return False
     return len(name) == len(beginning) or beginning[-1] in "./" or name[len(beginning)] in "./ -"
@@ -120,25 +120,25 @@ def _is_prefix(sign: str, key: str) -> bool:
 
 
 def _all_places() -> list[FieldSource]:
-    found: list[FieldSource] = []
+    places: list[FieldSource] = []
     ranks: dict[Slot, int] = {}
     for dialect in SOURCES:
         for slot, rows in dialect.places.items():
             for row in rows:
                 ranks[slot] = ranks.get(slot, 0) + 1
-                found.append(place_of(row, slot=slot, rank=ranks[slot], dialect=dialect.name))
-    return found
+                places.append(place_of(row, slot=slot, rank=ranks[slot], dialect=dialect.name))
+    return places
 
 
 _PLACES = _all_places()
 
 
 def _gathered(places: list[FieldSource], by: str) -> dict[str, tuple[FieldSource, ...]]:
-    found: dict[str, tuple[FieldSource, ...]] = {}
+    by_name: dict[str, tuple[FieldSource, ...]] = {}
     for place in places:
         name: str = getattr(place, by)
-        found[name] = (*found.get(name, ()), place)
-    return found
+        by_name[name] = (*by_name.get(name, ()), place)
+    return by_name
 
 
 _EVENTS = _gathered([place for place in _PLACES if place.event], "event")
@@ -146,12 +146,12 @@ _GROUPS = _gathered([place for place in _PLACES if place.is_group and not place.
 
 
 def _kinds_by_key() -> dict[str, tuple[tuple[int, Mapping[str, SpanType]], ...]]:
-    found: dict[str, tuple[tuple[int, Mapping[str, SpanType]], ...]] = {}
+    by_key: dict[str, tuple[tuple[int, Mapping[str, SpanType]], ...]] = {}
     for dialect in DIALECTS:
         for kinds in dialect.kinds:
             rank = -1 if kinds.is_first else KIND_ORDER.index(kinds.key)
-            found[kinds.key] = (*found.get(kinds.key, ()), (rank, kinds.values))
-    return found
+            by_key[kinds.key] = (*by_key.get(kinds.key, ()), (rank, kinds.values))
+    return by_key
 
 
 BY_NAME_RANK = KIND_ORDER.index(BY_NAME)
@@ -162,10 +162,10 @@ def _exact() -> dict[str, Known]:
     places = _gathered([place for place in _PLACES if not place.is_group and not place.event], "key")
     valued = [(sign.key, text_of(sign.value) or "", rank) for rank, sign in _SIGNS if sign.key and sign.value]
     keys = {*kinds, *places, *(key for key, _, _ in valued), *(sign.key for _, sign in _KEY_SIGNS)}
-    found = {}
+    by_key = {}
     for key in keys:
         rank, with_genai = _key_ranks(key)
-        found[key] = Known(
+        by_key[key] = Known(
             rank=rank,
             valued=tuple((value, number) for other, value, number in valued if other == key),
             kinds=kinds.get(key, ()),
@@ -173,7 +173,7 @@ def _exact() -> dict[str, Known]:
             is_genai=key.startswith("gen_ai."),
             with_genai=with_genai,
         )
-    return found
+    return by_key
 
 
 _EXACT = _exact()

@@ -63,7 +63,6 @@ def with_items(messages: list[Message]) -> list[Message]:
 
 
 def _ends(messages: list[Message]) -> set[int]:
-    """Return the places of what a user must have written: the first message, and the last one behind an answer."""
     spoken = [at for at, message in enumerate(messages) if message["role"] != "system"]
     is_reply = len(spoken) > 1 and messages[spoken[-2]]["role"] == "assistant"
     ends = spoken[:1] + (spoken[-1:] if is_reply else [])
@@ -79,7 +78,7 @@ def with_blocks(messages: list[Message]) -> list[Message]:
 
 
 def with_last_blocks(messages: list[Message]) -> list[Message]:
-    """Return an answer that ended without a call of a tool, with its blocks opened unless Anthropic's calls are there.
+    """Open the blocks of an answer that ended without a tool call, unless Anthropic's calls are there.
 
     OpenAI's responses with calls end with the same reason as those without.
     """
@@ -105,7 +104,7 @@ def _opened(
 
 
 def _with_parts(message: Message, read: _Reader) -> Message:
-    """Return a message with its texts opened, each call told once; what is a model's alone is no user's."""
+    """Open the texts of a message, each call once; parts of models stay out of users' messages."""
     role, parts, is_changed = str(message["role"]), list[JsonValue](), False
     for part in as_list(message["parts"]):
         text = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
@@ -120,8 +119,8 @@ def _with_parts(message: Message, read: _Reader) -> Message:
 
 def _blocks_of_item(text: str, role: str) -> list[JsonValue] | None:
     """Return the blocks of an item, or of a whole message of the model; None for all else."""
-    told = written_map(text) if text.startswith(_CLASSES) else opened(text) if text.startswith(_LITERAL) else None
-    item = told if isinstance(told, dict) else {}
+    parsed = written_map(text) if text.startswith(_CLASSES) else opened(text) if text.startswith(_LITERAL) else None
+    item = parsed if isinstance(parsed, dict) else {}
     kind = item.get("type")
     if kind is None:
         is_answer = role == "assistant" == item.get("role") and not _MESSAGES_OWN.isdisjoint(item)
@@ -132,10 +131,10 @@ def _blocks_of_item(text: str, role: str) -> list[JsonValue] | None:
 
 def _blocks_of_answer(text: str, _: str) -> list[JsonValue] | None:
     """Return the blocks of an answer with thoughts or calls among them; None for all else."""
-    told = opened(text) if text[:1] in ("{", "[") else None
-    if isinstance(told, dict) and told.keys() == _OF_BEDROCK:
-        return [told]
-    blocks = [as_dict(block) for block in as_list(told)]
+    parsed = opened(text) if text[:1] in ("{", "[") else None
+    if isinstance(parsed, dict) and parsed.keys() == _OF_BEDROCK:
+        return [parsed]
+    blocks = [as_dict(block) for block in as_list(parsed)]
     kinds = [str(block.get("type")) for block in blocks]
     is_answer = any(kind in _UNSPOKEN for kind in kinds) and all(kind in _ANSWERED for kind in kinds)
     return (
@@ -151,7 +150,6 @@ def _blocks_of_last_answer(text: str, role: str) -> list[JsonValue] | None:
 
 
 def _is_complete(block: dict[str, JsonValue]) -> bool:
-    """Return whether a block has what its type always has."""
     kind = block.get("type")
     return isinstance(kind, str) and _REQUIRED.get(kind, frozenset()) <= block.keys()
 

@@ -31,11 +31,11 @@ _MOST_BRACKETS: Final = 60
 
 
 class NotSimpleError(ValueError):
-    """There is more to a literal than this knows."""
+    """Refusal of a literal with unsupported parts."""
 
 
 def simple_literal(text: str) -> JsonValue:
-    """The value of a literal of maps, lists, strings, numbers and words; raises `NotSimpleError` for any other."""
+    """Parse a literal of maps, lists, strings, numbers and words; raises `NotSimpleError` for any other."""
     if text.count("{") + text.count("[") > _MOST_BRACKETS or _ASIDE in text:
         raise NotSimpleError
     strings = _STRING.findall(text)

@@ -16,9 +16,9 @@ _TOOLS = "tool_call"  # how the types of the parts begin that are calls and resu
 
 @dataclass(slots=True, eq=False)  # rows become members by position, in half the time
 class TraceMember:
-    """A span of a trace and what was read of it. None: not told.
+    """A span of a trace as read. None: unknown.
 
-    Messages, arguments and definitions may be the JSON that is stored; they are decoded when somebody asks for them.
+    Messages, arguments and definitions may be stored JSON, which is decoded on first use.
     """
 
     span_id: str
@@ -28,7 +28,7 @@ class TraceMember:
     span_type: SpanType
     input: str | None
     output: str | None
-    asked: list[Message] | str | None
+    prompt: list[Message] | str | None
     answered: list[Message] | str | None
     tool_name: str | None
     tool_call_id: str | None
@@ -38,14 +38,14 @@ class TraceMember:
     has_result: bool  # a tool's result is recorded, even if it is null
     response_id: str | None
     model: str | None
-    scope: str | None  # the library that tells of it
+    scope: str | None  # the library of the span
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
     finish_reason: str | None
     cost_usd: float | None
-    cost_source: str | None  # the prices it was computed by; None where the span tells it
-    is_bare: bool  # of a model, as far as its name says so alone, without messages
+    cost_source: str | None  # the prices of a computed cost; None for a reported one
+    is_bare: bool  # a model by its name alone, without messages
     session_id: str | None
     user_id: str | None
     error: str | None
@@ -55,63 +55,63 @@ class TraceMember:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Why fields are not what one would expect."""
+        """Return why fields are not as expected."""
         return (self.noted or "").splitlines()
 
     @property
     def answer_id(self) -> str | None:
-        """The response id, unless it is a placeholder."""
+        """Return the response id, unless it is a placeholder."""
         return answer_id(self.response_id)
 
     @property
     def is_record(self) -> bool:
         """Return whether the span has tokens and nothing else, so that it may be a record of a call's usage."""
         is_counted = self.input_tokens is not None or self.output_tokens is not None
-        is_silent = self.input is None and self.output is None and not self.asked and not self.answered
+        is_silent = self.input is None and self.output is None and not self.prompt and not self.answered
         has_answered = self.finish_reason is not None or (self.end_ns or 0) - self.start_ns > _RECORD_NS
         return is_counted and is_silent and not has_answered and (self.is_bare or self.span_type == "other")
 
     @property
     def input_messages(self) -> list[Message] | None:
-        """The messages that went in."""
-        if isinstance(self.asked, str):
-            self.asked = messages_of(self.asked)
-        return self.asked
+        """Return the input messages."""
+        if isinstance(self.prompt, str):
+            self.prompt = messages_of(self.prompt)
+        return self.prompt
 
     @property
     def output_messages(self) -> list[Message] | None:
-        """The messages that came out."""
+        """Return the output messages."""
         if isinstance(self.answered, str):
             self.answered = messages_of(self.answered)
         return self.answered
 
     @property
-    def has_asked_for_tools(self) -> bool:
-        """Whether the messages that went in can tell of tools; False where none of them does."""
-        return bool(self.asked) and (not isinstance(self.asked, str) or _TOOLS in self.asked)
+    def has_tools_in_input(self) -> bool:
+        """Return False if the input messages cannot involve tools."""
+        return bool(self.prompt) and (not isinstance(self.prompt, str) or _TOOLS in self.prompt)
 
     @property
-    def has_called_tools(self) -> bool:
-        """Whether the messages that came out can tell of tools; False where none of them does."""
+    def has_tools_in_output(self) -> bool:
+        """Return False if the output messages cannot involve tools."""
         return bool(self.answered) and (not isinstance(self.answered, str) or _TOOLS in self.answered)
 
     @property
     def tool_definitions(self) -> Sequence[OfferedTool]:
-        """The tools that a model was offered."""
+        """Return the offered tools."""
         if isinstance(self.offered, str):
             self.offered = _definitions(self.offered)
         return self.offered or ()
 
     @property
     def tool_arguments(self) -> JsonValue:
-        """What a tool was called with."""
+        """Return the arguments of a tool call."""
         if self.has_stored_arguments and isinstance(self.arguments, str):
             self.arguments, self.has_stored_arguments = decoded(self.arguments), False
         return self.arguments
 
 
 def member_of(span: Span, reading: SpanReading) -> TraceMember:
-    """A span and its reading as a member of its trace."""
+    """Make a member of a trace from a span and its reading."""
     response_id = text_of(span.attributes.get(RESPONSE_ID))
     if response_id is not None and response_id.startswith('"'):
         response_id = text_of(parsed(response_id))
@@ -123,7 +123,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         span_type=reading.span_type,
         input=reading.input,
         output=reading.output,
-        asked=None if reading.input_messages is None else list(reading.input_messages),
+        prompt=None if reading.input_messages is None else list(reading.input_messages),
         answered=None if reading.output_messages is None else list(reading.output_messages),
         tool_name=reading.tool_name,
         tool_call_id=reading.tool_call_id,
@@ -151,13 +151,13 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
 
 
 def answer_id(text: str | None) -> str | None:
-    """Return a response id; None for blanks, dashes and words that stand where there is none."""
+    """Return a response id; None for blanks, dashes and words that mean none."""
     plain = (text or "").strip()
     return None if _NO_ID.fullmatch(plain) else plain
 
 
 def decoded(text: str) -> JsonValue:
-    """What a text that is stored says as JSON; the text itself where it is none."""
+    """Decode a stored text as JSON; return the text itself if it is none."""
     try:
         return decode(text)
     except NotJson:
@@ -165,12 +165,12 @@ def decoded(text: str) -> JsonValue:
 
 
 def messages_of(text: str) -> list[Message] | None:
-    """The messages that are stored as a text; None where it is no list."""
-    found = decoded(text)
-    return found if isinstance(found, list) else None  # type: ignore[return-value] # as it was written
+    """Decode stored messages; None if the text is no list."""
+    messages = decoded(text)
+    return messages if isinstance(messages, list) else None  # type: ignore[return-value] # as it was written
 
 
 def _definitions(text: str) -> Sequence[OfferedTool]:
-    found = decoded(text)
-    told = (tool for tool in found if isinstance(tool, dict)) if isinstance(found, list) else ()
-    return tuple(OfferedTool(**tool) for tool in told)  # type: ignore[arg-type] # as they were written
+    documents = decoded(text)
+    maps = (tool for tool in documents if isinstance(tool, dict)) if isinstance(documents, list) else ()
+    return tuple(OfferedTool(**tool) for tool in maps)  # type: ignore[arg-type] # as they were written

@@ -22,7 +22,7 @@ from collector.conventions.parts import (
 from collector.conventions.pieces import (
     Joined,
     in_parts,
-    text_said,
+    words_of,
 )
 from collector.conventions.unwrap import error_flag
 from collector.conventions.values import as_dict, as_list, canonical, encodable, is_redacted
@@ -59,7 +59,7 @@ _CONTAINERS = (
 )
 _CONTAINING = frozenset(_CONTAINERS)
 _ANSWERS = frozenset({"choices", "generations", "candidates", "output", "outputs", "response", "replies"})
-"""Containers of what a model said, before which its instructions do not belong."""
+"""Containers of a model's output, to which its instructions do not belong."""
 
 _SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
 _BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # what a request of OpenAI's responses has too
@@ -71,12 +71,12 @@ _LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat
 
 
 def messages_of(value: object, role: str) -> list[Message] | None:
-    """What stands where messages should: also a bare text, parts without a message, and containers of messages."""
+    """Parse messages, also a bare text, parts without a message, and containers of messages."""
     if isinstance(value, str):
         return [_of_text(value, role)] if value.strip() else None
-    found = find_messages(value, role)
-    if found is not None or not isinstance(value, list | dict) or not value:
-        return found
+    messages = find_messages(value, role)
+    if messages is not None or not isinstance(value, list | dict) or not value:
+        return messages
     blocks = as_list(value)
     if all(isinstance(block, str) or is_block(block) for block in blocks):
         return [_finished({"role": role, "parts": parts_of(blocks)})]
@@ -84,9 +84,9 @@ def messages_of(value: object, role: str) -> list[Message] | None:
 
 
 def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list[Message] | None:
-    """The messages in decoded JSON: in a list, alone, or within a request or an answer; None where none are.
+    """Return the messages in decoded JSON: in a list, alone, or within a request or response; None if there are none.
 
-    `role` is given to those that name none; where it is empty, nothing counts that does not name one.
+    `role` is that of messages without one; if it is empty, only messages with a role count.
     """
     if isinstance(value, list):
         return _of_list(value, role, depth)
@@ -97,20 +97,20 @@ def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list
         return [message] if message["role"] else None
     if depth <= 0:
         return None
-    for key in () if _CONTAINING.isdisjoint(value) else _CONTAINERS:  # most maps in anybody's JSON have none of them
+    for key in () if _CONTAINING.isdisjoint(value) else _CONTAINERS:  # most maps in foreign JSON have none of them
         inner = value.get(key)
         if isinstance(inner, list | dict) and inner:
-            found = find_messages(inner, role, depth - 1)
-            if found is not None:
-                return found if key in _ANSWERS else _with_system(value, found)
+            messages = find_messages(inner, role, depth - 1)
+            if messages is not None:
+                return messages if key in _ANSWERS else _with_system(value, messages)
     return _of_plain(value, role) if role else None
 
 
 def message_of(value: dict[str, JsonValue], role: str) -> Message:
-    """One message, whichever vendor's; `role` is taken where it names none."""
-    content, told = value.get("content"), value.get("role")
-    if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
-        own = ROLES.get(told) or _role(told, role)
+    """Normalise a message of any vendor; `role` is the default."""
+    content, named_role = value.get("content"), value.get("role")
+    if len(value) == 2 and type(content) is str and type(named_role) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
+        own = ROLES.get(named_role) or _role(named_role, role)
         if own != "tool":
             return {"role": own, "parts": part_of(content) or _blank(content)}
     parts = value.get("parts")
@@ -132,14 +132,14 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
 
 
 def with_system(instructions: Sequence[JsonValue], messages: list[Message] | None) -> list[Message] | None:
-    """System instructions as the first message, unless the messages bring their own."""
+    """Prepend system instructions, unless the messages have their own."""
     if not instructions or any(message["role"] == "system" for message in messages or ()):
         return messages
     return [{"role": "system", "parts": list(instructions)}, *(messages or ())]
 
 
 def offered_tool(value: object) -> JsonValue:
-    """The definition of a tool that stands where a message should, as Langfuse writes what LangChain offers a model."""
+    """Return a tool definition in place of a message, as Langfuse writes what LangChain offers a model."""
     content = value.get("content") if isinstance(value, dict) and value.get("role") == "tool" else None
     is_tool = (
         isinstance(content, dict) and content.get("type") == "function" and isinstance(content.get("function"), dict)
@@ -148,10 +148,10 @@ def offered_tool(value: object) -> JsonValue:
 
 
 def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
-    """The last words that are not blank of one role."""
+    """Return the last text of a role that is not blank."""
     for message in reversed(messages or ()):
         if message["role"] == role:
-            text = text_said(message)
+            text = words_of(message)
             if text and not text.isspace():
                 return encodable(text)
     return None
@@ -185,7 +185,7 @@ def _wordless(message: Message) -> str | None:
     recorded = [part for part in parts if isinstance(part, dict) and part.get("content") is not None]
     if not recorded or len(recorded) < len(parts) or any(part.get("type") not in _WORDLESS for part in recorded):
         return None
-    text = text_said(message)
+    text = words_of(message)
     return encodable(text) if not text or text.isspace() else None
 
 
@@ -203,7 +203,7 @@ def tool_request(messages: Sequence[Message] | None) -> str | None:
         for part in reversed(as_list(message["parts"])):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_call":
-                return encodable(text_said(message))
+                return encodable(words_of(message))
             if kind == "text" and message["role"] == "assistant" and not _is_blank_part(part):
                 return None
     return None
@@ -215,9 +215,9 @@ def _is_blank_part(part: JsonValue) -> bool:
 
 
 def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Message]]:
-    """A whole conversation as what was asked, up to the last words of the user, and what came of it."""
+    """Split a whole conversation after the last text of the user."""
     for index in range(len(messages) - 1, -1, -1):
-        if messages[index]["role"] == "user" and text_said(messages[index]):
+        if messages[index]["role"] == "user" and words_of(messages[index]):
             return messages[: index + 1], messages[index + 1 :]
     return messages, []
 
@@ -235,8 +235,8 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
         return None
     joined = Joined()
     was_item = is_open = False
-    for told in value:
-        item = written_message(told) if type(told) is str else told
+    for raw in value:
+        item = written_message(raw) if type(raw) is str else raw
         if isinstance(item, dict) and _is_message(item):
             if offered_tool(item) is not None:
                 continue
@@ -254,13 +254,12 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
 
 
 def _is_item(value: dict[str, JsonValue]) -> bool:
-    """Whether a message is one of the items that an answer of OpenAI's responses consists of."""
     kind = value.get("type")
     return isinstance(kind, str) and (kind in _ITEM_ROLES or kind == "message")
 
 
 def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
-    """A request that has a prompt instead of messages; an answer that has a text."""
+    """Return the messages of a request with a prompt instead of messages, or of a response with a text."""
     prompt = value.get("prompt", value.get("input") if not _BESIDE_INPUT.isdisjoint(value) else None)
     if isinstance(prompt, str) and prompt:
         return _with_system(value, [_of_text(prompt, "user")])
@@ -281,20 +280,20 @@ def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
 _BESIDE_TEXT = frozenset({"reasoning_content", "tool_calls", "logprobs", "citations"})
 
 
-def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Message]:
+def _with_system(value: dict[str, JsonValue], messages: list[Message]) -> list[Message]:
     instructions = _instructions(value)
     if instructions is None and "config" in value:
         instructions = _instructions(as_dict(value["config"]))
     if isinstance(instructions, dict):
         instructions = instructions.get("parts", instructions.get("text"))
-    return with_system(parts_of(instructions), found) or found
+    return with_system(parts_of(instructions), messages) or messages
 
 
 def _instructions(value: dict[str, JsonValue]) -> JsonValue:
     for key in _SYSTEM_KEYS:
-        found = value.get(key)
-        if found:
-            return found
+        instructions = value.get(key)
+        if instructions:
+            return instructions
     return None
 
 
@@ -335,7 +334,6 @@ def _is_message(value: dict[str, JsonValue]) -> bool:
 
 
 def _is_llama_result(value: dict[str, JsonValue]) -> bool:
-    """Whether a step of LlamaIndex's workflows tells what a tool gave back."""
     return "tool_output" in value and isinstance(value.get("tool_id"), str)
 
 
@@ -343,7 +341,7 @@ _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
 def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A serialised message of LangChain as a plain one."""
+    """Convert a serialised message of LangChain to a plain one."""
     name = value.get("type")
     inner = value.get("kwargs", value.get("data"))
     fields = inner if isinstance(inner, dict) else value
@@ -363,7 +361,7 @@ def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
-    """The parts of a message that spreads them over `content`, `tool_calls` and others."""
+    """Return the parts of a message, from `content`, `tool_calls` and others."""
     content = value.get("contents", value.get("parts", value.get("content")))
     content = value.get("content", value.get("blocks")) if content in (None, [], "") else content
     if role == "tool":
@@ -395,7 +393,6 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
 
 
 def _content_parts(content: object, role: str) -> list[JsonValue]:
-    """Return the parts of content, of which a user's or an operator's text makes no calls and no thoughts."""
     parts = parts_of(embedded_blocks(content))
     if isinstance(content, str) and role in ("user", "system") and any(map(is_of_model, parts)):
         return [text_part(content)]
@@ -407,16 +404,16 @@ _THOUGHTS_BESIDE = frozenset({"reasoning_content", "reasoning", "thinking", "thi
 
 
 def _with_thoughts(value: dict[str, JsonValue], parts: list[JsonValue]) -> list[JsonValue]:
-    """Put thoughts that stand beside the content first, unless the content has them: each is told once."""
+    """Prepend thoughts from beside the content, unless the content has them."""
     if any(isinstance(part, dict) and part.get("type") == "reasoning" for part in parts):
         return parts
-    told = (thoughts_in(value[key]) for key in sorted(_THOUGHTS_BESIDE & value.keys()))
-    text = next(filter(None, told), None)
+    thoughts = (thoughts_in(value[key]) for key in sorted(_THOUGHTS_BESIDE & value.keys()))
+    text = next(filter(None, thoughts), None)
     return parts if text is None else [{"type": "reasoning", "content": text}, *parts]
 
 
 def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:
-    """A tool's message; None where its content has parts that are results themselves."""
+    """Return a tool's message; None if its content has parts that are results themselves."""
     blocks = embedded_blocks(content)
     if isinstance(blocks, list):
         parts = parts_of(blocks)
@@ -436,7 +433,6 @@ def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | 
 
 
 def _call_key(part: Part) -> str:
-    """Return a text that equal calls share."""
     return canonical([part.get("id"), part.get("name"), part.get("arguments")])
 
 
@@ -445,7 +441,7 @@ def _is_result(part: JsonValue) -> bool:
 
 
 def _blank(content: object) -> list[JsonValue]:
-    """The text of content that was recorded and is blank, be it among blocks; nothing for all other content."""
+    """Return the text of blank content, also among blocks; nothing for all other content."""
     blocks = content if isinstance(content, list) else [content]
     texts = (
         block.get("content") if isinstance(block, dict) and block.get("type") == "text" else block for block in blocks

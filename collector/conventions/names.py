@@ -16,7 +16,7 @@ EXCEPTION_TYPE = "exception.type"
 EXCEPTION_MESSAGE = "exception.message"
 
 RESPONSE_ID = "gen_ai.response.id"
-"""One answer of a model: spans that share it tell of the same call."""
+"""Id of a model's answer: spans that share it are about the same call."""
 
 UNCAPTURED = "content is not captured"
 """What is noted of the input or the output of a model's span, with the setting that captures it in brackets."""
@@ -25,7 +25,7 @@ RECORD = "tells tokens of a model, but no operation and no messages, and is no c
 """What is noted of a span that may only record what a call used."""
 
 LAST_STEP_SCOPES = ("@voltagent/",)
-"""How the libraries begin whose spans of models tell the last of several calls, and whose agents tell all of them."""
+"""Scopes of libraries whose model spans have only the last of several calls, and whose agents have all of them."""
 
 PENDING = ("logfire.span_type", "pending_span")
 """What marks the announcement of a span that is sent again when it has ended."""
@@ -46,7 +46,7 @@ def uncaptured_note(setting: str, reason: Literal["input", "output", "failed"] |
 
 
 def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
-    """Return how to have content that was not captured, as some notes say, maybe ""; None if it was captured.
+    """Return how to capture missing content, from the notes, maybe ""; None if it was captured.
 
     The first setting comes before the reasons of single spans. If a side is given, `input` or `output`, only notes
     about it count.
@@ -57,12 +57,12 @@ def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
 
 
 def project_of(resource_attributes: Mapping[str, AttributeValue]) -> str:
-    """The project that a resource belongs to; empty when it names none."""
+    """Return the project of a resource; "" if it names none."""
     texts = (text_of(resource_attributes.get(key)) for key in PROJECT_KEYS)
     return next((text for text in texts if text and not text.isspace()), "")
 
 
 def service_of(resource_attributes: Mapping[str, AttributeValue]) -> str:
-    """The name of the service that a resource describes; empty when it has none."""
+    """Return the service name of a resource; "" if it has none."""
     text = text_of(resource_attributes.get(SERVICE_NAME)) or ""
     return "" if text.isspace() else text

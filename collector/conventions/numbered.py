@@ -26,11 +26,11 @@ class NumberedValues(Protocol):
     """The values of a span by number."""
 
     def __getitem__(self, at: int, /) -> AttributeValue:
-        """One value; lists and maps are clean."""
+        """Return one value, with lists and maps cleaned."""
 
 
 def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:
-    """The tree that the steps below a key spell, the numbers of each level in order."""
+    """Build the tree of the steps below a key, the numbers of each level in order."""
     tree: dict[str, object] = {}
     for steps, at in places:
         node = tree
@@ -45,7 +45,7 @@ def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:
 
 
 def grown(node: Node, values: NumberedValues) -> JsonValue:
-    """The tree with its values."""
+    """Fill the tree with its values."""
     kind = type(node)
     if kind is Branches:
         return {key: grown(below, values) for key, below in node.below}  # type: ignore[union-attr] # it is one
@@ -56,7 +56,7 @@ def grown(node: Node, values: NumberedValues) -> JsonValue:
 
 
 def places_in(node: Node) -> Iterator[int]:
-    """The numbers of all values in a tree."""
+    """Yield the numbers of all values in a tree."""
     match node:
         case int():
             yield node
@@ -69,7 +69,7 @@ def places_in(node: Node) -> Iterator[int]:
 
 
 def _node(tree: object) -> Node:
-    """A map whose keys are all numbers is a list in their order."""
+    """Make a node; a map whose keys are all numbers is a list in their order."""
     if not isinstance(tree, dict):
         return int(str(tree))
     if tree and all(key.isdecimal() and key.isascii() for key in tree):

@@ -42,7 +42,7 @@ class OwnKeys:
     """
 
     projects: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    prices: PriceTable = NO_PRICES  # by which calls of models are priced that tell no cost
+    prices: PriceTable = NO_PRICES  # prices of model calls without a reported cost
 
     def __post_init__(self) -> None:
         for project, fields in self.projects.items():
@@ -50,10 +50,10 @@ class OwnKeys:
                 if name not in FIELDS:
                     raise ValueError(f"project {project!r}: {name!r} is no field; there are {', '.join(FIELDS)}")
                 if isinstance(keys, str) or not all(keys):
-                    raise ValueError(f"project {project!r}: {name!r} wants a list of attribute keys")
+                    raise ValueError(f"project {project!r}: {name!r} needs a list of attribute keys")
 
     def of(self, project: str) -> list[tuple[Slot, str]]:
-        """What holds for a project: fields and keys, strongest first."""
+        """Return the fields and keys that apply to a project, strongest first."""
         if not self.projects:
             return []
         scopes = (project, EVERY_PROJECT) if project != EVERY_PROJECT else (EVERY_PROJECT,)

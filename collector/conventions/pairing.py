@@ -1,6 +1,6 @@
-"""Which run of a tool is which call that a model asked for: by call id, else by place, name, order and arguments.
+"""Pairing of tool runs with requested calls: by call id, else by place, name, order and arguments.
 
-Where more than one answer is possible the run has no call id: none is made up.
+If more than one pairing is possible the run has no call id: none is made up.
 """
 
 import itertools
@@ -13,14 +13,14 @@ from collector.conventions.parts import ITEM_IDS
 from collector.conventions.tree import Tree
 from storage.records import JsonValue
 
-_MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model asked for it; beyond, the whole trace
+_MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model requested it; beyond, the whole trace
 _WHOLE_TRACE = ""
 _MAX_ALIKE = 32  # a guess: calls of one name that are compared with a run one by one
 _ANY = "*"
 _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, what is known of the arguments
 
 
-def is_unsaid(result: JsonValue) -> bool:
+def is_blank_result(result: JsonValue) -> bool:
     """Return whether another source may know more than this result: it is missing, null or blank."""
     return result is None or (isinstance(result, str) and not result.strip())
 
@@ -30,9 +30,9 @@ class ReportedRun:
     """One run of a tool, by its own span."""
 
     span: TraceMember
-    key: str | None  # of its arguments; None where they are not told
+    key: str | None  # digest of its arguments; None if unknown
     call_id: str | None
-    asked: MessageCall | None = None
+    request: MessageCall | None = None
     is_ambiguous: bool = False  # several calls could be meant
     is_again: bool = False  # another execution of the same call was before it
     repeats: list[TraceMember] = field(default_factory=list)  # other spans that report this run
@@ -48,7 +48,7 @@ class ReportedRun:
         self.learn(ReportedRun(span=call, key=other.key, call_id=other.call_id))
 
     def learn(self, other: "ReportedRun") -> None:
-        """Take from another span of the same run what this one does not tell."""
+        """Add what another span of the same run has and this one lacks."""
         mine, theirs = self.span, other.span
         self.repeats.append(theirs)
         self.call_id = self.call_id or other.call_id
@@ -60,7 +60,7 @@ class ReportedRun:
             mine,
             arguments=theirs.tool_arguments if is_fuller else mine.tool_arguments,
             has_stored_arguments=False,
-            tool_result=theirs.tool_result if is_unsaid(mine.tool_result) else mine.tool_result,
+            tool_result=theirs.tool_result if is_blank_result(mine.tool_result) else mine.tool_result,
             has_result=mine.has_result or theirs.has_result,
             error=theirs.error if mine.error is None else mine.error,
             error_type=theirs.error_type if mine.error_type is None else mine.error_type,
@@ -69,7 +69,7 @@ class ReportedRun:
 
 @dataclass(slots=True, eq=False)
 class _Book:
-    """The calls that no run has taken yet."""
+    """The calls that are not yet paired with a run."""
 
     buckets: dict[_Bucket, list[MessageCall]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
@@ -84,24 +84,24 @@ class _Book:
         while head < len(calls) and id(calls[head]) in self.taken:
             head += 1
         self.heads[bucket] = head
-        found: list[MessageCall] = []
+        free_calls: list[MessageCall] = []
         for call in itertools.islice(calls, head, None):
             if not is_history and call.start_ns > start_ns:
                 break
             if id(call) not in self.taken and _can_begin(call, start_ns, is_history=is_history):
-                found.append(call)
-                if len(found) == limit:
+                free_calls.append(call)
+                if len(free_calls) == limit:
                     break
-        return found
+        return free_calls
 
 
 def pair(
-    tree: Tree, runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool = False
+    tree: Tree, runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
     """Give each run its call; return the calls that no run is for."""
     book = _Book()
-    _pair_by_id(book, runs, asked)
-    free = [call for call in asked if id(call) not in book.taken]
+    _pair_by_id(book, runs, requests)
+    free = [call for call in requests if id(call) not in book.taken]
     if free and any(_is_open(run) for run in runs):
         _fill(tree, book, free)
         for group in _groups(tree, book, [run for run in runs if _is_open(run)]):
@@ -109,28 +109,28 @@ def pair(
         for run in runs:
             if _is_open(run):
                 _pair_alike(tree, book, run, is_history=is_history)
-    return [call for call in asked if id(call) not in book.taken]
+    return [call for call in requests if id(call) not in book.taken]
 
 
 def pair_across_ids(
-    tree: Tree, runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool = False
+    tree: Tree, runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
     """Give runs that no id joins with a call the call of their name and arguments, in their order; the calls left.
 
     Frameworks number runs of their own, and some calls have an item's id in one place and the call's in another.
     """
-    waiting = [run for run in runs if run.asked is None and not run.is_ambiguous]
-    if not waiting or not asked:
-        return asked
+    waiting = [run for run in runs if run.request is None and not run.is_ambiguous]
+    if not waiting or not requests:
+        return requests
     book = _Book()
-    _fill(tree, book, asked)
+    _fill(tree, book, requests)
     for group in _groups(tree, book, waiting):
         _pair_in_order(tree, book, group, is_history=is_history)
     for run in waiting:
-        if run.asked is None:
+        if run.request is None:
             _pair_alike(tree, book, run, is_history=is_history)
-    left = [call for call in asked if id(call) not in book.taken]
-    return _pair_by_name([run for run in waiting if run.asked is None], left, is_history=is_history)
+    left = [call for call in requests if id(call) not in book.taken]
+    return _pair_by_name([run for run in waiting if run.request is None], left, is_history=is_history)
 
 
 def _pair_in_order(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
@@ -144,59 +144,58 @@ def _pair_in_order(tree: Tree, book: _Book, group: list[ReportedRun], *, is_hist
             return
 
 
-def _pair_by_name(runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool) -> list[MessageCall]:
-    """Pair what is left by name and order, where there are as many runs of a name as calls and one side has no ids."""
+def _pair_by_name(runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool) -> list[MessageCall]:
+    """Pair the rest by name and order, if there are as many runs of a name as calls and one side has no ids."""
     by_name: dict[str, tuple[list[ReportedRun], list[MessageCall]]] = {}
     for run in runs:
         by_name.setdefault(run.span.tool_name or "", ([], []))[0].append(run)
-    for call in asked:
+    for call in requests:
         if call.name in by_name:
             by_name[call.name][1].append(call)
     book = _Book()
-    for found, calls in by_name.values():
-        has_no_ids = all(run.call_id is None for run in found) or all(call.call_id is None for call in calls)
-        if len(found) == len(calls) and has_no_ids:
-            pairs = list(zip(found, calls, strict=True))
+    for named_runs, calls in by_name.values():
+        has_no_ids = all(run.call_id is None for run in named_runs) or all(call.call_id is None for call in calls)
+        if len(named_runs) == len(calls) and has_no_ids:
+            pairs = list(zip(named_runs, calls, strict=True))
             if all(_can_be(run, call, is_history=is_history) for run, call in pairs):
                 for run, call in pairs:
                     _join(book, run, call)
-    return [call for call in asked if id(call) not in book.taken]
+    return [call for call in requests if id(call) not in book.taken]
 
 
 def _can_begin(call: MessageCall, start_ns: int, *, is_history: bool) -> bool:
-    """Return whether a call can begin at some moment: once requested, and before a model is sent its result."""
     if is_history:
         return call.response is None or call.start_ns >= start_ns
     return call.start_ns <= start_ns
 
 
 def _can_be(run: ReportedRun, call: MessageCall, *, is_history: bool) -> bool:
-    """Return whether nothing says that a run is not of a call: its start, or another value of an argument."""
-    asked, ran = call.arguments, run.span.tool_arguments
+    """Return True unless the start or an argument shows that a run is not of a call."""
+    requested, ran = call.arguments, run.span.tool_arguments
     if not _can_begin(call, run.span.start_ns, is_history=is_history):
         return False
-    if not isinstance(asked, dict) or not isinstance(ran, dict):
+    if not isinstance(requested, dict) or not isinstance(ran, dict):
         return True
-    return all(asked[name] == ran[name] for name in asked.keys() & ran.keys())
+    return all(requested[name] == ran[name] for name in requested.keys() & ran.keys())
 
 
 def _join(book: _Book, run: ReportedRun, call: MessageCall) -> None:
-    """A run and its call; of two ids that which the model gave counts, unless it is an item's."""
-    run.asked = call
-    is_given = call.call_id is not None and not call.call_id.startswith(ITEM_IDS)
-    if is_given or run.call_id is None or run.call_id.startswith(ITEM_IDS):
+    """Join a run and its call; the id from the model counts, unless it is an item's."""
+    run.request = call
+    is_real = call.call_id is not None and not call.call_id.startswith(ITEM_IDS)
+    if is_real or run.call_id is None or run.call_id.startswith(ITEM_IDS):
         run.call_id = call.call_id or run.call_id
     book.taken.add(id(call))
 
 
 def _is_open(run: ReportedRun) -> bool:
-    return run.call_id is None and run.asked is None and not run.is_ambiguous
+    return run.call_id is None and run.request is None and not run.is_ambiguous
 
 
-def _pair_by_id(book: _Book, runs: list[ReportedRun], asked: list[MessageCall]) -> None:
-    """An id is enough, unless both name and arguments differ: some models number their calls from 0 in each answer."""
+def _pair_by_id(book: _Book, runs: list[ReportedRun], requests: list[MessageCall]) -> None:
+    """Join by id alone, unless both name and arguments differ: some models number their calls from 0 in each answer."""
     by_id: dict[str, list[MessageCall]] = {}
-    for call in asked:
+    for call in requests:
         if call.call_id is not None:
             by_id.setdefault(call.call_id, []).append(call)
     for run in runs:
@@ -205,8 +204,8 @@ def _pair_by_id(book: _Book, runs: list[ReportedRun], asked: list[MessageCall]) 
         likeness = [(call.key == run.key) + (call.name == name) + (run.key is None) for call in calls]
         best = max(likeness, default=0)
         if best:
-            run.asked = calls[likeness.index(best)]
-            book.taken.add(id(run.asked))
+            run.request = calls[likeness.index(best)]
+            book.taken.add(id(run.request))
 
 
 def _fill(tree: Tree, book: _Book, calls: list[MessageCall]) -> None:
@@ -228,16 +227,16 @@ def _form(run: ReportedRun) -> str:
 
 
 def _groups(tree: Tree, book: _Book, runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
-    """Runs that nothing but their order tells apart: with one name, equal arguments, and the same calls nearest above.
+    """Yield runs that only their order tells apart: of one name, equal arguments, and the same calls nearest above.
 
     LlamaIndex puts each of several parallel runs below a step of its own.
     """
-    found: dict[_Bucket | None, list[ReportedRun]] = {}
+    groups: dict[_Bucket | None, list[ReportedRun]] = {}
     for run in runs:
         buckets = ((level, run.span.tool_name or "", _form(run)) for level in _levels(tree, run))
-        found.setdefault(next((bucket for bucket in buckets if bucket in book.buckets), None), []).append(run)
-    found.pop(None, None)
-    yield from found.values()
+        groups.setdefault(next((bucket for bucket in buckets if bucket in book.buckets), None), []).append(run)
+    groups.pop(None, None)
+    yield from groups.values()
 
 
 def _levels(tree: Tree, run: ReportedRun) -> Iterator[str]:
@@ -255,7 +254,7 @@ def _pair_equal(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history
             continue
         if len(calls) == len(group):
             for run, call in zip(group, calls, strict=True):
-                run.asked, run.call_id = call, call.call_id
+                run.request, run.call_id = call, call.call_id
         else:
             for run in group:
                 run.is_ambiguous = True
@@ -277,11 +276,13 @@ def _pair_alike(tree: Tree, book: _Book, run: ReportedRun, *, is_history: bool) 
             return
 
 
-def _fit(asked: JsonValue, ran: JsonValue) -> bool:
-    """Whether the arguments of a call and of a run can be the same: a framework adds defaults and drops nulls."""
-    if asked is None or ran is None or isinstance(asked, str) or isinstance(ran, str):
+def _fit(requested: JsonValue, ran: JsonValue) -> bool:
+    """Return True if call and run can have the same arguments: a framework adds defaults and drops nulls."""
+    if requested is None or ran is None or isinstance(requested, str) or isinstance(ran, str):
         return True
-    if isinstance(asked, dict) and isinstance(ran, dict):
-        shared = asked.keys() & ran.keys()
-        return (shared == asked.keys() or shared == ran.keys()) and all(asked[key] == ran[key] for key in shared)
-    return asked == ran
+    if isinstance(requested, dict) and isinstance(ran, dict):
+        shared = requested.keys() & ran.keys()
+        return (shared == requested.keys() or shared == ran.keys()) and all(
+            requested[key] == ran[key] for key in shared
+        )
+    return requested == ran

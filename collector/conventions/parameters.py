@@ -1,4 +1,4 @@
-"""How a model was asked: what a span tells of temperature and the like, under the names that instrumentations use."""
+"""Request parameters of a model call, such as the temperature, under the names of all instrumentations."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from storage.records import MAX_COUNT, AttributeValue, number_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestParameters:
-    """What was asked for beside the messages; None: not told, or not as a number."""
+    """Parameters of a request besides its messages; None: missing, or not a number."""
 
     temperature: float | None
     top_p: float | None
@@ -41,28 +41,28 @@ _MOST_CHARACTERS: Final = 1 << 20  # of an object that is looked into; a guess
 
 
 def request_parameters(attributes: Mapping[str, AttributeValue]) -> RequestParameters:
-    """What the attributes of a span say."""
-    told = list(_parameter_maps(attributes))
-    most = _number(told, _MOST)
-    effort = next((value for value in _values(told, _EFFORT) if isinstance(value, str) and value), None)
+    """Return the request parameters among the attributes of a span."""
+    maps = list(_parameter_maps(attributes))
+    most = _number(maps, _MOST)
+    effort = next((value for value in _values(maps, _EFFORT) if isinstance(value, str) and value), None)
     return RequestParameters(
-        temperature=_number(told, _TEMPERATURE),
-        top_p=_number(told, _TOP_P),
+        temperature=_number(maps, _TEMPERATURE),
+        top_p=_number(maps, _TOP_P),
         max_output_tokens=int(most) if most is not None and 1 <= most <= MAX_COUNT else None,
         reasoning_effort=effort,
     )
 
 
 def _parameter_maps(attributes: Mapping[str, AttributeValue]) -> Iterator[Mapping[str, object]]:
-    """Maps of parameters, strongest first."""
+    """Yield maps of parameters, strongest first."""
     for prefix in _PREFIXES:
         yield {key.removeprefix(prefix): value for key, value in attributes.items() if key.startswith(prefix)}
     for name in _OBJECTS:
         whole = _object(attributes.get(name))
         for inside in _INSIDE:
-            found = whole if not inside else whole.get(inside)
-            if isinstance(found, Mapping):
-                yield found
+            parameters = whole if not inside else whole.get(inside)
+            if isinstance(parameters, Mapping):
+                yield parameters
 
 
 def _object(value: AttributeValue) -> Mapping[str, object]:
@@ -75,12 +75,12 @@ def _object(value: AttributeValue) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _values(told: list[Mapping[str, object]], names: tuple[str, ...]) -> Iterator[object]:
-    return (each[name] for each in told for name in names if name in each)
+def _values(maps: list[Mapping[str, object]], names: tuple[str, ...]) -> Iterator[object]:
+    return (each[name] for each in maps for name in names if name in each)
 
 
-def _number(told: list[Mapping[str, object]], names: tuple[str, ...]) -> float | None:
-    for value in _values(told, names):
+def _number(maps: list[Mapping[str, object]], names: tuple[str, ...]) -> float | None:
+    for value in _values(maps, names):
         if isinstance(value, bool):
             continue
         if isinstance(value, int | float):

@@ -30,11 +30,11 @@ UNCAPTURED = object()
 """The response in a block that has no member for one."""
 
 ITEM_IDS = ("fc_", "ctc_")
-"""How the ids of the items begin that OpenAI's responses tell calls in, which have another id for their results."""
+"""Prefixes of item ids of OpenAI's responses; the results of such calls have another id."""
 
 
 def parts_of(content: object) -> list[JsonValue]:
-    """The parts of any content: a text, a block, or a list of them."""
+    """Return the parts of any content: a text, a block, or a list of them."""
     if isinstance(content, str):
         return part_of(content)
     if content is None:
@@ -43,7 +43,7 @@ def parts_of(content: object) -> list[JsonValue]:
 
 
 def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
-    """The parts that one content block stands for; what is not known is kept as it came. Words that are not: none."""
+    """Return the parts of a content block, unknown ones unchanged; none for a blank text."""
     if isinstance(block, str):
         return [text_part(block)] if block and not is_redacted(block) else []
     if not isinstance(block, dict):
@@ -65,13 +65,12 @@ def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
 
 
 def _is_wordless(block: Part) -> bool:
-    """Return whether a text was not captured: its content is left out, or a mark stands in its place."""
     words = _first(block, _WORDS)
     return words is None or is_redacted(words)
 
 
 def _of_interface(block: dict[str, JsonValue], kind: str) -> list[JsonValue]:
-    """A call and what came of it, in one block of a message as the interface of Vercel's AI SDK keeps it."""
+    """Return a call and its result from one block of a message, as Vercel's AI SDK UI stores it."""
     name = block.get("toolName") or kind.removeprefix("tool-")
     call = call_of({"toolCallId": block["toolCallId"], "name": name, "input": block.get("input")})
     state, output = block.get("state"), block.get("output")
@@ -81,7 +80,6 @@ def _of_interface(block: dict[str, JsonValue], kind: str) -> list[JsonValue]:
 
 
 def _of_openinference(block: dict[str, JsonValue], wrappers: int) -> list[JsonValue] | None:
-    """The part that a block wraps; Haystack's calls look alike."""
     call, content = block.get("tool_call"), block.get("message_content")
     if isinstance(call, dict):
         return [call_of(call)]
@@ -89,7 +87,7 @@ def _of_openinference(block: dict[str, JsonValue], wrappers: int) -> list[JsonVa
 
 
 def _by_key(block: dict[str, JsonValue]) -> list[JsonValue]:
-    """The part that a block without a type stands for, by the key that holds it."""
+    """Return the part of a block without a type, by the key that holds it."""
     for key, reader in _BY_KEY:
         if block.get(key) is not None:
             part = reader(block)
@@ -99,13 +97,13 @@ def _by_key(block: dict[str, JsonValue]) -> list[JsonValue]:
 
 
 def call_of(block: dict[str, JsonValue]) -> Part:
-    """A tool call, however it is spelled."""
+    """Return a tool call of any spelling."""
     function = as_dict(block.get("function"))
     inner = {**block, **function} if function else block
     name = _text(inner, _NAMES)
     if name is None and isinstance(block.get("content"), str):  # OpenLIT: the call as a literal
-        told = opened(block["content"])
-        return call_of(told) if isinstance(told, dict) and told.get("name") else _call(block, None, inner)
+        content = opened(block["content"])
+        return call_of(content) if isinstance(content, dict) and content.get("name") else _call(block, None, inner)
     return _call(block, name, inner)
 
 
@@ -120,18 +118,18 @@ def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonVa
 
 
 def is_item(part: Part) -> bool:
-    """Whether the id of a call or a result is that of an item of OpenAI's responses."""
+    """Return True if the id of a call or a result is that of an item of OpenAI's responses."""
     return str(part.get("id")).startswith(ITEM_IDS)
 
 
 def is_of_model(part: JsonValue) -> bool:
-    """Return whether a part is a call or a thought, which none but a model tells."""
+    """Return True for a call or a thought, which only models produce."""
     return isinstance(part, dict) and part.get("type") in ("reasoning", "tool_call")
 
 
 def may_think(text: str) -> bool:
     """Return whether it is worth looking for thoughts in what a model sent."""
-    # Two searches, as this is asked of each answer: 0.7 µs for 800 characters, and 4 µs for all marks one by one.
+    # Two searches, as this runs for each answer: 0.7 µs for 800 characters, and 4 µs for all marks one by one.
     return '"thinking"' in text or ("reasoning" in text and any(mark in text for mark in _MARKS_OF_REASONING))
 
 
@@ -143,7 +141,7 @@ def response_part(
 ) -> Part:
     """Return a tool's result, unwrapped, with `response` if it was captured.
 
-    `is_error` is there if it is true, and if it is false though the words of the result are those of an error.
+    `is_error` is set if it is true, and if it is false though the words of the result are those of an error.
     """
     if response is UNCAPTURED or is_redacted(response):
         part: Part = {"type": "tool_call_response", "id": call_id}
@@ -159,7 +157,7 @@ def response_part(
 
 
 def text_part(text: str) -> Part:
-    """Words."""
+    """Return a text part."""
     return {"type": "text", "content": text}
 
 
@@ -195,21 +193,21 @@ def thoughts_in(value: object, depth: int = _MAX_WRAPPERS) -> str | None:
     A member without words gives way to the next one: a summary may be empty, and the content beside it full.
     """
     if isinstance(value, str):
-        told = opened(value) if depth and may_hide_thoughts(value) else value
-        is_block = isinstance(told, list) or (isinstance(told, dict) and told.get("type") == "reasoning")
-        return thoughts_in(told, depth - 1) if is_block else value
+        parsed = opened(value) if depth and may_hide_thoughts(value) else value
+        is_block = isinstance(parsed, list) or (isinstance(parsed, dict) and parsed.get("type") == "reasoning")
+        return thoughts_in(parsed, depth - 1) if is_block else value
     if not depth:
         return None
     if isinstance(value, list):
         texts = [text for item in value if (text := thoughts_in(item, depth - 1)) is not None]
         return "\n".join(texts) if texts or not value else None
-    found = None
+    thoughts = None
     for key in _THOUGHTS if isinstance(value, dict) else ():
         text = thoughts_in(as_dict(value).get(key), depth - 1)
         if text:
             return text
-        found = text if found is None else found
-    return found
+        thoughts = text if thoughts is None else thoughts
+    return thoughts
 
 
 def may_hide_thoughts(text: str) -> bool:
@@ -254,23 +252,21 @@ def _genkit_result(block: dict[str, JsonValue]) -> Part:
 
 
 def _haystack_result(block: dict[str, JsonValue]) -> Part | None:
-    told = block["tool_call_result"]
-    if not isinstance(told, dict):
+    call_result = block["tool_call_result"]
+    if not isinstance(call_result, dict):
         return None
-    origin = as_dict(told.get("origin"))
-    flag = told.get("error")
+    origin = as_dict(call_result.get("origin"))
+    flag = call_result.get("error")
     is_error = flag if isinstance(flag, bool) else None
-    return response_part(_text(origin, _IDS), told.get("result"), _text(origin, _NAMES), is_error=is_error)
+    return response_part(_text(origin, _IDS), call_result.get("result"), _text(origin, _NAMES), is_error=is_error)
 
 
 def _thoughts(block: dict[str, JsonValue]) -> Part | None:
-    """Thoughts below a key of their own: a text of Genkit's, a map of Haystack's."""
     text = thoughts_in(block["reasoning"])
     return None if text is None else {"type": "reasoning", "content": text}
 
 
 def _by_framework(block: dict[str, JsonValue]) -> Part | None:
-    """Thoughts of LlamaIndex and of Semantic Kernel, which call the type of a block otherwise."""
     is_thought = "thinking" in block.values() or "reasoning" in block.values()
     return _reasoning({key: block.get(key) for key in ("content", "text")}) if is_thought else None
 
@@ -309,7 +305,7 @@ def _any_media(block: dict[str, JsonValue]) -> Part | None:
 
 
 def _media(block: dict[str, JsonValue], modality: str | None) -> Part | None:
-    """A picture or another medium: by its address, by its bytes, or by the name of an uploaded file."""
+    """Return a picture or another medium: by its URL, its bytes, or the name of an uploaded file."""
     if block.get("type") in ("uri", "blob", "file") and not {"uri", "content", "file_id"}.isdisjoint(block):
         return None  # it has the normal form
     holder = block
@@ -401,7 +397,7 @@ BLOCK_TYPES = frozenset(_BY_TYPE)
 
 
 def is_block(value: object) -> bool:
-    """Whether something is a content block, by its type or by the key that holds it."""
+    """Return True for a content block, by its type or by the key that holds it."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
@@ -409,7 +405,7 @@ def is_block(value: object) -> bool:
 
 
 def embedded_blocks(content: object) -> object:
-    """Content blocks that came as JSON text; any other text stays as it is."""
+    """Decode content blocks that are JSON text; return any other text as is."""
     if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
         try:
             blocks = decode(content)

@@ -10,7 +10,7 @@ from storage.records import JsonValue, Message, SpanEvent
 def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> Message:
     """Return a message that is in parts already; those of a tool are its result.
 
-    LiteLLM tells the id of a result beside its parts.
+    LiteLLM puts the id of a result beside its parts.
     """
     parts: list[JsonValue] = [part for block in blocks for part in part_of(block)]
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
@@ -23,10 +23,9 @@ def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> M
 
 
 def _texts_of_results(blocks: list[JsonValue]) -> set[str]:
-    """Return the words of results, which stand beside them as parts of their own where OpenAI's agents tell both."""
     results = [as_dict(block) for block in blocks if as_dict(block).get("type") == "tool_call_response"]
-    told = [text for result in results for text in as_list(result.get("response", result.get("result")))]
-    return {text for one in told for text in (one, as_dict(one).get("text")) if isinstance(text, str)}
+    values = [text for result in results for text in as_list(result.get("response", result.get("result")))]
+    return {text for one in values for text in (one, as_dict(one).get("text")) if isinstance(text, str)}
 
 
 def _has_text_of(part: JsonValue, texts: set[str]) -> bool:
@@ -49,15 +48,15 @@ def once(parts: list[JsonValue]) -> list[JsonValue]:
 
 
 class Joined:
-    """Messages of a list, added one by one: those of one answer become one message."""
+    """Messages added one by one: those of one answer are merged."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self._grown: list[JsonValue] | None = None  # the parts of the last one, once it is of several
-        self._has_call: bool | None = None  # the last one; None: not looked at
+        self._has_call: bool | None = None  # of the last one; None: not computed
 
     def add(self, message: Message, *, is_open: bool, are_items: bool) -> None:
-        """Add a message, or what it adds to the one before; one that is open did not say why it ended."""
+        """Add a message, or append it to the previous one while that has no finish reason."""
         if is_open and self.messages and is_text_alone(self.messages[-1]) and is_text_alone(message):
             self.add_whole(continued(self.messages.pop(), message))
         elif self.messages and self._is_one_answer(message, are_items=are_items):
@@ -102,7 +101,7 @@ def _has_call(message: Message) -> bool:
 
 
 def is_text_alone(message: Message) -> bool:
-    """Whether a message of a model is nothing but words."""
+    """Return True for a message of a model that is only text."""
     parts = as_list(message["parts"])
     return message["role"] == "assistant" and all(
         isinstance(part, dict) and part.get("type") == "text" for part in parts
@@ -110,14 +109,14 @@ def is_text_alone(message: Message) -> bool:
 
 
 def continued(before: Message, message: Message) -> Message:
-    """A message of a stream, of which each piece came as one: ADK says of the last alone why it ended.
+    """Merge the pieces of a streamed message: only the last one of ADK has a finish reason.
 
-    Where the whole comes after its pieces, it is all.
+    A last piece with the whole text replaces the others.
     """
-    said, more = (
+    before_text, more = (
         "".join(str(as_dict(part).get("content") or "") for part in as_list(one["parts"])) for one in (before, message)
     )
-    return {**message, "parts": [text_part(more if more == said else said + more)]}
+    return {**message, "parts": [text_part(more if more == before_text else before_text + more)]}
 
 
 _PIECES, _PIECE = "mlflow.chunk.item.", "mlflow.chunk.value"
@@ -136,8 +135,8 @@ def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
     calls: dict[str, dict[str, JsonValue]] = {}
     for piece in pieces:
         for choice in as_list(as_dict(piece).get("choices")):
-            for told in as_list(as_dict(as_dict(choice).get("delta")).get("tool_calls")):
-                more = as_dict(told)
+            for delta in as_list(as_dict(as_dict(choice).get("delta")).get("tool_calls")):
+                more = as_dict(delta)
                 function = as_dict(more.get("function"))
                 call = calls.setdefault(str(more.get("index")), {"arguments": ""})
                 call |= {key: value for key, value in (("id", more.get("id")), ("name", function.get("name"))) if value}
@@ -146,27 +145,27 @@ def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
 
 
 def with_ids(messages: list[Message]) -> list[Message]:
-    """Messages whose results without an id have those of the calls before them, where they are as many."""
+    """Give results without an id those of the calls before them, if they are as many."""
     calls: list[JsonValue] = []
-    found = list(messages)
+    changed = list(messages)
     for at, message in enumerate(messages):
-        asked = [as_dict(part).get("id") for part in parts_by_type(message, "tool_call")]
-        if asked:
-            calls = list(asked)
+        call_ids = [as_dict(part).get("id") for part in parts_by_type(message, "tool_call")]
+        if call_ids:
+            calls = list(call_ids)
         elif message["role"] == "tool" and calls:
             results = list(parts_by_type(message, "tool_call_response"))
             if all(result.get("id") is None and result.get("name") is None for result in results) and len(
                 results
             ) <= len(calls):
                 parts = [{**result, "id": calls.pop(0)} for result in results]
-                found[at] = {**message, "parts": list[JsonValue](parts)}
-    return found
+                changed[at] = {**message, "parts": list[JsonValue](parts)}
+    return changed
 
 
 def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Message]:
-    """An answer in one message without thoughts, with those of the model's own reply; if it has no words, with these.
+    """Add the thoughts of the model's own reply to an answer in one message; without a text, also its text.
 
-    A text that is a thought there is one here, too.
+    A text that is a thought in the reply becomes one here, too.
     """
     sent = [message for message in reply if message["role"] == "assistant"]
     if len(sent) != 1:
@@ -182,7 +181,7 @@ def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Messag
 
 
 def lacks_something(messages: Sequence[Message]) -> bool:
-    """Whether messages are without content, or calls and results without an id."""
+    """Return True if messages lack content, or calls and results lack an id."""
     for message in messages:
         if not message["parts"]:
             return True
@@ -193,9 +192,9 @@ def lacks_something(messages: Sequence[Message]) -> bool:
 
 
 def tells_more(raw: Sequence[Message], messages: Sequence[Message]) -> bool:
-    """Whether some messages tell the calls and as many parts as others, and have more of ids or parts.
+    """Return True if messages have all calls and parts of others, and more ids or parts.
 
-    Where others tell no calls, any calls are more.
+    If the others have no calls, any calls are more.
     """
     theirs, ours = _outline(raw), _outline(messages)
     return (
@@ -216,8 +215,8 @@ def _outline(messages: Sequence[Message]) -> tuple[list[JsonValue], int, int]:
 _JOINED = ("tool_call", "tool_call_response")
 
 
-def text_said(message: Message) -> str:
-    """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
+def words_of(message: Message) -> str:
+    """Return the text of a message; of a whole trajectory in one, that after its last tool result, if any."""
     parts = as_list(message["parts"])
     if len(parts) == 1:
         only = parts[0]
@@ -239,7 +238,7 @@ def text_said(message: Message) -> str:
 
 
 def have_words_or_more(messages: Sequence[Message]) -> bool:
-    """Return whether there is anything in some of the messages but blank text."""
+    """Return True if a message has anything but blank text."""
     for message in messages:  # loops, here and below: generators take twice as long
         for part in as_list(message["parts"]):
             if not is_blank_text(part):
@@ -256,7 +255,6 @@ def is_blank_text(part: JsonValue) -> bool:
 
 
 def _without_needless_blanks(parts: list[JsonValue]) -> list[JsonValue]:
-    """Return parts without empty texts, unless there is nothing else: then one of these is what was recorded."""
     return [part for part in parts if not _is_empty(part)] or parts[:1]
 
 
@@ -278,11 +276,11 @@ def _says_more(part: Part) -> bool:
 
 
 _LABELS = frozenset({"type", "kind", "id", "name", "modality", "mime_type", "media_type", "is_error", "finish_reason"})
-"""Members of parts that tell no content."""
+"""Members of parts that are no content."""
 
 
 def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
-    """The parts of a message that have a type."""
+    """Yield the parts of a message of one type."""
     for part in as_list(message["parts"]):
         if isinstance(part, dict) and part.get("type") == kind:
             yield part

@@ -1,4 +1,4 @@
-"""Where the fields of a span lie, by its shape: worked out once for all spans that look alike.
+"""Positions of the fields of a span, by its shape: computed once for all spans that look alike.
 
 A shape is what of a span decides that: the keys of its attributes that the table of conventions knows, in their order,
 what the values of some of them say about the kind and the dialect, the scope, the resource, the name. Values play no
@@ -25,14 +25,14 @@ _NAMES = 8_192  # a guess: applications put ids into the names of spans, so they
 
 
 class Mark(NamedTuple):
-    """What one value says besides being a value: the kinds of span, as the table orders them, and a dialect's rank."""
+    """Meaning of a value: the kinds of span, as the table orders them, and a dialect's rank."""
 
     kinds: tuple[SpanType | None, ...]
     rank: int
 
 
 class NameMark(NamedTuple):
-    """What the name of a span says: the rank of a dialect, and the kind in the words of each dialect that has some."""
+    """Meaning of a span's name: the rank of a dialect, and the kind in each dialect that names kinds."""
 
     rank: int
     kinds: tuple[SpanType | None, ...]
@@ -40,10 +40,10 @@ class NameMark(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What of a span decides where its fields lie."""
+    """The facts about a span that decide where its fields are."""
 
     keys: tuple[str, ...]  # those that the table knows, and the operator's own
-    marks: tuple[Mark | None, ...]  # of each key; None where its value says nothing
+    marks: tuple[Mark | None, ...]  # of each key; None if its value has no meaning
     scope: str
     resource_rank: int
     name: NameMark
@@ -51,7 +51,7 @@ class Shape(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """Where a field may lie: among others the lowest rank comes first."""
+    """Possible position of a field; the lowest rank comes first."""
 
     rank: float
     place: FieldSource
@@ -61,7 +61,7 @@ class Lead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapePlan:
-    """What there is to know about all spans of one shape."""
+    """Plan for reading all spans of one shape."""
 
     keys: tuple[str, ...]
     dialect: Dialect | None
@@ -69,15 +69,15 @@ class ShapePlan:
     kind: SpanType | None
     kind_source: str
     capture: str  # how to have content sent
-    is_bare: bool  # a model is named, and nothing says what was done with it
+    is_bare: bool  # a model name without any other sign
     leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without those of other dialects alone
-    told: frozenset[Slot]  # those that any row is about, be it another dialect's
+    mentioned: frozenset[Slot]  # those that any row is about, be it another dialect's
     groups: Mapping[str, Node]  # of keys that others are numbered below
 
 
 @lru_cache(maxsize=_PLANS)
 def plan_of(shape: Shape) -> ShapePlan:
-    """The plan for a shape."""
+    """Derive the plan for a shape."""
     seen = [index.key_known(key) for key in shape.keys]
     rank = _rank(shape, seen)
     dialect = index.dialect_at(rank)
@@ -112,8 +112,8 @@ def plan_of(shape: Shape) -> ShapePlan:
         kind_source=kind_source,
         capture="" if dialect is None else _capture(dialect, shape.scope),
         is_bare=kind_source in MODEL_NAMES and _only_names_model(shape, seen),
-        leads={slot: _in_order(found, dialect) for slot, found in leads.items()},
-        told=frozenset(leads),
+        leads={slot: _in_order(slot_leads, dialect) for slot, slot_leads in leads.items()},
+        mentioned=frozenset(leads),
         groups={head: planted(places) for head, places in groups.items()},
     )
 
@@ -126,7 +126,7 @@ def shape_of(
     name: str,
     own: Sequence[tuple[Slot, str]],
 ) -> Shape:
-    """The shape of a span."""
+    """Return the shape of a span."""
     own_keys = {key for _, key in own}
     keys = tuple(key for key in attributes if key in own_keys or index.key_known(key) is not None)
     return Shape(
@@ -140,7 +140,7 @@ def shape_of(
 
 
 def mark_of(key: str, value: AttributeValue) -> Mark | None:
-    """What the value of a key says."""
+    """Return the meaning of a key's value."""
     known = index.key_known(key)
     if known is None or not (known.kinds or known.valued):
         return None
@@ -149,7 +149,7 @@ def mark_of(key: str, value: AttributeValue) -> Mark | None:
 
 
 def name_mark(name: str) -> NameMark:
-    """What the name of a span says."""
+    """Return the meaning of a span's name."""
     return _name_mark(name) if len(name) <= index.LONGEST_NAME else _name_mark(name[: index.LONGEST_NAME])
 
 
@@ -171,7 +171,7 @@ def _in_order(leads: list[Lead], dialect: Dialect | None) -> tuple[Lead, ...]:
 
 
 def _rank(shape: Shape, seen: Sequence[index.Known | None]) -> int:
-    """The strongest sign: of the keys and values, the scope, the resource, the name of the span."""
+    """Return the strongest sign: of the keys and values, the scope, the resource, the name of the span."""
     rank, genai_rank = index.scope_rank(shape.scope)
     is_genai = False
     for known, mark in zip(seen, shape.marks, strict=True):
@@ -186,7 +186,7 @@ def _rank(shape: Shape, seen: Sequence[index.Known | None]) -> int:
 
 
 def _sign(shape: Shape, seen: Sequence[index.Known | None], rank: int) -> str:
-    """What on the span is the sign of a dialect."""
+    """Return the sign of a dialect on the span."""
     if rank in index.scope_rank(shape.scope):
         return f"scope {shape.scope}"
     for key, known, mark in zip(shape.keys, seen, shape.marks, strict=True):
@@ -198,38 +198,33 @@ def _sign(shape: Shape, seen: Sequence[index.Known | None], rank: int) -> str:
 
 
 def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | None) -> tuple[SpanType | None, str]:
-    """What the span does, and what says so: the strongest key, or its name where its dialect has names for that."""
+    """Return the kind and its source: the strongest key, or the name if its dialect names kinds so."""
     strongest = math.inf
-    found: tuple[SpanType | None, str] = None, ""
+    strongest_kind: tuple[SpanType | None, str] = None, ""
     for key, known, mark in zip(shape.keys, seen, shape.marks, strict=True):
         if known is None or mark is None:
             continue
         for (number, _), kind in zip(known.kinds, mark.kinds, strict=True):
             if number < strongest and kind is not None:
-                strongest, found = number, (kind, key)
+                strongest, strongest_kind = number, (kind, key)
     if dialect is None or dialect not in NAMING:
-        return found
+        return strongest_kind
     number = NAMING.index(dialect)
     sure = shape.name.sure[number]
     if sure is not None:
         return sure, "the name of the span"
     if strongest < index.BY_NAME_RANK:
-        return found
+        return strongest_kind
     named = shape.name.kinds[number]
-    return found if named is None else (named, "the name of the span")
+    return strongest_kind if named is None else (named, "the name of the span")
 
 
 def _capture(dialect: Dialect, scope: str) -> str:
-    """Return the setting with which a library sends content: that of its scope, else of its dialect."""
     of_scope = (text for beginning, text in dialect.captures.items() if index.is_below(scope, beginning))
     return next(of_scope, dialect.capture)
 
 
 def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:
-    """Return whether no key but those of models says what a span does, not even in words that are not known.
-
-    The parameters of a request say that it is one.
-    """
     telling = {key for key, known in zip(shape.keys, seen, strict=True) if known is not None and known.kinds}
     is_request = any(key.startswith(_REQUEST) and key not in MODEL_NAMES for key in shape.keys)
     return telling <= MODEL_NAMES and not is_request

@@ -1,4 +1,4 @@
-"""What a call of a model cost, by list prices, where its span does not tell: by columns, and of one span.
+"""Cost of model calls by list prices, if their spans have none: by columns, and of one span.
 
 Only spans of models and embeddings have a price: agents and wrappers repeat their tokens.
 """
@@ -25,7 +25,7 @@ COMPUTED: Final = "prices of "
 _OF_SETTINGS: Final = f"{COMPUTED}the settings"
 _PER: Final = 1e6  # tokens
 _HIGHEST: Final = 1e6  # USD for them, which keeps costs finite
-_LONGEST: Final = 200  # characters of a model's name that are looked at; a guess
+_LONGEST: Final = 200  # characters of a model's name that are read; a guess
 _SELLER: Final = re.compile(r"[^a-z0-9]+")
 _AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
 _VENDORS: Final = r"(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai)\."
@@ -43,7 +43,7 @@ class BadPrices(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """What a million tokens of each sort cost in US dollars."""
+    """Prices of a million tokens by sort, in US dollars."""
 
     input: float
     cached: float  # of the input, read from a cache
@@ -54,22 +54,22 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTable:
-    """Prices of models by their names, and whose models a seller sells at them."""
+    """Prices of models by name, and the makers whose models a seller offers at them."""
 
-    given: Mapping[str, ModelPrice] = field(default_factory=dict)  # by an operator, of whoever sells
+    by_operator: Mapping[str, ModelPrice] = field(default_factory=dict)  # set by an operator, for any seller
     listed: Mapping[str, tuple[str, ModelPrice]] = field(default_factory=dict)  # with who makes the model
     sellers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    told: Mapping[str, Mapping[str, float]] | None = None  # by the operator: what `price_table` was given
-    digest: str = ""  # what tells tables apart
+    settings: Mapping[str, Mapping[str, float]] | None = None  # by the operator: what `price_table` was given
+    digest: str = ""  # identifies the table
 
     def price_of(self, model: str, provider: str | None) -> ModelPrice | None:
-        """The price of a model, however its name is spelled; None where it is not known of who sold it."""
+        """Return the price of a model, for any spelling of its name; None if it is unknown for the provider."""
         seller = _SELLER.sub(" ", (provider or "").lower()).strip()
         names = spellings(model)
         for name in names:
-            given = self.given.get(f"{seller}/{name}") or self.given.get(name)
-            if given is not None:
-                return given
+            own = self.by_operator.get(f"{seller}/{name}") or self.by_operator.get(name)
+            if own is not None:
+                return own
         for name in names:
             maker, price = self.listed.get(name, ("", None))
             if price is not None:
@@ -77,7 +77,6 @@ class PriceTable:
         return None
 
     def _sells(self, seller: str, maker: str) -> bool:
-        """Whoever is not known to sell is a framework, behind which anybody can be."""
         words = _words(seller)
         known = [] if "agent" in words else [self.sellers[word] for word in words if word in self.sellers]
         return not known or any(maker in makers for makers in known)
@@ -87,38 +86,36 @@ NO_PRICES: Final = PriceTable()
 
 
 def _words(seller: str) -> list[str]:
-    """`azure.ai.openai` names two sellers; `x_ai`, `google_genai`, `mistralai` and `vertexai` name one each."""
     words = seller.split()
     return [*words, *[_AI.sub("", word) for word in words], seller.replace(" ", "")]
 
 
 def spellings(model: str) -> tuple[str, ...]:
-    """A model's name as it stands, then without who serves it, then without dates and versions; all in one form."""
+    """Return a model's name in one form: as is, then without its host, then without dates and versions."""
     name = model[:_LONGEST].strip().lower().rpartition("/")[2]
     while (shorter := _BEFORE.sub("", name)) != name:
         name = shorter
-    found = [_AZURE.sub("gpt-3.5-", name)]
-    while (shorter := _AFTER.sub("", found[-1])) != found[-1]:
-        found.append(shorter)
-    return tuple(name.replace(".", "-") for name in found)
+    names = [_AZURE.sub("gpt-3.5-", name)]
+    while (shorter := _AFTER.sub("", names[-1])) != names[-1]:
+        names.append(shorter)
+    return tuple(name.replace(".", "-") for name in names)
 
 
-def price_table(given: Mapping[str, Mapping[str, float]] | None) -> PriceTable:
-    """The prices that are shipped, and over them those of an operator; None: no prices at all.
+def price_table(settings: Mapping[str, Mapping[str, float]] | None) -> PriceTable:
+    """Return the shipped prices, overridden by those of an operator; None: no prices at all.
 
     Raises:
         BadPrices: an operator's prices cannot be used.
     """
-    if given is None:
+    if settings is None:
         return NO_PRICES
     shipped = _shipped()
-    own = {_given_name(name): _price(name, told, _OF_SETTINGS) for name, told in given.items()}
-    digest = hashlib.sha256((shipped.digest + json.dumps(given, sort_keys=True)).encode()).hexdigest()
-    return replace(shipped, given=own, told=given, digest=digest)
+    own = {_given_name(name): _price(name, rates, _OF_SETTINGS) for name, rates in settings.items()}
+    digest = hashlib.sha256((shipped.digest + json.dumps(settings, sort_keys=True)).encode()).hexdigest()
+    return replace(shipped, by_operator=own, settings=settings, digest=digest)
 
 
 def _given_name(name: str) -> str:
-    """`provider/model`, or the model alone."""
     seller, _, model = name.strip().lower().rpartition("/")
     model = model.replace(".", "-")
     return f"{_SELLER.sub(' ', seller).strip()}/{model}" if seller else model
@@ -127,51 +124,51 @@ def _given_name(name: str) -> str:
 @cache
 def _shipped() -> PriceTable:
     text = resources.files("collector").joinpath("conventions", "prices.toml").read_text(encoding="utf-8")
-    told: dict[str, Any] = tomllib.loads(text)
-    source = f"{COMPUTED}{told['date']}"
+    document: dict[str, Any] = tomllib.loads(text)
+    source = f"{COMPUTED}{document['date']}"
     listed = {
         name.replace(".", "-"): (maker, _price(name, price, source))
-        for maker, models in told["models"].items()
+        for maker, models in document["models"].items()
         for name, price in models.items()
     }
-    sellers = {name: tuple(makers) for name, makers in told["providers"].items()}
+    sellers = {name: tuple(makers) for name, makers in document["providers"].items()}
     return PriceTable(listed=listed, sellers=sellers, digest=hashlib.sha256(text.encode()).hexdigest())
 
 
-def _price(name: str, told: Mapping[str, float], source: str) -> ModelPrice:
-    unknown = told.keys() - {"input", "cached", "output", "reasoning"}
-    if unknown or "input" not in told:
+def _price(name: str, rates: Mapping[str, float], source: str) -> ModelPrice:
+    unknown = rates.keys() - {"input", "cached", "output", "reasoning"}
+    if unknown or "input" not in rates:
         raise BadPrices(f"{name!r} has input, and may have cached, output and reasoning, in USD per million tokens")
-    if not all(0 <= amount <= _HIGHEST for amount in told.values()):
+    if not all(0 <= amount <= _HIGHEST for amount in rates.values()):
         raise BadPrices(f"{name!r}: a price is a number from 0 to {_HIGHEST:,.0f}")
-    output = told.get("output", 0.0)
+    output = rates.get("output", 0.0)
     return ModelPrice(
-        input=told["input"],
-        cached=told.get("cached", told["input"]),
+        input=rates["input"],
+        cached=rates.get("cached", rates["input"]),
         output=output,
-        reasoning=told.get("reasoning", output),
+        reasoning=rates.get("reasoning", output),
         source=source,
     )
 
 
 def with_cost(reading: SpanReading, prices: PriceTable) -> SpanReading:
-    """A reading with what the call cost by the table, where its span does not tell."""
+    """Return a reading with the cost of the call by the table, if its span has none."""
     if reading.cost_usd is not None or reading.model is None or reading.span_type not in ("llm", "embedding"):
         return reading
     price = prices.price_of(reading.model, reading.provider)
     if price is None or reading.input_tokens is None or (reading.output_tokens is None and reading.span_type == "llm"):
         return reading
     count = reading.input_tokens, reading.cached_tokens, reading.output_tokens, reading.reasoning_tokens
-    asked, cached, answered, reasoned = (amount or 0 for amount in count)
-    cached, reasoned = min(cached, asked), min(reasoned, answered)
-    cost = (asked - cached) * price.input + cached * price.cached
+    prompt, cached, answered, reasoned = (amount or 0 for amount in count)
+    cached, reasoned = min(cached, prompt), min(reasoned, answered)
+    cost = (prompt - cached) * price.input + cached * price.cached
     cost += (answered - reasoned) * price.output + reasoned * price.reasoning
     return replace(reading, cost_usd=cost / _PER, sources={**reading.sources, "cost_usd": price.source})
 
 
 def with_costs(meanings: pa.Table, prices: PriceTable) -> pa.Table:
-    """What spans mean, with what calls of models cost by the table where their spans do not tell."""
-    columns = {name: meanings.column(name).combine_chunks() for name in _ASKED}
+    """Return the readings with the cost of model calls by the table, if their spans have none."""
+    columns = {name: meanings.column(name).combine_chunks() for name in _COLUMNS}
     is_model = pc.equal(columns["span_type"], "llm")
     is_counted = pc.and_(
         columns["input_tokens"].is_valid(),
@@ -180,32 +177,32 @@ def with_costs(meanings: pa.Table, prices: PriceTable) -> pa.Table:
     is_open = pc.and_(pc.or_(is_model, pc.equal(columns["span_type"], "embedding")), columns["cost_usd"].is_null())
     is_open = pc.and_(pc.and_(is_open, is_counted), columns["model"].is_valid()).fill_null(fill_value=False)
     rows = np.flatnonzero(is_open.to_numpy(zero_copy_only=False))
-    if not len(rows) or not (prices.listed or prices.given):
+    if not len(rows) or not (prices.listed or prices.by_operator):
         return meanings
     sold = [columns[name].take(pa.array(rows)).dictionary_encode() for name in ("model", "provider")]
     models, providers = (column.dictionary.to_pylist() for column in sold)
     codes = [column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) for column in sold]
     pairs, which = np.unique(codes[0] * (len(providers) + 1) + codes[1] + 1, return_inverse=True)
     named = [divmod(pair, len(providers) + 1) for pair in pairs.tolist()]
-    found = [prices.price_of(models[model], providers[sold_by - 1] if sold_by else None) for model, sold_by in named]
-    rates = np.array([_rates(price) for price in found])[which]
+    priced = [prices.price_of(models[model], providers[sold_by - 1] if sold_by else None) for model, sold_by in named]
+    rates = np.array([_rates(price) for price in priced])[which]
     is_priced = ~np.isnan(rates[:, 0])
     rows, rates, which = rows[is_priced], rates[is_priced], which[is_priced]
-    asked, cached, answered, reasoned = (
+    prompt, cached, answered, reasoned = (
         columns[name].take(pa.array(rows)).fill_null(0).to_numpy(zero_copy_only=False) for name in _COUNTS
     )
-    cached, reasoned = np.minimum(cached, asked), np.minimum(reasoned, answered)
-    amounts = np.stack([asked - cached, cached, answered - reasoned, reasoned], axis=1)
+    cached, reasoned = np.minimum(cached, prompt), np.minimum(reasoned, answered)
+    amounts = np.stack([prompt - cached, cached, answered - reasoned, reasoned], axis=1)
     costs = (amounts[:, 0] * rates[:, 0] + amounts[:, 1] * rates[:, 1]) + (
         amounts[:, 2] * rates[:, 2] + amounts[:, 3] * rates[:, 3]
     )
-    sources = pa.array([price.source if price else None for price in found], pa.string()).take(pa.array(which))
+    sources = pa.array([price.source if price else None for price in priced], pa.string()).take(pa.array(which))
     meanings = _over(meanings, "cost_usd", rows, pa.array(costs / _PER))
     return _over(meanings, "cost_source", rows, sources)
 
 
 _COUNTS: Final = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-_ASKED: Final = ("span_type", "model", "provider", "cost_usd", *_COUNTS)
+_COLUMNS: Final = ("span_type", "model", "provider", "cost_usd", *_COUNTS)
 
 
 def _rates(price: ModelPrice | None) -> tuple[float, float, float, float]:

@@ -18,14 +18,14 @@ _OURS = 2  # below this rank are `dokimos.*` and an operator's own keys
 
 
 def ours(collected: Collected, slot: Slot) -> str | None:
-    """The text under `dokimos.*` or an operator's own key, which beats whatever messages say."""
+    """Return the text under `dokimos.*` or an operator's own key, which overrides all messages."""
     if not collected.tells(slot):
         return None
     return _first(collected, slot, [one for one in collected.candidates(slot) if one[0] < _OURS])
 
 
 def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages: list[Message] | None) -> str | None:
-    """The first of the slots that holds some text, as it came; else the messages as JSON."""
+    """Return the raw text of the first slot that has one; else the messages as JSON."""
     for slot in slots:
         if collected.tells(slot):
             text = _first(collected, field, collected.candidates(slot))
@@ -40,14 +40,14 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
 def blank_text(collected: Collected, field: str, slots: tuple[Slot, ...]) -> str | None:
     """Return the first blank text that is recorded under one of the slots; None if there is none.
 
-    Null, and empty objects and lists, are no texts: they are written in the place of content that is not captured, too.
+    Null, and empty objects and lists, are no texts: they are also written in place of content that is not captured.
     """
     for slot in slots:
         for _, place, value, source in collected.candidates(slot):
-            told: object = collected.member(place, value, source) if place.path else value
-            if isinstance(told, str) and told.strip() in ("", '""'):
+            item: object = collected.member(place, value, source) if place.path else value
+            if isinstance(item, str) and item.strip() in ("", '""'):
                 collected.sources[field] = source
-                return "" if told.strip() else told
+                return "" if item.strip() else item
     return None
 
 
@@ -66,15 +66,15 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
     for _, place, value, source in candidates:
         if place.is_group and not place.path:
             continue
-        told: object = collected.member(place, value, source) if place.path else value
+        item: object = collected.member(place, value, source) if place.path else value
         if place.is_json:
-            told = _unquoted(told)
-        if isinstance(told, dict) and "role" in told and not have_content([message_of(told, "")]):
-            continue  # a message of which its role alone was captured
-        if is_redacted(told) or _is_scrubbed(collected, told, source):
-            collected.note(field, why_redacted(told))
+            item = _unquoted(item)
+        if isinstance(item, dict) and "role" in item and not have_content([message_of(item, "")]):
+            continue  # a message without content
+        if is_redacted(item) or _is_scrubbed(collected, item, source):
+            collected.note(field, why_redacted(item))
             continue
-        text = text_of(told)
+        text = text_of(item)
         if text is not None and text[:1] == "{":
             text = unwrap.lone_text(text) or text
         if text is None or text.isspace() or text.strip() in EMPTY:
@@ -89,7 +89,7 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
 
 
 def _is_scrubbed(collected: Collected, value: object, source: str) -> bool:
-    """Return whether a request or a response in JSON has marks of a redaction in place of all that was said."""
+    """Return True if all content of a request or response in JSON is marked as redacted."""
     if isinstance(value, str):
         value = collected.opened(value, source) if value[:1] in ("{", "[") and _may_be_marked(value.lower()) else None
     if isinstance(value, dict):
@@ -99,7 +99,7 @@ def _is_scrubbed(collected: Collected, value: object, source: str) -> bool:
 
 
 def _words(value: object) -> Iterator[str]:
-    """Yield the texts of messages, without their roles and what the application itself says as `system`."""
+    """Yield the texts of messages, without roles and without the application's `system` texts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -119,14 +119,14 @@ _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt", "message", "
 _NO_WORDS: Final = frozenset({"role", "type", "id", "name", "tool_call_id", "call_id"})
 
 
-def _unquoted(told: object) -> object:
-    """A JSON text without its quotes; several of them, one to a line."""
-    if isinstance(told, list) and all(isinstance(item, str) for item in told):
-        return "\n".join(str(_unquoted(item)) for item in told)
-    if isinstance(told, str) and told[:1] == '"':
+def _unquoted(value: object) -> object:
+    """Return a JSON string unquoted; several of them, one per line."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(str(_unquoted(item)) for item in value)
+    if isinstance(value, str) and value[:1] == '"':
         try:
-            inner = decode(told)
+            inner = decode(value)
         except NotJson:
-            return told
-        return inner if isinstance(inner, str) else told
-    return told
+            return value
+        return inner if isinstance(inner, str) else value
+    return value

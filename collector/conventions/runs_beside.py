@@ -1,4 +1,4 @@
-"""Which span of a tool tells of a run that another library tells of, too, side by side with it."""
+"""Tool runs that spans of two libraries report side by side."""
 
 from bisect import bisect, insort
 from typing import Final
@@ -11,34 +11,33 @@ _TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is c
 
 
 class Beside:
-    """The runs of a trace that a span of another library may tell again, each library once."""
+    """The runs of a trace that spans of another library may repeat, each library once."""
 
     def __init__(self) -> None:
         self._runs: dict[str, list[tuple[int, int, ReportedRun]]] = {}  # of each name by start, and in their order
-        self._told: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that tell of it
+        self._libraries: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that report it
 
     def add(self, run: ReportedRun) -> None:
-        """A run that no other span told of before."""
-        insort(self._runs.setdefault(run.span.tool_name or "", []), (run.span.start_ns, len(self._told), run))
-        self._told[id(run)] = {run.span.scope}
+        """Add a run that no other span is about."""
+        insort(self._runs.setdefault(run.span.tool_name or "", []), (run.span.start_ns, len(self._libraries), run))
+        self._libraries[id(run)] = {run.span.scope}
 
     def of(self, run: ReportedRun) -> ReportedRun | None:
-        """The run that a span tells again; None where it is a run of its own."""
+        """Return the run that a span is about again; None if it is a run of its own."""
         known = self._runs.get(run.span.tool_name or "")
         if not known:
             return None
-        place = bisect(known, (run.span.start_ns, len(self._told)))
+        place = bisect(known, (run.span.start_ns, len(self._libraries)))
         near = (one for _, _, one in known[max(place - _MAX_NEAR, 0) : place + _MAX_NEAR])
-        alike = [one for one in near if run.span.scope not in self._told[id(one)] and _is_one(one, run)]
+        alike = [one for one in near if run.span.scope not in self._libraries[id(one)] and _is_one(one, run)]
         if not alike:
             return None
-        found = next((one for one in alike if one.call_id is not None and one.call_id == run.call_id), alike[0])
-        self._told[id(found)].add(run.span.scope)
-        return found
+        match = next((one for one in alike if one.call_id is not None and one.call_id == run.call_id), alike[0])
+        self._libraries[id(match)].add(run.span.scope)
+        return match
 
 
 def _is_one(run: ReportedRun, other: ReportedRun) -> bool:
-    """Whether ids, arguments and times allow that two spans of a name are one run."""
     if run.call_id is None or other.call_id is None:
         return _fit(run, other) and (_is_within(run, other) or _is_within(other, run))
     return run.call_id == other.call_id and _fit(run, other) and _overlap(run, other)
@@ -47,12 +46,11 @@ def _is_one(run: ReportedRun, other: ReportedRun) -> bool:
 def _fit(run: ReportedRun, other: ReportedRun) -> bool:
     if run.key is None or other.key is None or run.key == other.key:
         return True
-    told = run.span.tool_arguments, other.span.tool_arguments
-    return any(isinstance(one, str) for one in told) and lone_value(told[0]) == lone_value(told[1])
+    both = run.span.tool_arguments, other.span.tool_arguments
+    return any(isinstance(one, str) for one in both) and lone_value(both[0]) == lone_value(both[1])
 
 
 def _is_within(run: ReportedRun, other: ReportedRun) -> bool:
-    """Whether one lies within the time of the other; where no end is told, not."""
     if run.span.end_ns is None or other.span.end_ns is None:
         return False
     begins, ends = other.span.start_ns, other.span.end_ns + _TOLERANCE_NS
@@ -60,6 +58,5 @@ def _is_within(run: ReportedRun, other: ReportedRun) -> bool:
 
 
 def _overlap(run: ReportedRun, other: ReportedRun) -> bool:
-    """Return whether two spans overlap in time; one without an end goes on."""
     first, second = sorted((run.span, other.span), key=lambda span: span.start_ns)
     return first.end_ns is None or second.start_ns <= first.end_ns + _TOLERANCE_NS

@@ -19,7 +19,7 @@ _MOST: Final = 8  # conversations side by side, of the agents of a trace; a gues
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Conversation:
-    """What was looked through: the JSON, and the calls in it that have no result yet."""
+    """State of a conversation: the JSON that was read, and its calls without a result."""
 
     text: str
     waiting: Mapping[str, Part]
@@ -35,20 +35,20 @@ class NewResults:
 
 
 class Conversations:
-    """Tells what is new in what models were sent, where it is no more than results of calls that they asked for."""
+    """Incremental reader of models' inputs, for those that add only results of requested calls."""
 
-    def __init__(self, asked: AbstractSet[tuple[str | None, str]]) -> None:
-        """`asked` is the ids and names of the calls that models asked for."""
-        self._asked = asked
+    def __init__(self, requested: AbstractSet[tuple[str | None, str]]) -> None:
+        """Set up with the ids and names of the requested calls."""
+        self._requested = requested
         self._known: list[_Conversation] = []  # the latest last
 
     def results(self, span: TraceMember) -> NewResults | None:
-        """The results that a span was sent, without those that an earlier span was sent in the same conversation.
+        """Return the results that a span was sent, without those that an earlier span of the conversation was sent.
 
-        None where it was sent more of tools than that, so that all of it has to be looked through: a call that nobody
-        asked for, calls or results without an id, or results of other calls than those before them.
+        None if it was sent more of tools than that, so that all of it has to be read: a call that was never requested,
+        calls or results without an id, or results of other calls than those before them.
         """
-        text = span.asked if isinstance(span.asked, str) else None
+        text = span.prompt if isinstance(span.prompt, str) else None
         before, messages = self._new_messages(span)
         waiting = {} if before is None else dict(before.waiting)
         results: list[tuple[Part, Part]] = []
@@ -57,7 +57,7 @@ class Conversations:
             if not isinstance(identity, str):
                 return None
             if part["type"] == "tool_call":
-                if identity in waiting or (identity, part.get("name")) not in self._asked:
+                if identity in waiting or (identity, part.get("name")) not in self._requested:
                     return None
                 waiting[identity] = part
             elif identity in waiting:
@@ -70,13 +70,13 @@ class Conversations:
         return NewResults(results=results, counts=counts)
 
     def _new_messages(self, span: TraceMember) -> tuple[_Conversation | None, Sequence[Message]]:
-        """The conversation that a span goes on with, and the messages behind it; None: all of its own."""
-        if isinstance(span.asked, str):
+        """Return the conversation that a span continues, and its new messages; None: all of them."""
+        if isinstance(span.prompt, str):
             for known in reversed(self._known):
-                rest = _rest(span.asked, known.text)
-                found = None if rest is None else messages_of(rest)
-                if found is not None:
-                    return known, found
+                rest = _rest(span.prompt, known.text)
+                messages = None if rest is None else messages_of(rest)
+                if messages is not None:
+                    return known, messages
         return None, span.input_messages or ()
 
     def _remember(self, conversation: _Conversation, before: _Conversation | None) -> None:
@@ -85,7 +85,7 @@ class Conversations:
 
 
 def tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
-    """The calls of tools and the results in messages."""
+    """Yield the tool calls and results in messages."""
     for message in messages:
         parts = message["parts"]
         for part in parts if isinstance(parts, list) else ():
@@ -94,7 +94,7 @@ def tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
 
 
 def _rest(text: str, earlier: str) -> str | None:
-    """What a list in JSON has behind the items of an earlier one, as a list; None where it does not begin with them."""
+    """Return the rest of a JSON list behind the items of an earlier one; None if it does not begin with them."""
     head = earlier.rstrip().removesuffix("]").rstrip()
     if not head.strip("[ ") or not text.startswith(head):
         return None

@@ -14,7 +14,7 @@ from collector.conventions.finish import read_finish_reason
 from collector.conventions.messages import answer_text, last_text, offered_tool, wordless_answer
 from collector.conventions.names import RECORD, uncaptured_note
 from collector.conventions.own import OwnKeys
-from collector.conventions.pieces import have_content, text_said
+from collector.conventions.pieces import have_content, words_of
 from collector.conventions.prices import with_cost
 from collector.conventions.raw import blank_text, empty_list, ours, raw_text
 from collector.conventions.table import Slot
@@ -28,22 +28,22 @@ RAW: dict[str, tuple[Slot, ...]] = {
     "input": ("input", "input_messages", "tool_arguments"),
     "output": ("output", "output_messages", "answer_calls", "tool_result"),
 }
-"""What is told as it came where messages say nothing."""
+"""Slots of raw texts, used if there are no messages."""
 BLANK: dict[str, tuple[Slot, ...]] = {
     "input": ("input", "input_messages"),
     "output": ("output", "output_messages", "answer_text", "tool_result"),
 }
-"""What was recorded, though it is blank, where nothing else is told."""
+"""Slots of blank texts, used if there is no other value."""
 UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 
 def read_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> SpanReading:
-    """What a span means, by itself and the log records that belong to it; it never raises, whatever they hold."""
+    """Read a span and the log records that belong to it; never raises, whatever they hold."""
     return with_cost(read(Collected.of(span, logs, own), logs), own.prices)
 
 
 def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:
-    """What a span means, by what was collected of it."""
+    """Read a span from its collected values."""
     content = read_content(collected, logs)
     use = content.use
     return SpanReading(
@@ -79,7 +79,7 @@ def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What went into a span and came out of it."""
+    """The input and output of a span."""
 
     input: str | None
     output: str | None
@@ -92,7 +92,7 @@ class Content:
 
 
 def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
-    """The content of a span, and whether it failed."""
+    """Read the content of a span, and whether it failed."""
     kind = collected.kind or "other"
     if collected.kind is not None:
         collected.sources["span_type"] = collected.kind_source
@@ -101,14 +101,14 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
         use = logged_use(collected, use, logs)
     talk = dialogue(collected, logs, kind) if kind in TALKING or kind == "embedding" else NO_DIALOGUE
     texts = _input(collected, talk), _output(collected, talk)
-    asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)
+    prompt, answered = _messages(collected, talk) if kind in TALKING else (None, None)
     has_input, has_output = texts[0] is not None or bool(use and use.arguments), texts[1] is not None
     error, error_type = failure_of(collected, use.result if use else None, has_input=has_input, has_output=has_output)
     content = Content(
         input=texts[0],
         output=texts[1],
         is_answer=_is_answer(texts[1], answered),
-        input_messages=asked,
+        input_messages=prompt,
         output_messages=answered,
         use=use,
         error=error,
@@ -119,36 +119,37 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
 
 
 def tells_nothing(content: Content) -> bool:
-    """Return whether a span tells neither what went in nor what came out."""
+    """Return True if a span has neither an input nor an output."""
     return all(
         side is None for side in (content.input, content.output, content.input_messages, content.output_messages)
     )
 
 
 def is_pending(collected: Collected) -> bool:
-    """Whether a span only announces another one, which is sent when it has ended."""
-    told = collected.candidates("pending")
-    return bool(told) and any(value == place.value for _, place, value, _ in told)
+    """Return True if a span only announces another one, which is sent when it has ended."""
+    candidates = collected.candidates("pending")
+    return bool(candidates) and any(value == place.value for _, place, value, _ in candidates)
 
 
 def _input(collected: Collected, talk: Dialogue) -> str | None:
     text = ours(collected, "input")
-    if text is None and talk.asked.messages:
+    if text is None and talk.prompt.messages:
         text = (
-            _embedded(talk.asked.messages) if collected.kind == "embedding" else last_text(talk.asked.messages, "user")
+            _embedded(talk.prompt.messages)
+            if collected.kind == "embedding"
+            else last_text(talk.prompt.messages, "user")
         )
         if text is None:
-            text = _wordless(collected, "input", talk.asked)
+            text = _wordless(collected, "input", talk.prompt)
         if text is not None:
-            collected.sources["input"] = talk.asked.source
-    if text is None and not _lost_content(collected, "input", talk.asked):
-        text = raw_text(collected, "input", RAW["input"], talk.asked.messages)
+            collected.sources["input"] = talk.prompt.source
+    if text is None and not _lost_content(collected, "input", talk.prompt):
+        text = raw_text(collected, "input", RAW["input"], talk.prompt.messages)
     return blank_text(collected, "input", BLANK["input"]) if text is None else text
 
 
 def _embedded(messages: list[Message]) -> str | None:
-    """All the texts of a batch that is embedded."""
-    return "\n".join(text for message in messages if (text := text_said(message))) or None
+    return "\n".join(text for message in messages if (text := words_of(message))) or None
 
 
 def _output(collected: Collected, talk: Dialogue) -> str | None:
@@ -169,19 +170,17 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
 
 
 def _has_searched(collected: Collected) -> bool:
-    """Return whether a span is a search that ended well, so that an empty list says that nothing was found."""
     if collected.kind != "retriever" or collected.span.status_code == ERROR:
         return False
     flags = collected.candidates("history")
     return not any((text_of(value) or "").lower() == place.value for _, place, value, _ in flags)
 
 
-def _wordless(collected: Collected, side: Literal["input", "output"], told: SourcedMessages) -> str | None:
-    """Return a side that is blank, white space or thoughts alone, unless the span tells it elsewhere in words."""
-    text = wordless_answer(told.messages, "user" if side == "input" else "assistant")
+def _wordless(collected: Collected, side: Literal["input", "output"], sourced: SourcedMessages) -> str | None:
+    text = wordless_answer(sourced.messages, "user" if side == "input" else "assistant")
     raw = None if text is None else raw_text(collected, side, (side,), None)
-    is_told = raw is not None and raw[0] not in "{[" and collected.sources.get(side) != told.source
-    return None if is_told else text
+    is_other = raw is not None and raw[0] not in "{[" and collected.sources.get(side) != sourced.source
+    return None if is_other else text
 
 
 def _is_answer(output: str | None, answered: list[Message] | None) -> bool | None:
@@ -189,42 +188,42 @@ def _is_answer(output: str | None, answered: list[Message] | None) -> bool | Non
     return False if text is None else True if text == output else None
 
 
-def _lost_content(collected: Collected, field: Slot, told: SourcedMessages) -> bool:
-    """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
-    if not told.messages or have_content(told.messages):
+def _lost_content(collected: Collected, field: Slot, sourced: SourcedMessages) -> bool:
+    """Return True if messages have no content: OpenTelemetry's contrib drops all but plain text."""
+    if not sourced.messages or have_content(sourced.messages):
         return False
     if raw_text(collected, field, (field,), None) is not None:
         return False
-    collected.note(field, f"{told.source} has messages without content")
+    collected.note(field, f"{sourced.source} has messages without content")
     return True
 
 
 def _messages(collected: Collected, talk: Dialogue) -> tuple[list[Message] | None, list[Message] | None]:
-    return _kept(collected, "input_messages", talk.asked), _kept(collected, "output_messages", talk.answered)
+    return _kept(collected, "input_messages", talk.prompt), _kept(collected, "output_messages", talk.answered)
 
 
-def _kept(collected: Collected, field: str, told: SourcedMessages) -> list[Message] | None:
-    if told.messages is not None:
-        collected.sources[field] = told.source
-    return told.messages
+def _kept(collected: Collected, field: str, sourced: SourcedMessages) -> list[Message] | None:
+    if sourced.messages is not None:
+        collected.sources[field] = sourced.source
+    return sourced.messages
 
 
 def read_definitions(collected: Collected) -> tuple[OfferedTool, ...]:
-    """The tools that a model or an agent was offered."""
+    """Return the tools that a model or an agent was offered."""
     if (collected.kind or "other") not in OFFERING:
         return ()
     for _, place, value, source in collected.candidates("tool_definitions"):
         if place.is_group:
-            told: object = collected.group(place.key)
+            item: object = collected.group(place.key)
         elif place.path:
             if isinstance(value, str) and place.path[0] not in value:
                 continue
-            told = collected.member(place, value, source)
+            item = collected.member(place, value, source)
         elif isinstance(value, str):
-            told = collected.opened(value, source)
+            item = collected.opened(value, source)
         else:
-            told = value
-        definitions = once_by_name(definitions_of(told))
+            item = value
+        definitions = once_by_name(definitions_of(item))
         if definitions:
             collected.sources["tool_definitions"] = source
             return definitions
@@ -232,10 +231,10 @@ def read_definitions(collected: Collected) -> tuple[OfferedTool, ...]:
 
 
 def _among_messages(collected: Collected) -> tuple[OfferedTool, ...]:
-    """The tools that stand among the messages of a model, as Langfuse writes those of LangChain."""
+    """Return the tools among the messages of a model, as Langfuse writes those of LangChain."""
     for _, _, value, source in collected.candidates("offered") if collected.kind == "llm" else ():
-        told = collected.opened(value, source) if isinstance(value, str) else value
-        messages = told if isinstance(told, list) else ()
+        item = collected.opened(value, source) if isinstance(value, str) else value
+        messages = item if isinstance(item, list) else ()
         offered = [tool for message in messages if (tool := offered_tool(message)) is not None]
         definitions = once_by_name(definitions_of(offered))
         if definitions:
@@ -245,16 +244,16 @@ def _among_messages(collected: Collected) -> tuple[OfferedTool, ...]:
 
 
 def read_model(collected: Collected) -> str | None:
-    """The model that answered, else the one that was asked."""
+    """Return the answering model, else the requested one."""
     model = collected.text("model")
     if model is not None and model != UNKNOWN_MODEL:
         return model
-    told = answering_model(collected)
-    return told or collected.text("named_model", "model") or collected.text("asked_model", "model")
+    answering = answering_model(collected)
+    return answering or collected.text("named_model", "model") or collected.text("asked_model", "model")
 
 
 def _explain(collected: Collected, kind: SpanType, content: Content) -> None:
-    """Say why a field is empty that one would expect on such a span."""
+    """Note why an expected field is empty."""
     is_empty = content.input is None and content.output is None
     if is_pending(collected):
         collected.note("span", "announces a span that is sent again when it has ended, and is not counted")

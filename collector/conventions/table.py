@@ -1,10 +1,10 @@
-"""What a dialect is made of: rows that say how it is recognised and where it keeps each field.
+"""The rows of a dialect: how it is recognised and where it keeps each field.
 
 A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
 in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
 log record). `only key` counts where the dialect was recognised by something else, for keys that could be anybody's;
-`json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone,
-`kind KIND/key` on those that do one thing.
+`json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone, `kind
+KIND/key` on those that do one thing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ Slot: TypeAlias = Literal[
     "input_messages",
     "output_messages",
     "whole_input",  # messages, the only one of which can be the JSON of all of them
-    "raw_dialogue",  # a request or an answer itself, which may tell more than the messages made of it
+    "raw_dialogue",  # a raw request or response, which may have more than the messages made of it
     "call_ids",  # of the calls in an answer, several in one text
     "result_ids",  # messages in which results alone have the ids of calls, and calls those of items
     "made_up_ids",  # messages in which calls have ids that no model gave them
     "marked_ids",  # answers in which such ids can be known by how they begin
-    "texts_of_items",  # tells that items of OpenAI's responses can be texts as Python writes them
-    "texts_of_blocks",  # tells that the blocks of an answer can be texts, as JSON or literals
-    "trajectory",  # what was asked and what came of it, in one list
+    "texts_of_items",  # items of OpenAI's responses can be texts as Python writes them
+    "texts_of_blocks",  # blocks of an answer can be texts, as JSON or literals
+    "trajectory",  # a whole conversation, in one list
     "system",
-    "answer_text",  # the pieces of an answer that is not told as a message
+    "answer_text",  # pieces of an answer that is not a message
     "answer_reasoning",
     "answer_calls",
     "calls_beside",  # calls that the messages of an answer may lack: numbered ones, or those in events of its stream
@@ -43,7 +43,7 @@ Slot: TypeAlias = Literal[
     "offered",  # messages among which definitions of tools stand
     "model",
     "raw_answer",  # an answer itself, which may name the model that gave it
-    "named_model",  # of libraries that name the model that was asked or the one that answered, as they know it
+    "named_model",  # of libraries that record either the requested or the answering model
     "asked_model",
     "provider",
     "input_tokens",
@@ -65,13 +65,13 @@ Slot: TypeAlias = Literal[
     "failed",
     "history",  # a retriever reads the conversation so far, and searches nothing
     "pending",  # announces a span that is sent again when it has ended
-    "response_id",  # one answer of a model: spans that share it tell of one call
+    "response_id",  # id of a model's answer: spans that share it are about one call
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
-    """What betrays a dialect: a key (or its beginning, with a dot or colon at the end), a scope, a resource, a name."""
+    """Sign of a dialect: a key (or its beginning, with a dot or colon at the end), a scope, a resource, a name."""
 
     key: str = ""
     value: str = ""  # of the key or the resource's attribute; empty: any
@@ -84,11 +84,11 @@ class Sign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """What a span does, by the value of a key; a value that is not in the map says nothing."""
+    """Kinds of span by the value of a key; other values mean nothing."""
 
     key: str
     values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "*x" ends so, "" is any other
-    is_first: bool = False  # beats what any other key says
+    is_first: bool = False  # overrides any other key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ class Dialect:
     name: str
     signs: tuple[Sign, ...] = ()
     kinds: tuple[Kinds, ...] = ()
-    span_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, where no key tells
-    sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, whatever a key tells
+    span_names: Mapping[str, SpanType] = field(default_factory=dict)  # by prefix, if no key decides
+    sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # by prefix, overriding keys
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
     captures: Mapping[str, str] = field(default_factory=dict)  # likewise, of libraries by the beginning of their scope
@@ -109,7 +109,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class FieldSource:
-    """One row, read."""
+    """A parsed row."""
 
     slot: Slot
     rank: int  # among the places of its slot: the lowest that holds something wins
@@ -126,7 +126,7 @@ class FieldSource:
 
 
 def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> FieldSource:
-    """A row as a value."""
+    """Parse a row."""
     is_only, is_json = row.startswith("only "), row.startswith(("json ", "only json "))
     text = row.removeprefix("only ").removeprefix("json ")
     event = scope = ""

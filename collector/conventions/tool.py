@@ -1,4 +1,4 @@
-"""What the span of a tool says about its call."""
+"""The call in a tool's span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +35,14 @@ class ToolUse:
 
 
 class _Empty(NamedTuple):
-    """A place that is there and holds nothing."""
+    """A place with a blank value."""
 
     source: str
     is_null: bool  # the JSON `null`, and not a blank text
 
 
 def tool_use(collected: Collected) -> ToolUse:
-    """The call that a tool's span is about: its arguments and result parsed, out of what was wrapped around them."""
+    """Return the call of a tool's span: its arguments and result, parsed and unwrapped."""
     arguments = _arguments(collected)
     result = _result(collected)
     value = result.value
@@ -85,32 +85,35 @@ def logged_use(collected: Collected, use: ToolUse, logs: Sequence[LogRecord]) ->
 
 
 def _arguments(collected: Collected) -> JsonValue:
-    """The arguments: an empty object if blank or null ones are recorded, None if none are."""
-    told, empty = _first_value(collected, ("tool_arguments", "input"))
-    if told is None:
-        told = _in_messages(collected, "input_messages", "tool_call", "tool_arguments").get("arguments")
-    if told is None and empty is not None:
+    """Return the arguments: an empty object if blank or null ones are recorded, None if none are."""
+    value, empty = _first_value(collected, ("tool_arguments", "input"))
+    if value is None:
+        value = _in_messages(collected, "input_messages", "tool_call", "tool_arguments").get("arguments")
+    if value is None and empty is not None:
         collected.sources["tool_arguments"] = empty.source
         return {}
-    return unwrap.arguments(told)
+    return unwrap.arguments(value)
 
 
 def _result(collected: Collected) -> ToolResult:
-    """The result. If a blank or null one is recorded, `sources` has its place; if none is, `sources` has none."""
-    told, empty = _first_value(collected, ("tool_result", "output"))
-    result = unwrap.result(told)
+    """Return the result. If a blank or null one is recorded, `sources` has its place.
+
+    If none is, `sources` has none.
+    """
+    value, empty = _first_value(collected, ("tool_result", "output"))
+    result = unwrap.result(value)
     if result.value is None:
         part = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
         flag = part.get("is_error")
         result = ToolResult(part.get("response"), None, flag if isinstance(flag, bool) else None)
-    if told is None and result.value is None and empty is not None:
+    if value is None and result.value is None and empty is not None:
         collected.sources["tool_result"] = empty.source
         return ToolResult(None if empty.is_null else "")
     return result
 
 
 def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Part:
-    """The first part of a type in the messages of a span: some tell a call as the messages it came in and left in."""
+    """Return the first part of a type in the messages of a span: some store a call as input and output messages."""
     for _, place, value, source in collected.candidates(slot):
         if place.is_group:
             continue
@@ -124,28 +127,28 @@ def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Pa
 
 
 def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> tuple[object, _Empty | None]:
-    """The first place that holds something, of the field itself, else of the span's input or output.
+    """Return the first value of the field itself, else of the span's input or output.
 
     Beside it the first place before that which holds a blank text or the JSON `null`.
     """
     field, empty = slots[0], None
     for slot in slots:
         for _, place, value, source in collected.candidates(slot):
-            told: object = collected.member(place, value, source) if place.path or place.is_group else value
-            if told is None or is_redacted(told):
+            item: object = collected.member(place, value, source) if place.path or place.is_group else value
+            if item is None or is_redacted(item):
                 continue
-            if isinstance(told, str) and told.strip() in ("", _NULL):
-                empty = empty or _Empty(source, told.strip() == _NULL)
+            if isinstance(item, str) and item.strip() in ("", _NULL):
+                empty = empty or _Empty(source, item.strip() == _NULL)
                 continue
-            if isinstance(told, str) and told in BLANKS:
-                collected.note(field, f"{source} holds only the placeholder {told}")
+            if isinstance(item, str) and item in BLANKS:
+                collected.note(field, f"{source} holds only the placeholder {item}")
                 continue
-            if isinstance(told, str):
-                collected.note_redacted(field, told)
-                if told.lstrip()[:1] in ("{", "["):
-                    collected.opened(told, source)  # for its note where it is broken
+            if isinstance(item, str):
+                collected.note_redacted(field, item)
+                if item.lstrip()[:1] in ("{", "["):
+                    collected.opened(item, source)  # for its note where it is broken
             collected.sources[field] = source
-            return told, empty
+            return item, empty
     return None, empty
 
 

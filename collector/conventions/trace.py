@@ -32,7 +32,7 @@ _Side: TypeAlias = Literal["input_tokens", "output_tokens"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """What the spans of a trace tell together, but for its calls of tools."""
+    """Values of a trace from all of its spans, except its calls of tools."""
 
     input: str | None
     output: str | None
@@ -46,7 +46,7 @@ class Sums:
 
 
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
-    """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
+    """Read the spans and log records of one trace; never raises, whatever they hold."""
     logs_by_span: dict[str, list[LogRecord]] = {}
     ends = CallEnds(logs)
     for log in logs:
@@ -87,7 +87,7 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
 
 
 def sums_of_tree(tree: Tree) -> Sums:
-    """What the spans of one trace tell together, but for its calls of tools."""
+    """Sum up the spans of one trace, without its calls of tools."""
     root = tree.root()
     used = _Used(tree)
     lack = unanswered(tree)
@@ -122,7 +122,6 @@ def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
 
 
 def _question(tree: Tree, span: TraceMember) -> str | None:
-    """Return the input of a span; if that is feedback, the user's words before it, there or in the first other span."""
     if span.input is None or not is_feedback(span.input):
         return span.input
     others = (one.input for one in tree.spans.values() if one.span_type in _TALKING and not _gives_way(one.input))
@@ -130,23 +129,22 @@ def _question(tree: Tree, span: TraceMember) -> str | None:
 
 
 def _gives_way(text: str | None) -> bool:
-    """Return whether a text tells nothing of what was asked or answered, if another span tells that."""
     return text is None or _is_blank(text) or is_state(text)
 
 
 def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None) -> str | None:
     """Return the text that is shown and judged: the root's output.
 
-    If the root tells none, or is one step of several that have no span around them, the topmost span of an agent, a
-    chain or a model tells it, the last of these. Messages without words, such as calls of tools, blank text, and the
-    last words with other blanks around them, give way to the last words of any span. What a model says before a call
-    gives way to an answer that began after it, however deep.
+    If the root has none, or is one step of several that have no span around them, use the topmost span of an agent, a
+    chain or a model with one, the last of these. Messages without words, such as calls of tools, blank text, and the
+    last words with other blanks around them, give way to the last words of any span. A model's text before a call gives
+    way to an answer that began after it, however deep.
     """
     telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
     if telling is None:
         talking = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
         telling = min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=root)
-    if telling is not None and (request := _request_told(tree, telling)) is not None:
+    if telling is not None and (request := _request_of(tree, telling)) is not None:
         telling = _answer_after(tree, request) or telling
     if telling is None or telling.output is None:
         return final_response
@@ -157,8 +155,8 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
     return final_response if is_wordless or is_alike or _gives_way(telling.output) else telling.output
 
 
-def _request_told(tree: Tree, span: TraceMember) -> TraceMember | None:
-    """Return the model's request for tools whose words a span tells: itself, or the last one that a span repeats."""
+def _request_of(tree: Tree, span: TraceMember) -> TraceMember | None:
+    """Return the model's request for tools that a span's output is from: its own, or the last one that it repeats."""
     words = tool_request(span.output_messages)
     if words is None or span.span_type == "llm":
         return None if words is None else span
@@ -182,24 +180,21 @@ def _answer_after(tree: Tree, request: TraceMember) -> TraceMember | None:
 
 
 def _words_beside(tree: Tree, blank: TraceMember) -> str | None:
-    """Return the output of the topmost span with words, the last of these; the blank one if none has any."""
     talking = [span for span in tree.spans.values() if span.span_type in _TALKING and not _is_blank(span.output)]
     return min(reversed(talking), key=lambda span: tree.depths[span.span_id], default=blank).output
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether there is no text, or one without anything but blanks."""
     return text is None or not text.strip(BLANKS)
 
 
 def _is_step(tree: Tree, root: TraceMember) -> bool:
-    """Return whether other spans stand beside the root, which is no agent or chain that began the trace."""
     is_around = root.parent_span_id is None and root.span_type in _AROUND
     return not is_around and len(tree.roots()) > 1
 
 
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
-    """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
+    """Return a model's last text; without one, that of an agent, then of any other span.
 
     Else it is the root's output, unless that is made of messages, in which there are no last words. If the last answer
     of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words. If
@@ -207,14 +202,14 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     """
     blank = None
     for kinds in ANSWERING:
-        has_asked = False
+        has_request = False
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds:
                 text = answer_text(span.output_messages)
                 request = tool_request(span.output_messages)
-                if text is not None and not (has_asked and request is not None):
+                if text is not None and not (has_request and request is not None):
                     return text
-                has_asked = has_asked or request is not None
+                has_request = has_request or request is not None
                 if (
                     span.output is not None
                     and _is_blank(span.output)
@@ -228,7 +223,7 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
 
 
 def _finish_reason(tree: Tree) -> str | None:
-    """Return why the last answer of a model ended that tells it; else that of an agent, then of any other span."""
+    """Return the finish reason of a model's last answer that has one; else of an agent's, then of any other span's."""
     for kinds in ANSWERING:
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds and span.finish_reason is not None:
@@ -237,18 +232,18 @@ def _finish_reason(tree: Tree) -> str | None:
 
 
 def conversation_of(tree: Tree) -> tuple[Message, ...]:
-    """The longest conversation that one span tells; of equally long ones the last, with all answers to its question."""
+    """Return the longest conversation of one span; of equally long ones the last, with all answers to its question."""
     longest: tuple[Message, ...] = ()
     teller: TraceMember | None = None
     for span in tree.spans.values():
-        told = speaking(span)
-        if told and len(told) >= len(longest):
-            longest, teller = told, span
+        messages = speaking(span)
+        if messages and len(messages) >= len(longest):
+            longest, teller = messages, span
     return _with_requests(tree, longest if teller is None else talk_of(tree, teller))
 
 
 def talk_of(tree: Tree, span: TraceMember) -> tuple[Message, ...]:
-    """The conversation that a span tells, with the answers of parallel calls that models were sent the same in."""
+    """Return the conversation of a span, with the answers of parallel calls that had the same input."""
     alike = [one for one in tree.spans.values() if one.span_type == "llm" and _is_parallel(span, one)]
     alike = [one for one in alike if one.output_messages]
     wrappers = repeating(tree, [one.span_id for one in alike])
@@ -271,7 +266,7 @@ def _is_parallel(span: TraceMember, other: TraceMember) -> bool:
 
 
 def _once_each(spans: Iterable[TraceMember]) -> Iterator[Message]:
-    """Yield the messages of answers; spans that tell an equal answer tell one call."""
+    """Yield the messages of answers; spans with equal answers are about one call."""
     known: set[str] = set()
     for span in spans:
         key = json.dumps([[one.get("role"), one.get("parts")] for one in span.output_messages or ()], sort_keys=True)
@@ -295,46 +290,47 @@ def _with_requests(tree: Tree, messages: tuple[Message, ...]) -> tuple[Message, 
         for call in parts_by_type(answer, "tool_call")
         if call.get("id") in lacking
     }
-    found: list[Message] = []
+    joined: list[Message] = []
     for message in messages if calls else ():
         ids = [part.get("id") for part in parts_by_type(message, "tool_call_response")]
         added: list[JsonValue] = [calls.pop(one) for one in ids if one in calls]
         if added:
-            at = next((at for at in range(len(found), 0, -1) if found[at - 1]["role"] != "tool"), 0)
-            if at and found[at - 1]["role"] == "assistant":
-                found[at - 1] = {**found[at - 1], "parts": [*as_list(found[at - 1]["parts"]), *added]}
+            at = next((at for at in range(len(joined), 0, -1) if joined[at - 1]["role"] != "tool"), 0)
+            if at and joined[at - 1]["role"] == "assistant":
+                joined[at - 1] = {**joined[at - 1], "parts": [*as_list(joined[at - 1]["parts"]), *added]}
             else:
-                found.insert(at, {"role": "assistant", "parts": added})
-        found.append(message)
-    return tuple(found) or messages
+                joined.insert(at, {"role": "assistant", "parts": added})
+        joined.append(message)
+    return tuple(joined) or messages
 
 
 def speaking(reading: SpanReading | TraceMember) -> tuple[Message, ...]:
-    """The conversation that one span tells: none, if it is not of an agent, a chain or a model."""
+    """Return the conversation of one span: empty unless it is an agent, a chain or a model."""
     if reading.span_type not in _TALKING:
         return ()
     return _talk(tuple(reading.input_messages or ()), tuple(reading.output_messages or ()))
 
 
-def _talk(asked: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What went in and what came out; where that has what went in within it, as the state of a graph, that alone."""
-    if not 0 < len(asked) < len(answered):
-        return (*asked, *answered)
-    keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in asked]
-    found = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in answered]
-    places = range(len(found) - len(keys) + 1)
-    is_within = any(found[place : place + len(keys)] == keys for place in places)
-    return answered if is_within else (*asked, *answered)
+def _talk(prompt: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return input and output as one talk; if the output contains the input, as a graph's state does, it alone."""
+    if not 0 < len(prompt) < len(answered):
+        return (*prompt, *answered)
+    keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in prompt]
+    answered_keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in answered]
+    places = range(len(answered_keys) - len(keys) + 1)
+    is_within = any(answered_keys[place : place + len(keys)] == keys for place in places)
+    return answered if is_within else (*prompt, *answered)
 
 
 def definitions_of(tree: Tree) -> tuple[OfferedTool, ...]:
-    """The tools that models were offered, each name once."""
+    """Return the tools that models were offered, each name once."""
     return once_by_name(definition for span in tree.spans.values() for definition in span.tool_definitions)
 
 
 def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
-    told: Iterable[str | None] = (getattr(span, field) for span in ([root] if root else []) + list(tree.spans.values()))
-    return next((text for text in told if text is not None), None)
+    spans = ([root] if root else []) + list(tree.spans.values())
+    texts: Iterable[str | None] = (getattr(span, field) for span in spans)
+    return next((text for text in texts if text is not None), None)
 
 
 class _Used:
@@ -353,14 +349,14 @@ class _Used:
         return sum(counts) if counts and sum(counts) <= MAX_COUNT else None
 
     def cost_usd(self) -> float | None:
-        """Add up costs; if the trace tells any cost itself, what was computed beside it does not count."""
+        """Add up costs; if the trace has any reported cost, computed ones do not count."""
         spans = self._tree.spans.items()
         recorded = {span_id for span_id, span in spans if span.cost_usd is not None and span.cost_source is None}
         costs = [max(spans, key=_completeness).cost_usd or 0.0 for spans in self._calls("cost_usd", recorded)]
         return sum(costs) if costs else None
 
     def _calls(self, field: str, among: AbstractSet[str] = frozenset()) -> Iterable[list[TraceMember]]:
-        """Return the spans that tell something of each call; if some spans are named, only they count."""
+        """Yield the spans of each call that have an amount; with `among`, only these spans count."""
         amounts: dict[str, float] = {
             span_id: amount
             for span_id, span in self._tree.spans.items()
@@ -371,10 +367,10 @@ class _Used:
         for span_id in last_steps(self._tree, amounts):
             del amounts[span_id]
         wrappers = repeating(self._tree, amounts)
-        told_elsewhere = wrappers | amounts.keys()
+        counted_elsewhere = wrappers | amounts.keys()
         calls: dict[str, list[TraceMember]] = {}
         for span_id in amounts:
-            if span_id not in wrappers and self._records.get(span_id) not in told_elsewhere:
+            if span_id not in wrappers and self._records.get(span_id) not in counted_elsewhere:
                 calls.setdefault(self._doubled.get(span_id, span_id), []).append(self._tree.spans[span_id])
         return calls.values()
 

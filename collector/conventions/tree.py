@@ -1,23 +1,23 @@
-"""The spans of a trace as a forest, whatever their parents say: cycles are cut, orphans are roots."""
+"""The spans of a trace as a forest: cycles are cut, orphans are roots."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collector.conventions.member import TraceMember
 
-_MAX_LEVELS = 64  # a guess: spans between one and another that is asked for
+_MAX_LEVELS = 64  # a guess: spans to search above one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """Spans by id, their parents within the trace, and the order in which they are told."""
+    """Spans by id, their parents within the trace, and their reading order."""
 
     spans: dict[str, TraceMember]  # by start, each id once
     parents: dict[str, str | None]
     depths: dict[str, int]
 
     def above(self, span_id: str, limit: int | None = None) -> Iterator[str]:
-        """The ancestors of a span, nearest first, `limit` of them at most."""
+        """Yield the ancestors of a span, nearest first, `limit` of them at most."""
         parent = self.parents.get(span_id)
         count = 0
         while parent is not None and (limit is None or count < limit):
@@ -26,7 +26,7 @@ class Tree:
             count += 1
 
     def is_below(self, span_id: str, above: str) -> bool:
-        """Whether a span lies below another one, as far as it is looked for."""
+        """Return True if a span lies below another one, within the searched levels."""
         return above in self.above(span_id, _MAX_LEVELS)
 
     def roots(self) -> list[TraceMember]:
@@ -35,12 +35,12 @@ class Tree:
         return [span for span in tops if span.parent_span_id is None] or tops
 
     def root(self) -> TraceMember | None:
-        """The first span without a parent; where none came, the first whose parent did not come."""
+        """Return the first span without a parent; else the first whose parent is missing."""
         return next(iter(self.roots()), None)
 
 
 def tree_of(spans: Sequence[TraceMember]) -> Tree:
-    """The forest of some spans; of two with one id the first is taken."""
+    """Build the forest of some spans; of two with one id the first is used."""
     known: dict[str, TraceMember] = {}
     for span in sorted(spans, key=lambda span: (span.start_ns, span.span_id)):
         known.setdefault(span.span_id, span)

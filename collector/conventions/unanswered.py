@@ -12,7 +12,7 @@ ANSWERING: Final = (("llm",), ("agent", "chain"), ("other",))
 """Kinds of spans that may hold the answer of a trace, by precedence."""
 
 ANSWERERS: Final = ("llm", "agent")
-"""The steps that have an answer, so that one is missing if they told none."""
+"""Kinds of steps that should have an answer."""
 
 _STEPS: Final = (*ANSWERERS, "chain", "tool")  # a failure of another, such as of a guardrail or a memory, ends no run
 _MAX_LEVELS: Final = 64  # a guess: spans between a step and the tool that it is part of
@@ -22,14 +22,14 @@ BLANKS: Final = " \t\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """A call of a model that asked for tools, after which the run failed or told nothing."""
+    """A model's request for tools after which the run failed or ended silently."""
 
     request: TraceMember
-    until_ns: int  # a span that ended before this is a step of the run, and tells nothing of its end
+    until_ns: int  # a span that ended before this is a step of the run, not its end
 
 
 def unanswered(tree: Tree) -> Unanswered | None:
-    """Return the last answer of a trace if it asks for tools and the run then failed, or told nothing; else None.
+    """Return the last answer of a trace if it requests tools and the run then failed, or has no output; else None.
 
     A run that ended well with a call has an answer: a handoff, a form for the user, a last tool.
     """
@@ -44,13 +44,13 @@ def unanswered(tree: Tree) -> Unanswered | None:
 
 
 def output_beside(tree: Tree, root: TraceMember | None, lack: Unanswered) -> str | None:
-    """Return what the run says itself that has no answer: the root, an agent, or a span around the request.
+    """Return the own output of a run without an answer: of the root, an agent, or a span around the request.
 
-    The topmost counts, of several the last. One that repeats a request for tools says nothing itself.
+    The topmost counts, of several the last. One that repeats a request for tools has no output of its own.
     """
     requests = {""}
     for span in tree.spans.values():
-        if _end_ns(span) <= _end_ns(lack.request) and span.has_called_tools:
+        if _end_ns(span) <= _end_ns(lack.request) and span.has_tools_in_output:
             requests.add((tool_request(span.output_messages) or "").strip(BLANKS))
     around = {*tree.above(lack.request.span_id)}
     others = [
@@ -81,9 +81,9 @@ def _bad_ends(tree: Tree, last: TraceMember) -> Iterator[int]:
 
 
 def _may_be_whole(tree: Tree, last: TraceMember) -> bool:
-    """Return whether a span may be made of several calls of a model, of which it lists the last words and all requests.
+    """Return True if a span may contain several model calls, with only the last words and all requests of these.
 
-    So do agents and, if tools ran well below them, spans of models. A failure around such a span says nothing of it.
+    So do agents and, if tools ran well below them, spans of models. A failure around such a span does not count.
     """
     if not tool_request(last.output_messages):
         return False
@@ -117,7 +117,7 @@ def _is_answered_beside(tree: Tree, last: TraceMember, words: str) -> bool:
 
 
 def _words(span: TraceMember) -> str:
-    request = tool_request(span.output_messages) if span.has_called_tools else None
+    request = tool_request(span.output_messages) if span.has_tools_in_output else None
     return ((span.output or "") if request is None else request).strip(BLANKS)
 
 

@@ -12,7 +12,7 @@ _ERROR_TEXT = re.compile(
     r"|(?:[Ee]rror|ERROR|Exception|[\w.]*[a-z.](?:Error|Exception))\s*[:(]"
     r"|(?:[Aa]n |[Tt]ool )?[Ee]rror (?:occurred|while|executing|running|invoking|calling|processing)\b)"
 )
-_ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
+_ERROR_TEXT_HEAD = 200  # characters: an error begins with its type
 _ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
 _ERROR_STATUSES = frozenset({"error", "failed", "failure"})
 _NO_ERRORS = frozenset({"", "none", "null", "no", "no error", "no errors", "ok", "success", "false", "n/a", "-"})
@@ -23,15 +23,15 @@ _MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back."""
+    """Result of a tool."""
 
     value: JsonValue
     call_id: str | None = None  # where the wrapping names it
-    is_error: bool | None = None  # None: nothing but its words says so
+    is_error: bool | None = None  # None: only its words can tell
 
 
 def arguments(value: object) -> JsonValue:
-    """What a tool was called with."""
+    """Return the arguments of a tool call."""
     if isinstance(value, str) and value.startswith(_HEADED):  # Claude Code: a line above them
         value = value.partition("\n")[2]
     inner = parsed(value)
@@ -48,9 +48,9 @@ def arguments(value: object) -> JsonValue:
 
 
 def lone_text(text: str) -> str | None:
-    """The arguments of a function as they are told where its input is asked for; None for any other text.
+    """Return the arguments of a function as shown as its input; None for any other text.
 
-    A text that is the only argument is told without what was around it.
+    A text that is the only argument is shown unwrapped.
     """
     if not text.startswith(BOUND_TEXTS):
         return None
@@ -72,7 +72,7 @@ BOUND_TEXTS = ('{"args"', '{"kwargs"', "{'args'", "{'kwargs'")
 
 
 def _bound(call: dict[str, JsonValue]) -> JsonValue:
-    """Arguments as Python bound them: by name where they were given so, else all that was there."""
+    """Return arguments as Python bound them: the named ones if there are any, else all."""
     positional, named = call.get("args", []), call.get("kwargs", {})
     if not positional and isinstance(named, dict):
         return named
@@ -85,7 +85,7 @@ _HEADED = "[TOOL INPUT"
 
 
 def result(value: object) -> ToolResult:
-    """What a tool gave back, out of serialised messages, content blocks and typed values."""
+    """Return the result of a tool, unwrapped from serialised messages, content blocks and typed values."""
     if isinstance(value, str) and value.startswith(WRITTEN):
         written = _written(value)
         if written is not None:
@@ -104,7 +104,7 @@ def result(value: object) -> ToolResult:
 
 
 WRITTEN = "content="
-"""How LangChain's messages begin where somebody made a text of them."""
+"""Beginnings of LangChain's messages as Python writes them."""
 
 _FIELD = re.compile(
     r"""\s*(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|\[[^\[\]]*+\]|\{[^{}]*+\}|[^\s'"\[{]++)""", re.DOTALL
@@ -112,12 +112,12 @@ _FIELD = re.compile(
 
 
 def _written(text: str) -> ToolResult | None:
-    """A message of LangChain's as Python writes it: `content='…' name='…' tool_call_id='…'`."""
+    """Parse a message of LangChain's as Python writes it: `content='…' name='…' tool_call_id='…'`."""
     fields: dict[str, JsonValue] = {}
     at = 0
-    while (found := _FIELD.match(text, at)) is not None:
-        fields[found[1]] = parsed(found[2])
-        at = found.end()
+    while (match := _FIELD.match(text, at)) is not None:
+        fields[match[1]] = parsed(match[2])
+        at = match.end()
     call_id = fields.get("tool_call_id")
     if at < len(text.rstrip()) or not isinstance(call_id, str):
         return None
@@ -125,23 +125,23 @@ def _written(text: str) -> ToolResult | None:
 
 
 def status_flag(fields: Mapping[str, JsonValue]) -> bool | None:
-    """Return whether a `status` is that of an error; None if there is no other than the one that LangChain fills in."""
+    """Return True for an error `status`; None for the default that LangChain fills in."""
     return True if fields.get("status") == "error" else None
 
 
 def error_flag(fields: Mapping[str, JsonValue]) -> bool | None:
-    """Return what `isError` or `is_error` says; None if neither does."""
+    """Return the value of `isError` or `is_error`; None if both are missing."""
     flags = [flag for key in ("isError", "is_error") if isinstance(flag := fields.get(key), bool)]
     return any(flags) if flags else None
 
 
 def is_failure(value: object, *, is_error: object) -> bool:
-    """Return whether a result is that of a failure: a flag decides, and its words if there is none."""
+    """Return True if a result is a failure: by its flag, else by its words."""
     return is_error if isinstance(is_error, bool) else says_error(value)
 
 
 def says_error(value: object) -> bool:
-    """Whether a result tells of a failure: a serialised error, or a text that begins like one."""
+    """Return True if a result is a failure: a serialised error, or a text that begins like one."""
     if isinstance(value, str):
         return bool(_ERROR_TEXT.match(value[:_ERROR_TEXT_HEAD]))
     if not isinstance(value, dict):
@@ -161,7 +161,7 @@ def says_error(value: object) -> bool:
 
 
 def without_adk_wrapping(value: JsonValue) -> JsonValue:
-    """ADK and the Gemini client put what is no map under `result`."""
+    """Unwrap a value that is no map, which ADK and the Gemini client put under `result`."""
     if isinstance(value, dict) and value.keys() == {"result"} and not isinstance(value["result"], dict):
         return value["result"]
     return value
@@ -196,8 +196,8 @@ def _layer(value: JsonValue) -> ToolResult | None:
 def _layer_of_framework(value: dict[str, JsonValue]) -> ToolResult | None:
     if "blocks" in value and "tool_name" in value:  # LlamaIndex
         blocks = _blocks(value["blocks"])
-        told = value.get("raw_output") if blocks is None else blocks.value
-        return ToolResult(told, None, error_flag(value))
+        output = value.get("raw_output") if blocks is None else blocks.value
+        return ToolResult(output, None, error_flag(value))
     if "response" in value and "name" in value and value.keys() <= _FUNCTION_RESPONSE:  # ADK
         call_id = value.get("id")
         return ToolResult(without_adk_wrapping(value["response"]), call_id if isinstance(call_id, str) else None)
@@ -205,7 +205,6 @@ def _layer_of_framework(value: dict[str, JsonValue]) -> ToolResult | None:
 
 
 def _tool_message(fields: dict[str, JsonValue]) -> ToolResult | None:
-    """LangChain's ToolMessage."""
     if "content" not in fields or "tool_call_id" not in fields:
         return None
     call_id = fields["tool_call_id"]
@@ -218,7 +217,7 @@ def _layer_of_bedrock(fields: dict[str, JsonValue]) -> ToolResult:
 
 
 def _blocks(value: object) -> ToolResult | None:
-    """A list of text blocks as their text; a list that holds anything else stays."""
+    """Join a list of text blocks; a list with anything else stays."""
     if not isinstance(value, list) or not value:
         return None
     only = value[0]

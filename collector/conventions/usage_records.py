@@ -17,9 +17,9 @@ _MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
 
 
 def recorded(tree: Tree) -> dict[str, str]:
-    """Return the spans that only record what calls used, each with the call, or the agent whose calls it sums up.
+    """Return the spans that only record usage, each with its call, or the agent whose calls it sums up.
 
-    A record tells tokens soon after a call, but neither an operation nor messages. Each call and each agent has one at
+    A record has tokens soon after a call, but neither an operation nor messages. Each call and each agent has one at
     most.
     """
     records = [span for span in tree.spans.values() if span.is_record]
@@ -83,6 +83,5 @@ def _may_record(tree: Tree, record: TraceMember, call: TraceMember) -> bool:
 
 
 def _is_over(work: TraceMember, record: TraceMember) -> bool:
-    """Return whether some work was just done when it was recorded."""
     end_ns = until_ns(work)
     return until_ns(record) >= end_ns - TOLERANCE_NS and record.start_ns <= end_ns + _MAX_LATER_NS

@@ -17,7 +17,7 @@ from storage.records import MAX_COUNT, AttributeValue, JsonValue, number_in
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
 MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
 MAX_SIMPLE_CHARS = 262_144  # without the compiler: 55 ms at most, of a picture as text 2 ms
-MAX_ENCODED = 3  # JSON in JSON in JSON: nobody was seen to encode more than twice
+MAX_ENCODED = 3  # JSON in JSON in JSON: no library was seen to encode more than twice
 _MOST_DIGITS = 400  # more than the largest float has
 TOO_DEEP = "<nested too deeply>"
 AS_PYTHON_WRITES = ("{'", "['", "[{'")
@@ -46,16 +46,16 @@ _LITERAL_REST = re.compile(r"(?:[\s,:\[\](){}]|(?<![\w.+-])-?(?:\d[\w.]*|\.\d+)(
 
 
 class NotJson(ValueError):
-    """The text is no JSON; the message says where it breaks."""
+    """Refusal of a text that is no JSON; the message says where it breaks."""
 
 
 def encodable(text: str) -> str:
-    """JSON may spell half of a surrogate pair, which no UTF-8 answer can carry."""
+    """Replace lone surrogates, which JSON may contain and UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def decode(text: str) -> JsonValue:
-    """JSON as a value that can be written as JSON again; raises `NotJson`."""
+    """Decode JSON to a value that encodes to JSON again; raises `NotJson`."""
     try:
         value: JsonValue = msgspec.json.decode(text)
     except (
@@ -83,7 +83,10 @@ def _decode_anyhow(text: str) -> JsonValue:
 
 
 def parsed(value: object) -> JsonValue:
-    """Text as JSON, else as a Python literal, else as it is; JSON within JSON is opened. Lists and maps are clean."""
+    """Parse text as JSON, else as a Python literal, else return it.
+
+    JSON within JSON is opened. Lists and maps are clean.
+    """
     if not isinstance(value, str):
         return value if isinstance(value, dict | list) else clean(value)
     text = encodable(value)
@@ -101,23 +104,23 @@ def parsed(value: object) -> JsonValue:
 
 
 def opened(value: object) -> JsonValue:
-    """Like `parsed`, but only text that looks like JSON or a literal is opened: numbers stay text."""
+    """Parse like `parsed`, but only text that looks like JSON or a literal: numbers stay text."""
     return parsed(value) if not isinstance(value, str) or looks_encoded(value) else encodable(value)
 
 
 def taken(value: AttributeValue) -> AttributeValue:
-    """A value as it is taken from an attribute: lists and maps clean, so that nobody has to look at them again."""
+    """Return the value of an attribute with lists and maps cleaned, so that they need no second check."""
     return clean(value) if isinstance(value, dict | list) else value  # type: ignore[return-value] # JSON is a part of it
 
 
 def looks_encoded(text: str) -> bool:
-    """Whether a text begins and ends like a JSON array, object or string, or like a Python literal."""
+    """Return True if a text begins and ends like a JSON array, object or string, or like a Python literal."""
     stripped = text.strip()
     return len(stripped) > 1 and _BRACKETS.get(stripped[0]) == stripped[-1]
 
 
 def is_redacted(value: object) -> bool:
-    """Return whether a value is nothing but the mark of a redaction, or an object of which Python shows the address.
+    """Return True if a value is only a mark of a redaction, or an object as Python's default repr.
 
     It may be written as JSON, with quotes.
     """
@@ -133,7 +136,7 @@ def is_redacted(value: object) -> bool:
 
 
 def why_redacted(value: object) -> str:
-    """Say what a value is that `is_redacted`, behind the name of its field."""
+    """Describe a value that `is_redacted`, behind the name of its field."""
     is_object = isinstance(value, str) and _OBJECT.fullmatch(value.strip().strip('"')) is not None
     return "is an object as Python shows it, without its content" if is_object else REDACTION
 
@@ -142,7 +145,7 @@ REDACTION = "was redacted before it was sent"
 
 
 def text_of(value: object) -> str | None:
-    """Any attribute value as text; arrays and maps as JSON."""
+    """Return any attribute value as text; arrays and maps as JSON."""
     match value:
         case None:
             return None
@@ -159,7 +162,7 @@ def text_of(value: object) -> str | None:
 
 
 def clean(value: object, depth: int = 0) -> JsonValue:
-    """What JSON can carry: bytes as base64, NaN as text, half surrogate pairs replaced, depth bounded."""
+    """Return a value that JSON can carry: bytes as base64, NaN as text, surrogates replaced, depth bounded."""
     match value:
         case str():
             return encodable(value)
@@ -206,7 +209,7 @@ def amount(value: object) -> float | None:
 
 
 def fraction(value: object) -> float | None:
-    """A finite number, also where it came as text."""
+    """Return a finite number, also from text."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -219,7 +222,7 @@ def fraction(value: object) -> float | None:
 
 
 def at(value: object, path: tuple[str, ...]) -> JsonValue:
-    """What lies at a path of keys, and of numbers in lists, in decoded JSON; None where it is not there.
+    """Return the value at a path of keys, and of numbers in lists, in decoded JSON; None if missing.
 
     An object that Python wrote is a map, too.
     """
@@ -236,12 +239,12 @@ def at(value: object, path: tuple[str, ...]) -> JsonValue:
 
 
 def as_dict(value: object) -> dict[str, JsonValue]:
-    """A map, or an empty one."""
+    """Return a map, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: JsonValue) -> list[JsonValue]:
-    """A list, or a value as the only one of a list."""
+    """Return a list, or a value as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -257,7 +260,6 @@ _DECODER = json.JSONDecoder(parse_float=lambda text: _finite(float(text)), parse
 
 
 def _is_deep(text: str) -> bool:
-    """Whether JSON is nested too deeply, by its brackets outside of strings: to walk through values takes longer."""
     bare = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "replace")
     brackets = bare.translate(None, _NO_BRACKETS).replace(b'""', b"")  # which leaves the strings that have brackets
     levels = np.cumsum(_LEVELS[np.frombuffer(_STRING_WITH_BRACKETS.sub(b"", brackets), dtype=np.uint8)])
@@ -265,7 +267,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _literal(text: str) -> JsonValue:
-    """A Python literal as `repr` writes it; the text itself where it is none.
+    """Parse a Python literal as `repr` writes it; return the text itself if it is none.
 
     Only what the patterns know reaches the compiler: no operators, no names, no deep nesting.
     """
@@ -278,7 +280,7 @@ def _literal(text: str) -> JsonValue:
 
 
 def compiled_literal(text: str) -> JsonValue:
-    """A literal as the compiler reads it; the text itself where it is none."""
+    """Parse a literal by the compiler; return the text itself if it is none."""
     skeleton = _LITERAL_STRING.sub(r"S\g<endless>", text)
     if not _LITERAL_REST.fullmatch(skeleton) or _nesting(skeleton) > MAX_DEPTH:
         return text

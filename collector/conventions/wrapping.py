@@ -1,4 +1,4 @@
-"""Which spans only repeat, or sum up, what spans below them tell."""
+"""Spans that only repeat, or sum up, the spans below them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,11 +10,11 @@ _ACTORS = ("llm", "agent")
 
 
 def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
-    """The spans above those that tell something; a model's span does not repeat what its tools' models do.
+    """Return the spans above those with amounts; a model's span does not repeat its tools' models.
 
     Linear in the size of the trace: each span is passed at most twice.
     """
-    found: set[str] = set()
+    repeated: set[str] = set()
     passed: tuple[set[str], set[str]] = set(), set()
     for span_id in telling:
         is_within_tool = _is(tree, span_id, ("tool",))
@@ -23,13 +23,13 @@ def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
                 break
             passed[is_within_tool].add(above)
             if not (is_within_tool and _is(tree, above, ("llm",))):
-                found.add(above)
+                repeated.add(above)
             is_within_tool = is_within_tool or _is(tree, above, ("tool",))
-    return found
+    return repeated
 
 
 def last_steps(tree: Tree, amounts: Mapping[str, float]) -> set[str]:
-    """The models' spans that tell the last of several calls alone, where the agent above them tells more than they.
+    """Return the model spans that have only the last of several calls, if the agent above them has more tokens.
 
     An agent with another one below it tells nothing of that one, so that there nothing is left out.
     """
@@ -58,7 +58,7 @@ _MAX_LEVELS: Final = 16  # a guess: spans between a model and its agent
 
 
 def same_work(tree: Tree, span_id: str, limit: int) -> Iterable[str]:
-    """The spans above one that are about the same work: up to the model or the agent that asked for it."""
+    """Yield the spans above one that are about the same work: up to the model or the agent that requested it."""
     for above in tree.above(span_id, limit):
         if _is(tree, above, _ACTORS):
             return

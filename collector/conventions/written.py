@@ -37,7 +37,7 @@ _AS_IT_IS: Final = re.compile(r"[^\\\n\r\0]*+")
 
 
 class Written(NamedTuple):
-    """An object: the name of its class, empty where only its fields are written, and what they hold."""
+    """An object: the name of its class, or "" for fields alone, and its fields."""
 
     name: str
     fields: "dict[str, WrittenValue]"
@@ -48,11 +48,11 @@ _Read = TypeVar("_Read")
 
 
 class _NotWrittenError(ValueError):
-    """The text is no object."""
+    """Refusal of a text that is no object."""
 
 
 def is_written(text: str) -> bool:
-    """Whether a text begins like an object; a quick look."""
+    """Return True if a text begins like an object; a quick check."""
     return _BEGINS.match(text) is not None
 
 
@@ -79,7 +79,7 @@ def written_object(text: str) -> Written | None:
 
 
 def plain(value: WrittenValue) -> JsonValue:
-    """A value with its objects as maps of their fields."""
+    """Return a value with its objects as maps of their fields."""
     if isinstance(value, Written):
         return {key: plain(item) for key, item in value.fields.items()}
     if isinstance(value, dict):
@@ -92,30 +92,29 @@ def plain(value: WrittenValue) -> JsonValue:
 @_remembering
 def written_map(text: str) -> dict[str, JsonValue] | None:
     """Return the object that a text writes as a map, None if it is anything else. It MUST NOT be changed."""
-    found = written_object(text)
-    return None if found is None else {key: plain(item) for key, item in found.fields.items()}
+    parsed = written_object(text)
+    return None if parsed is None else {key: plain(item) for key, item in parsed.fields.items()}
 
 
 @_remembering
 def written_message(text: str) -> dict[str, JsonValue] | None:
     """Return the message that a text writes, with a role and content, or None. It MUST NOT be changed."""
-    found = written_object(text)
-    if found is None:
+    parsed = written_object(text)
+    if parsed is None:
         return None
-    if found.name == "ChatMessage" and "_role" in found.fields:
-        return _of_haystack(found)
-    told = {key: plain(item) for key, item in found.fields.items()}
-    if "content" not in told:
+    if parsed.name == "ChatMessage" and "_role" in parsed.fields:
+        return _of_haystack(parsed)
+    fields = {key: plain(item) for key, item in parsed.fields.items()}
+    if "content" not in fields:
         return None
-    if isinstance(told.get("role"), str):
-        return told
-    if isinstance(told.get("source"), str) and isinstance(told.get("type"), str):  # AutoGen
-        return {"role": "user" if told["source"] == "user" else "assistant", "content": told["content"]}
+    if isinstance(fields.get("role"), str):
+        return fields
+    if isinstance(fields.get("source"), str) and isinstance(fields.get("type"), str):  # AutoGen
+        return {"role": "user" if fields["source"] == "user" else "assistant", "content": fields["content"]}
     return None
 
 
 def _of_haystack(message: Written) -> dict[str, JsonValue]:
-    """A message as Haystack writes it as JSON, where each block is below the name of its kind."""
     content = message.fields.get("_content")
     blocks = [_block(item) for item in content if isinstance(item, Written)] if isinstance(content, list) else []
     return {"role": plain(message.fields["_role"]), "content": blocks, "meta": plain(message.fields.get("_meta"))}
@@ -135,7 +134,7 @@ def _block(item: Written) -> JsonValue:
 
 
 class _Reader:
-    """Reads one text from its beginning to its end."""
+    """Parser of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text.rstrip()
@@ -145,16 +144,16 @@ class _Reader:
         self._next()
 
     def whole(self) -> Written:
-        """The object that the whole text is: with its class, or its fields alone."""
+        """Parse the whole text as an object: with its class, or its fields alone."""
         first = self._piece
         self._next()
         if self._piece == "(":
-            found = Written(first.rpartition(".")[2], self._fields(0))
+            written = Written(first.rpartition(".")[2], self._fields(0))
         else:
-            found = Written("", self._loose(first))
+            written = Written("", self._loose(first))
         if self._kind:
             raise _NotWrittenError
-        return found
+        return written
 
     def _next(self) -> None:
         match = _TOKEN.match(self._text, self._at)
@@ -173,21 +172,21 @@ class _Reader:
         self._next()
 
     def _loose(self, name: str) -> "dict[str, WrittenValue]":
-        """Fields with nothing but space between them, after the name of the first."""
-        found: dict[str, WrittenValue] = {}
+        """Parse fields with only spaces between them, after the name of the first."""
+        fields: dict[str, WrittenValue] = {}
         while True:
             self._expect("=")
-            found[name] = self._value(0)
+            fields[name] = self._value(0)
             if not self._kind:
-                return found
+                return fields
             if self._kind != "name":
                 raise _NotWrittenError
             name = self._piece
             self._next()
 
     def _fields(self, depth: int) -> "dict[str, WrittenValue]":
-        """What a class is called with: named fields; what has no name is left out."""
-        found: dict[str, WrittenValue] = {}
+        """Parse the named arguments of a class; unnamed ones are left out."""
+        fields: dict[str, WrittenValue] = {}
         self._next()
         while self._piece != ")":
             if self._kind != "name":
@@ -197,15 +196,14 @@ class _Reader:
                 self._next()
                 if self._piece == "=":
                     self._next()
-                    found[name] = self._value(depth + 1)
+                    fields[name] = self._value(depth + 1)
                 else:
                     self._named(name, depth + 1)
             self._separate(")")
         self._next()
-        return found
+        return fields
 
     def _separate(self, end: str) -> None:
-        """Go past what is between two items: a comma, if it is not the end."""
         if self._piece == ",":
             self._next()
         elif self._piece != end:
@@ -225,7 +223,7 @@ class _Reader:
         return _text(token) if token[0] in "'\"" else _number(token)
 
     def _named(self, name: str, depth: int) -> "WrittenValue":
-        """What begins with a name, which was read: an object, or a word."""
+        """Parse what follows a name: an object, or a word."""
         if depth > _MAX_DEPTH:
             raise _NotWrittenError
         if self._piece == "(":
@@ -234,15 +232,15 @@ class _Reader:
 
     def _collection(self, mark: str, depth: int) -> "WrittenValue":
         if mark == "{":
-            found: dict[str, WrittenValue] = {}
+            fields: dict[str, WrittenValue] = {}
             self._next()
             while self._piece != "}":
                 key = str(self._value(depth + 1))
                 self._expect(":")
-                found[key] = self._value(depth + 1)
+                fields[key] = self._value(depth + 1)
                 self._separate("}")
             self._next()
-            return found
+            return fields
         if mark not in ("[", "("):
             raise _NotWrittenError
         end = "]" if mark == "[" else ")"
@@ -256,12 +254,12 @@ class _Reader:
 
 
 def _text(token: str) -> str:
-    """A text between its quotes; only where it is more than its characters the compiler is asked, which takes long."""
+    """Return a text without its quotes; the compiler, which is slow, parses only texts with escapes."""
     if not _AS_IT_IS.fullmatch(token):
         value = str(ast.literal_eval(token))
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if not token.isascii():
-        token.encode()  # raises where there is half of a surrogate pair, as compiling it does
+        token.encode()  # raises for a lone surrogate, as compiling it does
     return token[1:-1]
 
 

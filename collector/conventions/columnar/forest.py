@@ -1,4 +1,4 @@
-"""The spans of many traces as one forest: who is above whom, worked out for all of them at once."""
+"""The spans of many traces as one forest, computed for all of them at once."""
 
 import secrets
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _ROOT: Final = "0" * _SPAN_DIGITS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """Rows of spans in the order in which each trace tells them: by trace, then by start, then by id."""
+    """Rows of spans in reading order: by trace, then by start, then by id."""
 
     rows: Places  # of the table that it was made of
     trace: Places  # the number of the trace, from 0
@@ -35,12 +35,12 @@ class Forest:
 
     @property
     def traces(self) -> int:
-        """How many there are."""
+        """Return the number of traces."""
         return len(self.firsts)
 
 
 def forest_of(spans: pa.Table) -> Forest:
-    """The forest of spans by `tenant`, `trace_id`, `span_id`, `parent_span_id`, `start_time`."""
+    """Build the forest of spans from `tenant`, `trace_id`, `span_id`, `parent_span_id`, `start_time`."""
     trace = _traces(spans)
     ids, parents = _ids(spans.column("span_id")), _ids(spans.column("parent_span_id"))
     starts = spans.column("start_time").cast(pa.int64()).to_numpy()
@@ -64,18 +64,18 @@ def forest_of(spans: pa.Table) -> Forest:
 
 
 def first_of_each(forest: Forest, mask: Mask, *keys: Places) -> Places:
-    """Of each trace the first span in a mask, by keys, the strongest last; -1 where there is none."""
-    found = np.full(forest.traces, -1, dtype=np.int64)
+    """Return the first span in a mask of each trace, by keys, the strongest last; -1 if there is none."""
+    firsts = np.full(forest.traces, -1, dtype=np.int64)
     places = np.flatnonzero(mask)
     if len(places):
         order = places[np.lexsort((places, *(key[places] for key in keys)))] if keys else places
         order = order[::-1]  # of several the last one written stays
-        found[forest.trace[order]] = order
-    return found
+        firsts[forest.trace[order]] = order
+    return firsts
 
 
 def _traces(spans: pa.Table) -> Places:
-    """The number of the trace of each span, in the order in which traces come."""
+    """Return the number of the trace of each span, in the order in which traces come."""
     tenants = spans.column("tenant").combine_chunks().dictionary_encode()
     traces = spans.column("trace_id").combine_chunks().dictionary_encode()
     numbers: Places = traces.indices.to_numpy().astype(np.int64)
@@ -87,7 +87,7 @@ def _traces(spans: pa.Table) -> Places:
 
 
 def _ids(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """Ids of sixteen hexadecimal digits as numbers; 0 for none."""
+    """Return ids of sixteen hexadecimal digits as numbers; 0 for none."""
     texts = column.combine_chunks().fill_null(_ROOT)
     digits = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)
     start = texts.offset * _SPAN_DIGITS
@@ -99,14 +99,14 @@ def _ids(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 def _above(
     trace: Places, ids: npt.NDArray[np.uint64], parents: npt.NDArray[np.uint64], is_root: Mask
 ) -> tuple[Places, Mask]:
-    """Where the parent of each span is, -1 where it is not; and which spans share their id with another."""
+    """Return the row of each span's parent, -1 if missing, and a mask of spans that share their id."""
     secret = np.uint64(secrets.randbits(64) | 1)
     own = ids + trace.astype(np.uint64) * secret
     order = np.argsort(own)
     sought = parents + trace.astype(np.uint64) * secret
     at = np.minimum(np.searchsorted(own[order], sought), len(own) - 1)
-    found = order[at]
-    is_here = ~is_root & (ids[found] == parents) & (trace[found] == trace)
+    parent_rows = order[at]
+    is_here = ~is_root & (ids[parent_rows] == parents) & (trace[parent_rows] == trace)
     has_twice = np.zeros(len(own), dtype=np.bool_)
     has_twice[order[1:]] = own[order[1:]] == own[order[:-1]]
-    return np.where(is_here, found, -1), has_twice
+    return np.where(is_here, parent_rows, -1), has_twice

@@ -1,7 +1,7 @@
-"""The attributes of a batch that the table of conventions knows, laid end to end, and the plan of each span.
+"""The known attributes of a batch, laid end to end, and the plan of each span.
 
-Spans of one shape share a plan. The shape of a span is found by a number that follows from all that makes it up; the
-numbers are drawn anew in each process, so that nobody can send two shapes with one number on purpose.
+Spans of one shape share a plan. The shape of a span is looked up by a hash of all that makes it up; the hash is seeded
+in each process, so that a collision cannot be sent on purpose.
 """
 
 import secrets
@@ -28,7 +28,7 @@ _MOST_KNOWN: Final = 65_536
 """Keys, values and shapes that are remembered; beyond, all are forgotten and worked out again. A guess: 20 MB."""
 
 _MARK_CHARACTERS: Final = 256
-"""Of a value whose words say something: those that the table has are far shorter."""
+"""Limit of a value whose text is looked up: those in the table are far shorter."""
 
 _TEXT: Final = ord("s")
 
@@ -37,7 +37,7 @@ _TEXT: Final = ord("s")
 class Laid:
     """The known attributes of some spans, one span after the other."""
 
-    starts: _Places  # of each span, where its attributes begin; and at the end, how many there are
+    starts: _Places  # the first attribute of each span; and at the end, their number
     plans: Sequence[ShapePlan]
     plan_of: _Places  # of each span, the number of its plan
     items: pa.StringArray  # of each attribute, its value as text
@@ -45,12 +45,12 @@ class Laid:
     texts: npt.NDArray[np.object_]  # of each attribute, its value as text
 
     def values(self, row: int) -> "LaidValues":
-        """The values of one span, by the numbers of the keys in its plan."""
+        """Return the values of one span, by the numbers of the keys in its plan."""
         return LaidValues(self, int(self.starts[row]))
 
 
 class LaidValues:
-    """The values of one span, decoded when somebody asks for one."""
+    """The values of one span, decoded on first use."""
 
     __slots__ = ("_letters", "_start", "_texts")
 
@@ -59,7 +59,7 @@ class LaidValues:
         self._start = start
 
     def __getitem__(self, at: int) -> AttributeValue:
-        """A value by the number of its key."""
+        """Return a value by the number of its key."""
         place = self._start + at
         letter = self._letters[place]
         text: str = self._texts[place]
@@ -67,7 +67,7 @@ class LaidValues:
 
 
 class Shapes:
-    """What was worked out about keys, values and shapes, for one batch after another."""
+    """Cache of keys, values and shapes, across batches."""
 
     def __init__(self, own: OwnKeys) -> None:
         self._own = own
@@ -78,7 +78,7 @@ class Shapes:
         self._forget()
 
     def _forget(self) -> None:
-        self._keys: dict[str, int] = {}  # 0: nobody knows it
+        self._keys: dict[str, int] = {}  # 0: no dialect has it
         self._names: list[str] = [""]
         self._marks: list[Mark | None] = [None]
         self._marks_of: dict[int, dict[str, int]] = {}  # of a key's number: by its value
@@ -122,14 +122,13 @@ class Shapes:
     def _plan(self, codes: _Places, marks: _Places, others: Sequence[Any]) -> ShapePlan:
         scope, resource_rank, name, own = others
         keys = tuple(self._names[code] for code in codes.tolist())
-        told = tuple(self._marks[mark] for mark in marks.tolist())
-        return plan_of(Shape(keys=keys, marks=told, scope=scope, resource_rank=resource_rank, name=name, own=own))
+        values = tuple(self._marks[mark] for mark in marks.tolist())
+        return plan_of(Shape(keys=keys, marks=values, scope=scope, resource_rank=resource_rank, name=name, own=own))
 
     def _keys_of(self, keys: pa.StringArray) -> _Places:
-        """The number of each key; 0 where nobody knows it."""
-        found = keys.dictionary_encode()
-        numbers = np.array([self._key(key) for key in found.dictionary.to_pylist()], dtype=np.int64)
-        return numbers[found.indices.to_numpy()] if len(numbers) else np.zeros(0, dtype=np.int64)
+        encoded = keys.dictionary_encode()
+        numbers = np.array([self._key(key) for key in encoded.dictionary.to_pylist()], dtype=np.int64)
+        return numbers[encoded.indices.to_numpy()] if len(numbers) else np.zeros(0, dtype=np.int64)
 
     def _key(self, key: str) -> int:
         number = self._keys.get(key)
@@ -146,18 +145,18 @@ class Shapes:
         return number
 
     def _marks_at(self, codes: _Places, texts: npt.NDArray[np.object_], letters: npt.NDArray[np.uint8]) -> _Places:
-        """Of each attribute what its value says, as a number."""
+        """Return the mark of each attribute's value, as a number."""
         marks = np.zeros(len(codes), dtype=np.int64)
         for code in set(np.flatnonzero(np.bincount(codes)).tolist()) & self._marks_of.keys():
             places = np.flatnonzero(codes == code)
-            found: list[int | None] = list(map(self._marks_of[code].get, texts[places].tolist()))
+            numbers: list[int | None] = list(map(self._marks_of[code].get, texts[places].tolist()))
             closer = set(np.flatnonzero(letters[places] != _TEXT).tolist())
-            if None in found:
-                closer.update(number for number, mark in enumerate(found) if mark is None)
+            if None in numbers:
+                closer.update(number for number, mark in enumerate(numbers) if mark is None)
             for number in sorted(closer):
                 place = int(places[number])
-                found[number] = self._mark(code, texts[place], int(letters[place]))
-            marks[places] = np.array(found, dtype=np.int64)
+                numbers[number] = self._mark(code, texts[place], int(letters[place]))
+            marks[places] = np.array(numbers, dtype=np.int64)
         return marks
 
     def _mark(self, code: int, text: str | None, letter: int) -> int:
@@ -202,18 +201,17 @@ class Shapes:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """Something besides attributes that makes up the shapes of spans: what occurs, and which of it each span has."""
+    """Something besides attributes that decides shapes: its distinct values, and that of each span."""
 
     distinct: Sequence[Any]
     rows: _Places
 
     def of(self, row: int) -> Any:  # noqa: ANN401 - whatever it is
-        """What a span has."""
+        """Return the value of a span."""
         return self.distinct[self.rows[row]]
 
 
 def _others(spans: pa.Table, own: OwnKeys) -> Iterator[_Other]:
-    """The scopes, the ranks of the resources, what the names say, and the operator's own keys."""
     yield _by_text(spans, "scope_name", str)
     yield _ranks(spans)
     yield _by_text(spans, "name", name_mark)
@@ -224,17 +222,17 @@ def _ranks(spans: pa.Table) -> _Other:
     attributes, meta = (_texts(spans, name) for name in ("resource_attributes", "resource_meta"))
     both = attributes.indices.to_numpy().astype(np.int64) * len(meta.dictionary) + meta.indices.to_numpy()
     distinct, rows = np.unique(both, return_inverse=True)
-    told = zip(
+    resources = zip(
         attributes.dictionary.take(pa.array(distinct // len(meta.dictionary))).to_pylist(),
         meta.dictionary.take(pa.array(distinct % len(meta.dictionary))).to_pylist(),
         strict=True,
     )
-    return _Other([index.resource_rank(resource_of(*texts).attributes) for texts in told], rows)
+    return _Other([index.resource_rank(resource_of(*texts).attributes) for texts in resources], rows)
 
 
 def _by_text(spans: pa.Table, column: str, what: Callable[[str], Any]) -> _Other:
-    found = _texts(spans, column)
-    return _Other([what(text) for text in found.dictionary.to_pylist()], found.indices.to_numpy())
+    encoded = _texts(spans, column)
+    return _Other([what(text) for text in encoded.dictionary.to_pylist()], encoded.indices.to_numpy())
 
 
 def _texts(spans: pa.Table, column: str) -> pa.DictionaryArray:
@@ -242,7 +240,7 @@ def _texts(spans: pa.Table, column: str) -> pa.DictionaryArray:
 
 
 def _letters(types: pa.StringArray, count: int) -> npt.NDArray[np.uint8]:
-    """The letter of each attribute: the texts that hold those of a span, end to end."""
+    """Return the letter of each attribute, as one text per span, end to end."""
     offsets = np.frombuffer(types.buffers()[1], dtype=np.int32)[types.offset : types.offset + len(types) + 1]
     data = types.buffers()[2]
     letters = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]] if data else np.zeros(0, np.uint8)

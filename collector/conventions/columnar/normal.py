@@ -67,9 +67,9 @@ _LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content", "bl
 
 
 class NormalMessages(NamedTuple):
-    """Messages in the normal form: the last words of the user, those of the answer, whether tools are called."""
+    """Messages in the normal form: the last text of the user, that of the answer, and whether tools are called."""
 
-    asked: str | None
+    prompt: str | None
     answered: str | None
     has_calls: bool
     finish_reason: str | None  # of the last message that has one, as it was sent
@@ -77,7 +77,7 @@ class NormalMessages(NamedTuple):
 
 
 def normal_messages(text: str) -> NormalMessages | None:
-    """What a text says that holds nothing but messages in the normal form; None where it takes a closer look."""
+    """Parse a text of messages in the normal form; None if it needs the slow path."""
     if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
         return None
     try:
@@ -97,7 +97,7 @@ def _with_words(messages: _Messages, has_calls: bool, mended: str | None) -> Nor
 
 
 def _mended(text: str) -> NormalMessages | None:
-    """What messages say whose arguments and results are JSON in JSON, and the like; None for all others."""
+    """Parse messages whose arguments and results are JSON in JSON, and the like; None for all others."""
     try:
         messages = _STRICT.decode(text)
     except msgspec.MsgspecError:
@@ -109,17 +109,17 @@ def _mended(text: str) -> NormalMessages | None:
 
 
 class Halves(NamedTuple):
-    """A conversation as what was asked, up to the last words of the user, and what came of it: each as JSON."""
+    """A conversation split after the last text of the user, each half as JSON."""
 
     words: str
     answer: str | None
     finish_reason: str | None  # of the last message that has one, as it was sent
-    asked: str
+    prompt: str
     answered: str
 
 
 def halved(text: str) -> Halves | None:
-    """The halves of a conversation that is nearly in the normal form; None where it takes a closer look."""
+    """Split a conversation that is nearly in the normal form; None if it needs the slow path."""
     if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
         return None
     try:
@@ -129,12 +129,12 @@ def halved(text: str) -> Halves | None:
     if not all(map(_mend, messages)) or _have_calls(messages) is None:
         return None
     last = next((at for at in reversed(range(len(messages))) if _asks(messages[at])), len(messages))
-    asked, answered = messages[: last + 1], messages[last + 1 :]
-    words = _last_words(asked, "user")
+    sent, answered = messages[: last + 1], messages[last + 1 :]
+    words = _last_words(sent, "user")
     if words is None or not any(message.parts for message in answered) or _ends_in_thoughts(answered):
         return None
-    told = (msgspec.json.encode(half).decode() for half in (asked, answered))
-    return Halves(words, _answer(answered), _finish(answered), *told)
+    encoded = (msgspec.json.encode(half).decode() for half in (sent, answered))
+    return Halves(words, _answer(answered), _finish(answered), *encoded)
 
 
 def _finish(messages: _Messages) -> str | None:
@@ -167,7 +167,7 @@ def _mend(message: _NearlyNormal) -> bool:
 
 
 def _opened(value: _Json) -> _Json:
-    """An object that came as the JSON of it; anything else as it is."""
+    """Decode an object that is JSON text; return anything else as is."""
     if not isinstance(value, str) or value[:1] != "{":
         return value
     try:
@@ -178,19 +178,19 @@ def _opened(value: _Json) -> _Json:
 
 
 def bare_arguments(text: str) -> JsonValue:
-    """Arguments that are the JSON of an object, with nothing wrapped around them; None for all others."""
+    """Decode arguments that are the JSON of an object, not wrapped; None for all others."""
     value = _opened(text)
     return value if isinstance(value, dict) and _is_bare(value, _WRAPPED) else None  # type: ignore[return-value] # of JSON
 
 
 def bare_response(text: str) -> JsonValue:
-    """A result that is words, or the JSON of an object with nothing wrapped around it; None for all others."""
+    """Return a result that is text, or the JSON of an object, not wrapped; None for all others."""
     value = _opened(text)
     return value if _is_bare(value, _LAYERS) else None  # type: ignore[return-value] # of JSON
 
 
 def _have_calls(messages: _Messages) -> bool | None:
-    """Whether messages have to do with tools; None where they are not quite in the normal form."""
+    """Return whether messages involve tools; None if they are not quite in the normal form."""
     has_calls = was_calling = False
     for message in messages:
         calls = _check(message)
@@ -203,7 +203,7 @@ def _have_calls(messages: _Messages) -> bool | None:
 
 
 def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
-    """Whether a message has to do with tools; None where it is not quite in the normal form."""
+    """Return whether a message involves tools; None if it is not quite in the normal form."""
     if message.name == "" or message.finish_reason == "":
         return None
     calls = responses = 0
@@ -227,7 +227,7 @@ def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
 
 
 def _is_plain(part: _Reasoning | _Response) -> bool:
-    """Whether thoughts or a result stand as they are."""
+    """Return True if thoughts or a result need no unwrapping."""
     if isinstance(part, _Reasoning):
         return not (may_hide_blocks(part.content) or may_hide_thoughts(part.content))
     is_named = bool(part.id) and part.name != "" and part.result is msgspec.UNSET
@@ -237,14 +237,12 @@ def _is_plain(part: _Reasoning | _Response) -> bool:
 
 
 def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
-    """Whether nothing is to be opened or unwrapped."""
     if isinstance(value, str):
         return (value[:1] not in MAYBE_JSON and not value.startswith(WRITTEN) and not is_redacted(value)) or not value
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
 
 
 def _ends_in_thoughts(messages: _Messages) -> bool:
-    """Return whether thoughts alone are the last message: then earlier words may be no answer."""
     return all(isinstance(part, _Reasoning) for part in messages[-1].parts)
 
 

@@ -25,7 +25,7 @@ _KNOWN: Final = frozenset({"role", "content", "tool_call_id", *_NAMES})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedMessages:
-    """Where the messages of a plan lie, each of which has a role, and words, calls of tools or a result."""
+    """Positions of the messages of a plan, each with a role, and words, calls of tools or a result."""
 
     places: "Sequence[_Place]"
     may_hide: bool  # blocks in words: the library writes so
@@ -41,16 +41,16 @@ class _Place:
 
 
 def numbered_messages(plan: ShapePlan, slot: Slot) -> NumberedMessages | None:
-    """Where the strongest messages of a slot lie; None where they are not numbered, or there is more to them."""
+    """Return the positions of a slot's strongest messages; None if they are not numbered, or not all there is."""
     leads = plan.leads.get(slot)
     if not leads or not leads[0].place.is_group or leads[0].place.path:
         return None
     items = plan.groups[leads[0].place.key]
     places = [_place(item) for item in items] if isinstance(items, list) else []
-    found = [place for place in places if place is not None]
+    known = [place for place in places if place is not None]
     return (
-        NumberedMessages(places=found, may_hide=not SLOTS.isdisjoint(plan.told))
-        if found and len(found) == len(places)
+        NumberedMessages(places=known, may_hide=not SLOTS.isdisjoint(plan.mentioned))
+        if known and len(known) == len(places)
         else None
     )
 
@@ -60,16 +60,16 @@ def _place(item: Node) -> _Place | None:
     listed = below.pop("tool_calls", [])
     calls = [_call_place(call) for call in listed] if isinstance(listed, list) else [None]
     fields = {name: number for name, number in below.items() if isinstance(number, int)}
-    told = [call for call in calls if call is not None]
-    is_known = "role" in fields and fields.keys() == below.keys() <= _KNOWN and len(told) == len(calls)
-    if not is_known or (told and "tool_call_id" in fields) or not (told or "content" in fields):
+    known = [call for call in calls if call is not None]
+    is_known = "role" in fields and fields.keys() == below.keys() <= _KNOWN and len(known) == len(calls)
+    if not is_known or (known and "tool_call_id" in fields) or not (known or "content" in fields):
         return None
-    used = (*fields.values(), *(number for call in told for number in call.values()))
-    return _Place(fields=fields, calls=told, used=used)
+    used = (*fields.values(), *(number for call in known for number in call.values()))
+    return _Place(fields=fields, calls=known, used=used)
 
 
 def _call_place(item: Node) -> Mapping[str, int] | None:
-    """The numbers of the keys of a call: of its id, its name and its arguments, wrapped or not."""
+    """Return the numbers of the keys of a call: its id, its name and its arguments, wrapped or not."""
     below = dict(_unwrapped(item, "tool_call"))
     function = dict(_unwrapped(below.pop("function", Branches(()))))
     if "id" in function:
@@ -80,7 +80,7 @@ def _call_place(item: Node) -> Mapping[str, int] | None:
 
 
 def _unwrapped(item: Node, wrapping: str = "") -> tuple[tuple[str, Node], ...]:
-    """What is below a map, or below the only key of it."""
+    """Return the branches of a map, or those of its only key."""
     if not isinstance(item, Branches):
         return ()
     if len(item.below) == 1 and item.below[0][0] == wrapping:
@@ -91,31 +91,31 @@ def _unwrapped(item: Node, wrapping: str = "") -> tuple[tuple[str, Node], ...]:
 def gathered(
     numbered: NumberedMessages, start: int, texts: Texts, letters: bytes, role: str
 ) -> tuple[str | None, list[Message]] | None:
-    """The last words of a role, and the messages, the span's attributes beginning at `start`; None: look closer."""
+    """Return the last text of a role, and the messages, with attributes from `start` on; None: slow path."""
     messages: list[Message] = []
-    said = None
+    spoken = None
     was_calling = False
     for place in numbered.places:
         for at in place.used:
             if letters[start + at] != _TEXT or not texts[start + at]:
                 return None
-        told = {name: texts[start + at] for name, at in place.fields.items()}
-        if numbered.may_hide and may_hide_blocks(told.get("content", "")):
+        fields = {name: texts[start + at] for name, at in place.fields.items()}
+        if numbered.may_hide and may_hide_blocks(fields.get("content", "")):
             return None
-        message = _message(told, [{name: texts[start + at] for name, at in call.items()} for call in place.calls])
+        message = _message(fields, [{name: texts[start + at] for name, at in call.items()} for call in place.calls])
         if message is None or (was_calling and place.calls):
             return None
         messages.append(message)
         was_calling = bool(place.calls)
-        if message["role"] == role and "content" in told:
-            said = told["content"]
+        if message["role"] == role and "content" in fields:
+            spoken = fields["content"]
     if role == "assistant" and messages[-1]["role"] in ("user", "system"):
-        said = None
-    return said, messages
+        spoken = None
+    return spoken, messages
 
 
-def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Message | None:
-    role, content = ROLES.get(told["role"]), told.get("content", "")
+def _message(fields: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Message | None:
+    role, content = ROLES.get(fields["role"]), fields.get("content", "")
     if (
         role is None
         or content[:1] == "["
@@ -126,14 +126,18 @@ def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Mes
         return None
     parts: list[JsonValue] = [{"type": "text", "content": content}] if content else []
     if role == "tool":
-        response = bare_response(content) if "tool_call_id" in told else None
-        if response is None or told["tool_call_id"].startswith(ITEM_IDS):
+        response = bare_response(content) if "tool_call_id" in fields else None
+        if response is None or fields["tool_call_id"].startswith(ITEM_IDS):
             return None
-        result: dict[str, JsonValue] = {"type": "tool_call_response", "id": told["tool_call_id"], "response": response}
-        if "name" in told:
-            result["name"] = told["name"]
+        result: dict[str, JsonValue] = {
+            "type": "tool_call_response",
+            "id": fields["tool_call_id"],
+            "response": response,
+        }
+        if "name" in fields:
+            result["name"] = fields["name"]
         parts = [result]
-    elif "tool_call_id" in told:
+    elif "tool_call_id" in fields:
         return None
     for call in calls:
         arguments = bare_arguments(call["arguments"])
@@ -143,6 +147,6 @@ def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Mes
         parts.append(part)
     message: Message = {"role": role, "parts": parts}
     for name in _NAMES:
-        if name in told:
-            message[name] = told[name]
+        if name in fields:
+            message[name] = fields[name]
     return message

@@ -48,14 +48,14 @@ _MOST_DEFINITIONS: Final = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What the spans of a batch mean: the columns that are stored, and texts that are stored as keys spelled out."""
+    """Reading of a batch: the stored columns, and those texts in full that are stored as keys."""
 
     columns: pa.Table  # of `MEANINGS`
     texts: Mapping[str, pa.StringArray]  # of messages, arguments and results
 
 
 class SpanReader:
-    """Reads one batch of spans after another. For one thread."""
+    """Reader of one batch of spans after another. For one thread."""
 
     def __init__(self, own: OwnKeys) -> None:
         self._shapes = Shapes(own)
@@ -63,7 +63,7 @@ class SpanReader:
         self._definitions: dict[tuple[Any, ...], str | None] = {}
 
     def read(self, spans: pa.Table) -> Read:
-        """What each span means; their resources and scopes are columns beside them."""
+        """Read the spans of a batch; their resources and scopes are columns beside them."""
         laid = self._shapes.lay(spans)
         simple = simple_fields(laid)
         if len(self._definitions) > _MOST_DEFINITIONS:
@@ -75,21 +75,21 @@ class SpanReader:
         return Read(columns=columns, texts={name: _spelled(name, columns, laid) for name in KEYED})
 
     def _recipe(self, plan: ShapePlan) -> Recipe:
-        found = self._recipes.get(id(plan))
-        if found is None or found.plan is not plan:
+        recipe = self._recipes.get(id(plan))
+        if recipe is None or recipe.plan is not plan:
             if len(self._recipes) > _MOST_RECIPES:
                 self._recipes.clear()
-            found = self._recipes[id(plan)] = recipe_of(plan)
-        return found
+            recipe = self._recipes[id(plan)] = recipe_of(plan)
+        return recipe
 
 
 class _Reading:
-    """One batch, span by span: what whole columns do not tell."""
+    """The fields of a batch that are not read as whole columns, span by span."""
 
     def __init__(
-        self, laid: Laid, told: SpanFields, simple: Simple, definitions: dict[tuple[Any, ...], str | None]
+        self, laid: Laid, fields: SpanFields, simple: Simple, definitions: dict[tuple[Any, ...], str | None]
     ) -> None:
-        self._laid, self._told = laid, told
+        self._laid, self._fields = laid, fields
         self._starts: list[int] = laid.starts.tolist()
         self._odd: list[bool] = simple.odd.tolist()
         self._elsewhere = {id(laid.plans[number]): slots for number, slots in simple.elsewhere.items()}
@@ -98,160 +98,155 @@ class _Reading:
         self._alike: dict[int, Row | None] = {}  # by recipe
 
     def row(self, row: int, recipe: Recipe) -> Row | None:
-        """What is stored of a span besides its simple fields; None where that is nothing."""
-        if self._odd[row] or row in self._told.has_fields:
+        """Return the fields of a span besides its simple ones; None if there are none."""
+        if self._odd[row] or row in self._fields.has_fields:
             return self._slowly(row, recipe, ALL_FIELDS)
         if not recipe.has_content and not recipe.can_fail and self._is_quiet(row):
             return self._without_content(row, recipe)
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
-        is_marked = row in self._told.has_content or self._is_redacted(row, recipe)
-        if recipe.asked is not None and recipe.answered is not None and not is_marked:
-            found = self._quickly(row, recipe, elsewhere)
-            if found is not None:
-                return found
+        is_marked = row in self._fields.has_content or self._is_redacted(row, recipe)
+        if recipe.prompt is not None and recipe.answered is not None and not is_marked:
+            read = self._quickly(row, recipe, elsewhere)
+            if read is not None:
+                return read
         if recipe.trajectory is not None and not is_marked:
-            found = self._by_halves(row, recipe, recipe.trajectory, elsewhere)
-            if found is not None:
-                return found
+            read = self._by_halves(row, recipe, recipe.trajectory, elsewhere)
+            if read is not None:
+                return read
         if recipe.tool is not None and not elsewhere and self._is_quiet(row):
-            found = read_tool(recipe.tool, self._starts[row], self._laid.texts, self._laid.letters)
-            if found is not None:
-                return found
+            read = read_tool(recipe.tool, self._starts[row], self._laid.texts, self._laid.letters)
+            if read is not None:
+                return read
         return self._slowly(row, recipe, elsewhere)
 
     def _is_redacted(self, row: int, recipe: Recipe) -> bool:
-        """Return whether content beside the messages is the mark of a redaction, of which there is a note."""
         start, texts = self._starts[row], self._laid.texts
         return any(is_redacted(texts[start + at]) for at in recipe.beside)
 
     def _is_quiet(self, row: int) -> bool:
-        """Whether a span says nothing but what is in its attributes."""
-        told = self._told
-        return told.statuses[row] != ERROR and row not in told.events and not told.dropped[row]
+        fields = self._fields
+        return fields.statuses[row] != ERROR and row not in fields.events and not fields.dropped[row]
 
     def _without_content(self, row: int, recipe: Recipe) -> Row | None:
-        """What all spans of a plan without content have in common: why they have none."""
+        """Return the common fields of all spans of a plan without content: why they have none."""
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
         if elsewhere:
             return self._slowly(row, recipe, elsewhere)
         if id(recipe) not in self._alike:
-            found = {name: value for name, value in self._slowly(row, recipe, ()).items() if value is not None}
-            self._alike[id(recipe)] = found or None
+            reasons = {name: value for name, value in self._slowly(row, recipe, ()).items() if value is not None}
+            self._alike[id(recipe)] = reasons or None
         return self._alike[id(recipe)]
 
     def _collected(self, row: int, recipe: Recipe) -> Collected:
-        return Collected(recipe.plan, self._laid.values(row), self._told.span(row), memo=self._memo)
+        return Collected(recipe.plan, self._laid.values(row), self._fields.span(row), memo=self._memo)
 
     def _slowly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row:
         """Read the content and some more fields, in the order in which `read` does, so that notes come in the same."""
         values, keys = self._laid.values(row), recipe.plan.keys
-        collected = Collected(recipe.plan, values, self._told.span(row), memo=self._memo)
+        collected = Collected(recipe.plan, values, self._fields.span(row), memo=self._memo)
         content = read_content(collected, ())
-        found = row_of(content, collected, lambda key: values[keys.index(key)] if key in keys else None)
-        if row in self._told.has_content:
-            found["tool_definitions"] = definitions_text(read_definitions(collected))
+        read = row_of(content, collected, lambda key: values[keys.index(key)] if key in keys else None)
+        if row in self._fields.has_content:
+            read["tool_definitions"] = definitions_text(read_definitions(collected))
         elif recipe.definitions:
-            found["tool_definitions"] = self._offered(row, recipe, collected)
-        if recipe.seeks_reason or row in self._told.has_content or slots is ALL_FIELDS:
+            read["tool_definitions"] = self._offered(row, recipe, collected)
+        if recipe.seeks_reason or row in self._fields.has_content or slots is ALL_FIELDS:
             reason = read_finish_reason(collected, content.output_messages)
             if reason is not None or slots is ALL_FIELDS:
-                found["finish_reason"] = reason
-        _add_fields(found, collected, slots)
+                read["finish_reason"] = reason
+        _add_fields(read, collected, slots)
         if is_pending(collected):
-            found["pending"] = True
-        return found
+            read["pending"] = True
+        return read
 
     def _quickly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row | None:
-        """Read messages that are in the normal form, or numbered; None where there is more to it."""
-        asked = self._side(row, recipe, "input")
-        answered = None if asked is None else self._side(row, recipe, "output")
-        if asked is None or answered is None or (recipe.replies and self._may_think(row, recipe)):
+        """Read messages that are in the normal form, or numbered; None if they need the slow path."""
+        prompt = self._side(row, recipe, "input")
+        answered = None if prompt is None else self._side(row, recipe, "output")
+        if prompt is None or answered is None or (recipe.replies and self._may_think(row, recipe)):
             return None
-        found = asked | answered
-        if recipe.seeks_reason and not self._add_reason(row, recipe, found, found.pop(_SENT_REASON, None)):
+        read = prompt | answered
+        if recipe.seeks_reason and not self._add_reason(row, recipe, read, read.pop(_SENT_REASON, None)):
             return None
-        return self._with_more(row, recipe, found, slots)
+        return self._with_more(row, recipe, read, slots)
 
     def _may_think(self, row: int, recipe: Recipe) -> bool:
-        """Return whether what a model sent may have thoughts that messages do not have."""
         start, texts = self._starts[row], self._laid.texts
         if recipe.reasoning >= 0 and texts[start + recipe.reasoning] == "0":
             return False
         return any(texts[start + at] is not None and may_think(texts[start + at]) for at in recipe.replies)
 
-    def _add_reason(self, row: int, recipe: Recipe, found: Row, sent: str | None) -> bool:
+    def _add_reason(self, row: int, recipe: Recipe, read: Row, sent: str | None) -> bool:
         """Add why an answer ended, by its messages; False if that takes a closer look."""
         if recipe.plan.leads.get(REASON):
             return False
         reason = None if sent is None else reason_of(sent)
         if reason is not None:
-            found["finish_reason"] = reason
+            read["finish_reason"] = reason
             return True
         start, texts = self._starts[row], self._laid.texts
         return not any(texts[start + at] and may_tell_reason(texts[start + at]) for at in recipe.answers)
 
     def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
-        """Read a conversation that tells both sides; None where there is more to it."""
+        """Read a conversation in one attribute; None if it needs the slow path."""
         place = self._starts[row] + at
         text = self._laid.texts[place]
-        told = halved(text) if self._laid.letters[place] == _TEXT else None
-        if told is None or any(mark in text for marks in recipe.odd_ids.values() for mark in marks):
+        halves = halved(text) if self._laid.letters[place] == _TEXT else None
+        if halves is None or any(mark in text for marks in recipe.odd_ids.values() for mark in marks):
             return None
         collected = self._collected(row, recipe)
-        output = raw_text(collected, "output", ("output",), None) or told.answer
+        output = raw_text(collected, "output", ("output",), None) or halves.answer
         if output is None or collected.notes:
             return None
-        found: Row = {
-            "input": told.words,
+        read: Row = {
+            "input": halves.words,
             "output": output,
-            "input_messages": told.asked,
-            "output_messages": told.answered,
-            "output_is_answer": False if told.answer is None else True if told.answer == output else None,
+            "input_messages": halves.prompt,
+            "output_messages": halves.answered,
+            "output_is_answer": False if halves.answer is None else True if halves.answer == output else None,
         }
-        if recipe.seeks_reason and not self._add_reason(row, recipe, found, told.finish_reason):
+        if recipe.seeks_reason and not self._add_reason(row, recipe, read, halves.finish_reason):
             return None
-        return self._with_more(row, recipe, found, slots)
+        return self._with_more(row, recipe, read, slots)
 
-    def _with_more(self, row: int, recipe: Recipe, found: Row, slots: Sequence[Slot]) -> Row | None:
-        """What else than a dialogue a span tells; None where it has to be explained."""
+    def _with_more(self, row: int, recipe: Recipe, read: Row, slots: Sequence[Slot]) -> Row | None:
+        """Return the fields of a span besides its dialogue; None if it needs the slow path."""
         if any(self._laid.texts[self._starts[row] + at] == value for at, value in recipe.announcing):
             return None
-        may_fail = recipe.can_fail or self._told.statuses[row] == ERROR or row in self._told.events
+        may_fail = recipe.can_fail or self._fields.statuses[row] == ERROR or row in self._fields.events
         if not (may_fail or recipe.definitions or slots):
-            return found
+            return read
         collected = self._collected(row, recipe)
         if may_fail:
-            has_input, has_output = (found.get(side) is not None for side in ("input", "output"))
-            found["error"], found["error_type"] = failure_of(
-                collected, None, has_input=has_input, has_output=has_output
-            )
+            has_input, has_output = (read.get(side) is not None for side in ("input", "output"))
+            read["error"], read["error_type"] = failure_of(collected, None, has_input=has_input, has_output=has_output)
         if recipe.definitions:
-            found["tool_definitions"] = self._offered(row, recipe, collected)
+            read["tool_definitions"] = self._offered(row, recipe, collected)
         for slot in slots:
-            found[slot] = _field(collected, slot)
-        return None if collected.notes else found
+            read[slot] = _field(collected, slot)
+        return None if collected.notes else read
 
     def _side(self, row: int, recipe: Recipe, side: Literal["input", "output"]) -> Row | None:
-        """What one side of a dialogue says; None where it takes a closer look."""
+        """Return one side of a dialogue; None if it needs the slow path."""
         start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
-        where, role = (recipe.asked, "user") if side == "input" else (recipe.answered, "assistant")
+        where, role = (recipe.prompt, "user") if side == "input" else (recipe.answered, "assistant")
         messages: list[Message] | None = None
         row_of_side: Row
         if isinstance(where, int):
             text = texts[start + where]
-            told = normal_messages(text) if letters[start + where] == _TEXT else None
-            if told is None or any(mark in text for mark in recipe.odd_ids[side]):
+            normal = normal_messages(text) if letters[start + where] == _TEXT else None
+            if normal is None or any(mark in text for mark in recipe.odd_ids[side]):
                 return None
-            words = told.asked if side == "input" else told.answered
-            key = "messages_key" if told.mended is None else "messages"
-            row_of_side = {f"{side}_{key}": recipe.plan.keys[where] if told.mended is None else told.mended}
+            words = normal.prompt if side == "input" else normal.answered
+            key = "messages_key" if normal.mended is None else "messages"
+            row_of_side = {f"{side}_{key}": recipe.plan.keys[where] if normal.mended is None else normal.mended}
             if recipe.seeks_reason and side == "output":
-                row_of_side[_SENT_REASON] = told.finish_reason
+                row_of_side[_SENT_REASON] = normal.finish_reason
         else:
-            found = None if where is None else gathered(where, start, texts, letters, role)
-            if found is None:
+            message_texts = None if where is None else gathered(where, start, texts, letters, role)
+            if message_texts is None:
                 return None
-            words, messages = found
+            words, messages = message_texts
             row_of_side = {f"{side}_messages": json_text(messages)}
             if recipe.seeks_reason and side == "output":
                 row_of_side[_SENT_REASON] = last_finish(messages)
@@ -266,10 +261,10 @@ class _Reading:
         return row_of_side
 
     def _offered(self, row: int, recipe: Recipe, collected: Collected) -> str | None:
-        """The tools that were offered, read once for all spans that offer them."""
+        """Return the offered tools, read once for all spans that offer the same."""
         start, texts = self._starts[row], self._laid.texts
-        told = ((texts[start + at], word) for at, word in recipe.definitions)
-        key = (id(recipe), *[text if text is not None and word in text else None for text, word in told])
+        sources = ((texts[start + at], word) for at, word in recipe.definitions)
+        key = (id(recipe), *[text if text is not None and word in text else None for text, word in sources])
         if key in self._definitions:
             return self._definitions[key]
         notes = len(collected.notes)
@@ -280,23 +275,23 @@ class _Reading:
 
 
 def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
-    """What is stored of one span, read by itself and the log records that belong to it."""
+    """Return the stored row of one span and the log records that belong to it."""
     collected = Collected.of(span, logs, own)
     content = read_content(collected, logs)
-    found = row_of(content, collected, span.attributes.get)
-    found["tool_definitions"] = definitions_text(read_definitions(collected))
-    found["finish_reason"] = read_finish_reason(collected, content.output_messages)
-    _add_fields(found, collected, ALL_FIELDS)
-    found["span_type"] = collected.kind or "other"
-    found["dialect"] = collected.dialect.name if collected.dialect else None
-    found["pending"] = True if is_pending(collected) else None
-    return found
+    read = row_of(content, collected, span.attributes.get)
+    read["tool_definitions"] = definitions_text(read_definitions(collected))
+    read["finish_reason"] = read_finish_reason(collected, content.output_messages)
+    _add_fields(read, collected, ALL_FIELDS)
+    read["span_type"] = collected.kind or "other"
+    read["dialect"] = collected.dialect.name if collected.dialect else None
+    read["pending"] = True if is_pending(collected) else None
+    return read
 
 
 def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
-    """Add fields, and the notes that there are of them; of what joins spans alone nobody is told."""
+    """Add fields, and their notes, except for fields that only join spans."""
     for slot in slots:
-        if slot not in ("response_id", REASON, *TOOL_TEXTS):  # the content tells the reason and the call
+        if slot not in ("response_id", REASON, *TOOL_TEXTS):  # these follow from the content
             row[slot] = _field(collected, slot)
     row["notes"] = "\n".join(collected.notes) or None
     if "response_id" in slots:
@@ -304,7 +299,7 @@ def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table of `MEANINGS`; what a row lacks is NULL."""
+    """Make a table of `MEANINGS` from rows; missing fields are NULL."""
     columns = [_column([row.get(field.name) for row in rows], field.type) for field in MEANINGS]
     return pa.table(columns, schema=MEANINGS)
 
@@ -321,15 +316,15 @@ def _field(collected: Collected, slot: Slot) -> str | float | None:
 
 def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequence[Recipe]) -> pa.Table:
     values: dict[str, list[Any]] = {field.name: [None] * len(rows) for field in MEANINGS}
-    told: dict[str, list[int]] = {name: [] for name in simple.columns}
+    places: dict[str, list[int]] = {name: [] for name in simple.columns}
     for number, row in enumerate(rows):
         if row is not None:
             for name, value in row.items():
                 values[name][number] = value
-            if not told.keys().isdisjoint(row):
-                for name in told.keys() & row.keys():
-                    told[name].append(number)
-    columns = {name: _over(column, told[name], values[name]) for name, column in simple.columns.items()}
+            if not places.keys().isdisjoint(row):
+                for name in places.keys() & row.keys():
+                    places[name].append(number)
+    columns = {name: _over(column, places[name], values[name]) for name, column in simple.columns.items()}
     columns["span_type"] = _by_plan([recipe.kind for recipe in recipes], laid)
     columns["dialect"] = _by_plan([recipe.dialect for recipe in recipes], laid)
     rest = [field for field in MEANINGS if field.name not in columns]
@@ -338,17 +333,17 @@ def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequ
 
 
 def _spelled(name: str, columns: pa.Table, laid: Laid) -> pa.StringArray:
-    """A text that is stored, or that of the attribute whose key is."""
-    told, keys = columns.column(name).combine_chunks(), columns.column(f"{name}_key").combine_chunks()
+    """Return a stored text, or that of the attribute whose key is stored."""
+    texts, keys = columns.column(name).combine_chunks(), columns.column(f"{name}_key").combine_chunks()
     rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
     if not len(rows):
-        return told
+        return texts
     plans, starts = laid.plan_of[rows].tolist(), laid.starts[rows].tolist()
     named = zip(plans, starts, keys.take(pa.array(rows)).to_pylist(), strict=True)
     places = [start + laid.plans[plan].keys.index(key) for plan, start, key in named]
-    mask = np.zeros(len(told), dtype=np.bool_)
+    mask = np.zeros(len(texts), dtype=np.bool_)
     mask[rows] = True
-    return pc.replace_with_mask(told, pa.array(mask), laid.items.take(pa.array(places)))
+    return pc.replace_with_mask(texts, pa.array(mask), laid.items.take(pa.array(places)))
 
 
 def _by_plan(values: Sequence[str | None], laid: Laid) -> pa.StringArray:
@@ -356,7 +351,7 @@ def _by_plan(values: Sequence[str | None], laid: Laid) -> pa.StringArray:
 
 
 def _over(column: pa.Array, places: Sequence[int], values: Sequence[Any]) -> pa.Array:
-    """What whole columns tell, and over it what some rows do."""
+    """Return a column with the values of some rows replaced."""
     if not places:
         return column
     mask = np.zeros(len(column), dtype=np.bool_)
@@ -372,7 +367,6 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _storable(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
-    """JSON may spell half of a surrogate pair, which UTF-8 cannot carry, and numbers beyond 64 bits."""
     if isinstance(value, str):
         return encodable(value)
     return None if isinstance(value, int) and abs(value) > _LARGEST else value

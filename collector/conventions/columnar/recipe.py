@@ -14,7 +14,7 @@ from collector.conventions.plan import ShapePlan
 from collector.conventions.span import OFFERING, TALKING
 from collector.conventions.table import Slot
 
-_OURS = 2  # below this rank are `dokimos.*` and an operator's own keys, which beat what messages say
+_OURS = 2  # below this rank are `dokimos.*` and an operator's own keys, which override messages
 _CONTENT: frozenset[Slot] = frozenset(
     {
         "input",
@@ -52,37 +52,37 @@ _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What is done with each span of a plan. Numbers are those of the plan's keys."""
+    """Instructions for the spans of one plan. Numbers are those of the plan's keys."""
 
     plan: ShapePlan
     kind: str
     dialect: str | None
-    asked: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
+    prompt: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
     answered: int | NumberedMessages | None
-    trajectory: int | None  # what was asked and answered, where it stands in one list alone
-    beside: Sequence[int]  # the keys of content beside these: a mark of a redaction there is noted
+    trajectory: int | None  # a whole conversation in one list alone
+    beside: Sequence[int]  # other keys of content: marks of redaction in these are noted
     odd_ids: Mapping[str, Sequence[str]]  # by side, how ids begin, with a quote before them, that take a closer look
     announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
-    definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
+    definitions: Sequence[tuple[int, str]]  # sources of tool definitions; a text without the word has none
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
     seeks_reason: bool  # why the answer ended stands in no attribute of its own
     answers: Sequence[int]  # the keys of what a model may have sent, in which it may stand then
     replies: Sequence[int]  # the keys of what a model sent itself, in which thoughts may stand
     reasoning: int  # the key of how many tokens these have; negative if it is none
-    has_content: bool  # something can be told of input, output, messages, arguments or results
+    has_content: bool  # there may be an input, an output, messages, arguments or results
 
 
 def recipe_of(plan: ShapePlan) -> Recipe:
-    """The recipe of a plan."""
+    """Derive the recipe of a plan."""
     kind = plan.kind or "other"
     is_quick = kind in TALKING and not any(plan.leads.get(slot) for slot in _CLOSER) and not _is_ours(plan)
-    can_fail = any(slot in plan.told for slot in _FAILURES)
+    can_fail = any(slot in plan.mentioned for slot in _FAILURES)
     return Recipe(
         plan=plan,
         kind=kind,
         dialect=plan.dialect.name if plan.dialect else None,
-        asked=_messages(plan, "input_messages") if is_quick else None,
+        prompt=_messages(plan, "input_messages") if is_quick else None,
         answered=_messages(plan, "output_messages") if is_quick else None,
         trajectory=_trajectory(plan) if is_quick else None,
         beside=_beside(plan) if is_quick else (),
@@ -98,7 +98,7 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         answers=tuple(lead.at for slot in ANSWERS for lead in plan.leads.get(slot, ()) if not lead.place.is_group),
         replies=tuple({lead.at: None for lead in plan.leads.get("reply", ())}),
         reasoning=place_at(plan, "reasoning_tokens"),
-        has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
+        has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.mentioned),
     )
 
 
@@ -109,7 +109,6 @@ def _beside(plan: ShapePlan) -> tuple[int, ...]:
 
 
 def _messages(plan: ShapePlan, slot: Slot) -> int | NumberedMessages | None:
-    """Where messages lie. A request beside them may tell more than JSON does; numbered ones are asked for all ids."""
     at = place_at(plan, slot)
     if at < 0:
         return numbered_messages(plan, slot)
@@ -126,9 +125,9 @@ def _is_ours(plan: ShapePlan) -> bool:
 
 
 def _places_of_definitions(plan: ShapePlan) -> tuple[tuple[int, str], ...]:
-    found: dict[tuple[int, str], None] = {}
+    places: dict[tuple[int, str], None] = {}
     for lead in (*plan.leads.get("tool_definitions", ()), *plan.leads.get("offered", ())):
-        found[lead.at, lead.place.path[0] if lead.place.path else ""] = None
+        places[lead.at, lead.place.path[0] if lead.place.path else ""] = None
         if lead.place.is_group:
-            found.update(((at, ""), None) for at in places_in(plan.groups[lead.place.key]))
-    return tuple(found)
+            places.update(((at, ""), None) for at in places_in(plan.groups[lead.place.key]))
+    return tuple(places)

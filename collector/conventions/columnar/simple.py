@@ -42,10 +42,10 @@ _BLANKS: Final = pa.array(sorted(BLANKS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simple:
-    """What was read of whole columns."""
+    """Fields that were read as whole columns."""
 
     columns: Mapping[str, pa.Array]
-    odd: _Rows  # spans in one of whose attributes there is something that takes a closer look
+    odd: _Rows  # spans with an attribute that needs the slow path
     elsewhere: Mapping[int, tuple[Slot, ...]]  # of each plan, the fields that are still to be read
 
 
@@ -94,7 +94,7 @@ def _turn(slot: Slot) -> int:
 
 
 def place_at(plan: ShapePlan, slot: Slot) -> int:
-    """The number of the key that holds a field as it is."""
+    """Return the number of the key that holds a field unchanged."""
     leads = plan.leads.get(slot)
     if not leads:
         return NOWHERE
@@ -103,7 +103,7 @@ def place_at(plan: ShapePlan, slot: Slot) -> int:
 
 
 def model_at(plan: ShapePlan) -> int:
-    """The number of the key that holds the model: the one that answered, else the one that was asked."""
+    """Return the number of the key that holds the model: the answering one, else the requested one."""
     at = place_at(plan, "model")
     if at == NOWHERE and plan.leads.get("raw_answer"):
         return ELSEWHERE
@@ -112,12 +112,12 @@ def model_at(plan: ShapePlan) -> int:
 
 
 def count_at(plan: ShapePlan, slot: Slot) -> int:
-    """The number of the key that holds a count, unless others that take a closer look may complete it."""
+    """Return the number of the key that holds a count, unless other keys may change it on the slow path."""
     at = place_at(plan, slot)
     if slot not in _PARTS or at == NOWHERE:
         return at
     by_itself: Slot = "cached_apart" if slot == "input_tokens" else "total_as_output"
-    if by_itself in plan.told or "usage_apart" in plan.told:
+    if by_itself in plan.mentioned or "usage_apart" in plan.mentioned:
         return ELSEWHERE
     parts = _PARTS[slot]
     has_total = "total_tokens" in plan.leads and any(part in plan.leads for part in parts)
@@ -134,30 +134,28 @@ _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
 
 
 def _places_beside(laid: Laid, slot: Slot) -> list[int]:
-    """The keys that hold a count which is no field; where it takes a closer look, input and output do too."""
     return [max(place_at(plan, slot), NOWHERE) if _counts_sides(plan) else NOWHERE for plan in laid.plans]
 
 
 def _counts_sides(plan: ShapePlan) -> bool:
-    """Return whether cached or reasoning tokens may complete the input or the output."""
     return any(slot in plan.leads for slot in ("cached_tokens", "reasoning_tokens", "written_tokens"))
 
 
 def _are_incomplete(counts: Mapping[Slot, pa.Int64Array]) -> _Rows:
     """Return the spans whose input or output leaves tokens out, as `left_beside` decides for one."""
-    asked, answered, cached, reasoned, written, total = (
+    prompt, answered, cached, reasoned, written, total = (
         counts[slot].fill_null(0).to_numpy(zero_copy_only=False) for slot in (*COUNTS, *_COMPLETING)
     )
     apart = cached + written
-    gap = total - asked - answered
-    is_told = (apart > 0) | (reasoned > 0)
+    gap = total - prompt - answered
+    is_named = (apart > 0) | (reasoned > 0)
     completes = (gap == apart) | (gap == reasoned) | (gap == apart + reasoned)
-    incomplete: _Rows = is_told & ((apart > asked) | (reasoned > answered) | (completes & (gap > 0)))
+    incomplete: _Rows = is_named & ((apart > prompt) | (reasoned > answered) | (completes & (gap > 0)))
     return incomplete
 
 
 def reason_at(plan: ShapePlan) -> int:
-    """The number of the key that holds why an answer ended, unless that takes a closer look."""
+    """Return the number of the key that holds the finish reason, unless it needs the slow path."""
     return max(place_at(plan, REASON), NOWHERE)
 
 
@@ -178,11 +176,11 @@ def _text(texts: pa.StringArray, is_here: _Rows, odd: _Rows, strange: str = "") 
 def _reasons(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.StringArray:
     if not is_here.any():
         return texts
-    found = texts.dictionary_encode()
-    words = pa.array([reason_of(text) for text in found.dictionary.to_pylist()], pa.string())
-    told = words.take(found.indices)
-    odd |= is_here & told.is_null().to_numpy(zero_copy_only=False)
-    return told
+    encoded = texts.dictionary_encode()
+    words = pa.array([reason_of(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    reasons = words.take(encoded.indices)
+    odd |= is_here & reasons.is_null().to_numpy(zero_copy_only=False)
+    return reasons
 
 
 def _counts(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.Int64Array:

@@ -1,4 +1,4 @@
-"""What spans say beside their attributes: looked up by row, and only where somebody asks."""
+"""Fields of spans besides their attributes, read by row and on demand."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,19 +29,19 @@ class SpanFields:
         self.has_fields = self._rows_with(_holds_fields)
 
     def _rows_with(self, holds: Callable[[str], bool]) -> frozenset[int]:
-        """The spans some of whose events hold something."""
+        """Return the rows of spans with a matching event."""
         known: dict[str, bool] = {}
-        found = set()
+        rows = set()
         for row, events in self.events.items():
             for event in events:
                 if event.name not in known:
                     known[event.name] = holds(event.name)
                 if known[event.name]:
-                    found.add(row)
-        return frozenset(found)
+                    rows.add(row)
+        return frozenset(rows)
 
     def span(self, row: int) -> "BatchSpan":
-        """One span."""
+        """Return one span."""
         return BatchSpan(self, row)
 
 
@@ -56,7 +56,7 @@ class BatchSpan:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return its name."""
         return self._spans.names[self._row]
 
     @property
@@ -66,22 +66,22 @@ class BatchSpan:
 
     @property
     def status_message(self) -> str:
-        """What its sender says of the status."""
+        """Return the sender's message for the status."""
         return self._spans.messages[self._row]
 
     @property
     def dropped_attributes_count(self) -> int:
-        """How many attributes the sender left out."""
+        """Return how many attributes the sender dropped."""
         return self._spans.dropped[self._row]
 
     @property
     def events(self) -> Sequence[SpanEvent]:
-        """Its events, in the order that they came."""
+        """Return its events, in the order received."""
         return self._spans.events.get(self._row, ())
 
 
 def _events(column: pa.ChunkedArray) -> dict[int, Sequence[SpanEvent]]:
-    """The events of the spans that have some, by row."""
+    """Return the events of the spans that have some, by row."""
     lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     rows = np.flatnonzero(np.diff(lists.offsets.to_numpy()))
     if not len(rows):

@@ -1,4 +1,4 @@
-"""What was read of one span as the row that is stored: texts, JSON, and keys of attributes that say the same."""
+"""The stored row of one span's reading: texts, JSON, and keys of attributes with the same content."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ LONG_ENOUGH: Final = 16  # characters: shorter texts are stored as they are
 
 
 def row_of(content: Content, collected: Collected, attribute_of: Callable[[str], AttributeValue]) -> Row:
-    """The content of a span as a row; `attribute_of` is the value of a key of the span's attributes."""
+    """Return the content of a span as a row; `attribute_of` returns an attribute of the span."""
     row: Row = {
         "input": content.input,
         "output": content.output,
@@ -44,8 +44,8 @@ def row_of(content: Content, collected: Collected, attribute_of: Callable[[str],
         _keep(row, "tool_arguments", use.arguments, sources.get("tool_arguments", ""), attribute_of, memo)
     result, key = use.result.value, sources.get("tool_result", "")
     if isinstance(result, str):
-        is_there = len(result) >= LONG_ENOUGH and attribute_of(key) == result
-        row["tool_result_key" if is_there else "tool_result"] = key if is_there else result
+        is_attribute = len(result) >= LONG_ENOUGH and attribute_of(key) == result
+        row["tool_result_key" if is_attribute else "tool_result"] = key if is_attribute else result
         row["tool_result_is_text"] = True
     elif result is not None or "tool_result" in sources:
         _keep(row, "tool_result", result, key, attribute_of, memo)
@@ -53,7 +53,7 @@ def row_of(content: Content, collected: Collected, attribute_of: Callable[[str],
 
 
 def written(messages: list[Message], memo: Memo) -> str:
-    """Messages as JSON, written once for all spans that tell them."""
+    """Encode messages as JSON, once for all spans that have them."""
     known = memo.written.get(id(messages))
     if known is None:
         known = memo.written[id(messages)] = messages, json_text(messages)
@@ -63,7 +63,6 @@ def written(messages: list[Message], memo: Memo) -> str:
 def _keep(
     row: Row, name: str, value: JsonValue, key: str, attribute_of: Callable[[str], AttributeValue], memo: Memo
 ) -> None:
-    """Keep a value as JSON, or the key of an attribute whose JSON says the same."""
     if _says(attribute_of(key), value, memo):
         row[f"{name}_key"] = key
     else:
@@ -71,7 +70,7 @@ def _keep(
 
 
 def _says(text: AttributeValue, value: "JsonValue | Sequence[Message]", memo: Memo) -> bool:
-    """Whether a text is the JSON of a value, for Python and for DuckDB, which takes no half of a surrogate pair."""
+    """Return True if a text is the JSON of a value, for Python and for DuckDB, which rejects lone surrogates."""
     if not isinstance(text, str) or len(text) < LONG_ENOUGH or text.lstrip()[:1] not in ("{", "["):
         return False
     decoded = memo.decoded.get(text)
@@ -81,7 +80,7 @@ def _says(text: AttributeValue, value: "JsonValue | Sequence[Message]", memo: Me
 
 
 def json_text(value: "JsonValue | Sequence[Mapping[str, JsonValue]]") -> str:
-    """A value as JSON."""
+    """Encode a value as JSON."""
     try:
         return msgspec.json.encode(value).decode()
     except (UnicodeEncodeError, OverflowError, ValueError):
@@ -89,7 +88,7 @@ def json_text(value: "JsonValue | Sequence[Mapping[str, JsonValue]]") -> str:
 
 
 def definitions_text(definitions: Sequence[OfferedTool]) -> str | None:
-    """Tool definitions as JSON; None where there are none."""
+    """Encode tool definitions as JSON; None for none."""
     if not definitions:
         return None
     return json_text(

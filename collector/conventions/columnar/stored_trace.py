@@ -1,4 +1,4 @@
-"""Traces and single spans as their stored columns tell them, each part worked out when somebody asks for it."""
+"""Traces and single spans from their stored columns, each part computed on demand."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +19,7 @@ _AS_IS: Final = {
     "span_type": "span_type",
     "input": "input",
     "output": "output",
-    "asked": "input_messages",
+    "prompt": "input_messages",
     "answered": "output_messages",
     "tool_name": "tool_name",
     "tool_call_id": "tool_call_id",
@@ -40,7 +40,7 @@ _AS_IS: Final = {
     "offered": "tool_definitions",
     "noted": "notes",
 }
-"""The fields of a member of a trace, and the columns that tell them."""
+"""The fields of a member of a trace, and their columns."""
 
 _FIELDS: Final = tuple(field.name for field in fields(TraceMember))
 
@@ -54,91 +54,91 @@ class StoredSpan(NamedTuple):
 
 
 class StoredTrace:
-    """What spans of one trace mean together, as `TraceReading` says it of spans that are read."""
+    """Reading of a trace from stored spans, with the interface of `TraceReading`."""
 
     def __init__(self, trace_id: str, members: Sequence[TraceMember]) -> None:
-        """`members` are all spans of the trace, or a single one that is looked at by itself."""
+        """Set up with all spans of the trace, or with one span to read by itself."""
         self.trace_id = trace_id
         self.members = members
 
     @cached_property
     def tree(self) -> Tree:
-        """The spans as a forest, in the order in which they are told."""
+        """Return the spans as a forest, in their given order."""
         return tree_of(self.members)
 
     @cached_property
     def sums(self) -> Sums:
-        """What the spans tell together, but for their calls of tools."""
+        """Return the sums of the spans, without their calls of tools."""
         return sums_of_tree(self.tree)
 
     @property
     def spans(self) -> Mapping[str, TraceMember]:
-        """The spans by their ids."""
+        """Return the spans by id."""
         return self.tree.spans
 
     @cached_property
     def tool_calls(self) -> tuple[TraceToolCall, ...]:
-        """The calls of tools, each once, by start time."""
+        """Return the tool calls, each once, by start time."""
         return tool_calls(self.tree)
 
     @cached_property
     def conversation(self) -> tuple[Message, ...]:
-        """The longest that one of the spans tells, with the answer."""
+        """Return the longest conversation of one of the spans, with the answer."""
         return conversation_of(self.tree)
 
     @cached_property
     def tool_definitions(self) -> tuple[OfferedTool, ...]:
-        """The tools that models were offered, each name once."""
+        """Return the tools that models were offered, each name once."""
         return definitions_of(self.tree)
 
     @property
     def input(self) -> str | None:
-        """What went in."""
+        """Return the input."""
         return self.sums.input
 
     @property
     def output(self) -> str | None:
-        """What came out."""
+        """Return the output."""
         return self.sums.output
 
     @property
     def final_response(self) -> str | None:
-        """The last words of a model."""
+        """Return the last text of a model."""
         return self.sums.final_response
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the last answer of a model ended."""
+        """Return why the last answer of a model ended."""
         return self.sums.finish_reason
 
     @property
     def session_id(self) -> str | None:
-        """The session that it is part of."""
+        """Return the session id."""
         return self.sums.session_id
 
     @property
     def user_id(self) -> str | None:
-        """Whom it was for."""
+        """Return the user id."""
         return self.sums.user_id
 
     @property
     def input_tokens(self) -> int | None:
-        """What models were sent."""
+        """Return the tokens that models were sent."""
         return self.sums.input_tokens
 
     @property
     def output_tokens(self) -> int | None:
-        """What models wrote."""
+        """Return the tokens that models wrote."""
         return self.sums.output_tokens
 
     @property
     def cost_usd(self) -> float | None:
-        """What models cost."""
+        """Return the cost of models, in USD."""
         return self.sums.cost_usd
 
 
 def stored_spans(rows: pa.Table) -> Iterator[StoredSpan]:
-    """The spans of rows with the columns of `stored_meanings.sql`."""
+    """Yield the spans of rows with the columns of `stored_meanings.sql`."""
     columns: dict[str, list[Any]] = {field: rows.column(name).to_pylist() for field, name in _AS_IS.items()}
     columns["start_ns"] = rows.column("start_time").cast(pa.int64()).to_pylist()
     columns["end_ns"] = [end_ns or None for end_ns in rows.column("end_time").cast(pa.int64()).to_pylist()]

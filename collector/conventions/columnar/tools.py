@@ -1,4 +1,4 @@
-"""Spans of tools whose call stands in attributes as it is: read without a look at what may be otherwise."""
+"""Spans of tools whose call is in plain attributes: read on the fast path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ _MARKED_CHARS: Final = 200  # below which a text may be the mark of a redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecipe:
-    """Where the fields of a tool's call may lie: numbers of the plan's keys, the strongest first."""
+    """Positions of the fields of a tool call: numbers of the plan's keys, strongest first."""
 
     keys: Sequence[str]
     arguments: Sequence[int]
     result: Sequence[int]
-    asked: Sequence[int]  # messages that may tell of the call
+    prompt: Sequence[int]  # messages that may contain the call
     answered: Sequence[int]
     input: Sequence[int]
     output: Sequence[int]
@@ -46,10 +46,10 @@ class ToolRecipe:
 
 
 def tool_recipe(plan: ShapePlan) -> ToolRecipe | None:
-    """How spans of a plan are read as calls of tools; None where it takes more than looking at attributes."""
+    """Return how to read the spans of a plan as tool calls; None if attributes alone do not suffice."""
     leads = {slot: plan.leads.get(slot, ()) for slot in {*_ARGUMENTS, *_RESULT, *_INPUT, *_OUTPUT}}
-    is_plain = not any(_is_special(lead) for found in leads.values() for lead in found)
-    if plan.kind != "tool" or not is_plain or "pending" in plan.told or not plan.leads.get("tool_name"):
+    is_plain = not any(_is_special(lead) for places in leads.values() for lead in places)
+    if plan.kind != "tool" or not is_plain or "pending" in plan.mentioned or not plan.leads.get("tool_name"):
         return None
     if plan.dialect is not None and plan.dialect.name == _ADK:
         return None
@@ -61,7 +61,7 @@ def tool_recipe(plan: ShapePlan) -> ToolRecipe | None:
         keys=plan.keys,
         arguments=places(_ARGUMENTS),
         result=places(_RESULT),
-        asked=places(["input_messages"]),
+        prompt=places(["input_messages"]),
         answered=places(["output_messages"]),
         input=places(_INPUT),
         output=places(_OUTPUT),
@@ -75,23 +75,23 @@ def _is_special(lead: Lead) -> bool:
 
 
 def read_tool(recipe: ToolRecipe, start: int, texts: Texts, letters: bytes) -> Row | None:
-    """What is stored of a tool's span that did not fail, its attributes beginning at `start`; None: read it slowly."""
+    """Return the row of a tool's span that did not fail, with attributes from `start` on; None: read it slowly."""
     for at in recipe.used:
         if letters[start + at] != _TEXT:
             return None
     row: Row = {}
     for name, places in (("input", recipe.input), ("output", recipe.output)):
-        found = _first(places, start, texts)
-        if found is None:
+        at_place = _first(places, start, texts)
+        if at_place is None:
             return None
-        if found >= 0:
-            row[name] = texts[start + found]
-    is_told = _arguments(recipe, start, texts, row) and _result(recipe, start, texts, row)
-    return row if is_told else None
+        if at_place >= 0:
+            row[name] = texts[start + at_place]
+    is_read = _arguments(recipe, start, texts, row) and _result(recipe, start, texts, row)
+    return row if is_read else None
 
 
 def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
-    """The first place that holds something; -1: none does. None where what it holds takes a closer look."""
+    """Return the first place with a value; -1 if there is none; None if it needs the slow path."""
     for at in places:
         text = texts[start + at]
         if text.strip() in ("", '""'):
@@ -109,21 +109,21 @@ def _may_be_redacted(text: str) -> bool:
 
 
 def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:
-    """The place of arguments or of a result; -1: they are nowhere, not in messages either. None: look closer."""
+    """Return the place of arguments or of a result; -1: nowhere, not in messages either. None: slow path."""
     for at in places:
         text = texts[start + at]
         if not text or text.isspace():
             return None  # a blank that is recorded counts, if no other place holds something
         return None if text.strip() in BLANKS or _may_be_redacted(text) else at
     for at in messages:
-        told = normal_messages(texts[start + at])
-        if told is None or told.has_calls:
+        messages_read = normal_messages(texts[start + at])
+        if messages_read is None or messages_read.has_calls:
             return None
     return -1
 
 
 def _arguments(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
-    at = _call(recipe.arguments, recipe.asked, start, texts)
+    at = _call(recipe.arguments, recipe.prompt, start, texts)
     if at is None:
         return False
     if at < 0:
@@ -146,8 +146,8 @@ def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
     if text[:1] not in MAYBE_JSON:
         if text.startswith(unwrap.WRITTEN):
             return False
-        is_there = len(text) >= LONG_ENOUGH
-        row["tool_result_key" if is_there else "tool_result"] = recipe.keys[at] if is_there else text
+        is_long = len(text) >= LONG_ENOUGH
+        row["tool_result_key" if is_long else "tool_result"] = recipe.keys[at] if is_long else text
         row["tool_result_is_text"] = True
         return not unwrap.says_error(text)
     value = _object(text)
@@ -158,7 +158,7 @@ def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """A JSON object that is written as JSON again as it is."""
+    """Decode a JSON object that encodes to the same text again."""
     if text[:1] != "{" or "\\ud" in text.lower():
         return None
     try:

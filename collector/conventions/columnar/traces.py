@@ -34,30 +34,30 @@ _SUMS: Final = (
 
 
 def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """What traces mean, all of whose spans are in a table: rows of `TRACES` and of `TOOL_CALLS`.
+    """Read whole traces from a table of all their spans: return rows of `TRACES` and of `TOOL_CALLS`.
 
     The table has the columns above, `tenant`, `trace_id`, `start_time`, `end_time`, `output_is_answer` and `pending`;
     texts that are stored as keys of attributes are spelled out.
     """
     counted = spans.filter(pc.invert(spans.column("pending").fill_null(fill_value=False)))
     forest = forest_of(counted)
-    told = SpanColumns(counted, forest)
-    columns, is_open = sums(told)
+    counted_spans = SpanColumns(counted, forest)
+    columns, is_open = sums(counted_spans)
     first_rows = pa.array(forest.rows[forest.firsts])
     columns |= {name: counted.column(name).take(first_rows) for name in ("tenant", "trace_id", "start_time")}
-    is_intricate = intricate(told)
+    is_intricate = intricate(counted_spans)
     one_by_one = np.flatnonzero(is_open | is_intricate)
     calls: list[dict[str, Any]] = []
-    with_runs, runs = runs_of(told, ~(is_open | is_intricate))
+    with_runs, runs = runs_of(counted_spans, ~(is_open | is_intricate))
     counts = np.bincount(with_runs, minlength=forest.traces).astype(np.int32)
     again: dict[str, list[Any]] = {name: [] for name in _SUMS}
     for trace, members in _members(counted, forest, one_by_one):
         tree = tree_of(members)
-        found = all_calls(tree)
-        counts[trace] = len(found.own)
-        calls += [_call_row(call, trace) for call in found.own]
-        if found.latest:
-            calls += [_call_row(call, trace, is_sent=True) for call in found.latest]
+        calls_of_tree = all_calls(tree)
+        counts[trace] = len(calls_of_tree.own)
+        calls += [_call_row(call, trace) for call in calls_of_tree.own]
+        if calls_of_tree.latest:
+            calls += [_call_row(call, trace, is_sent=True) for call in calls_of_tree.latest]
         if is_open[trace]:
             sums_of = sums_of_tree(tree)
             for name in _SUMS:
@@ -72,23 +72,23 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
         "call_key": pa.nulls(runs.num_rows, pa.uint64()),
         "is_sent": pa.repeat(pa.scalar(value=False), runs.num_rows),
     }
-    told_alone = pa.table({name: of_runs[name] for name in TOOL_CALLS.names}, schema=TOOL_CALLS)
+    own_calls = pa.table({name: of_runs[name] for name in TOOL_CALLS.names}, schema=TOOL_CALLS)
     return (
         pa.table({name: columns[name] for name in TRACES.names}, schema=TRACES),
-        pa.concat_tables([told_alone, _calls(calls, columns)]),
+        pa.concat_tables([own_calls, _calls(calls, columns)]),
     )
 
 
 def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[int, list[TraceMember]]]:
-    """The spans of some traces, one trace after the other."""
+    """Yield the spans of some traces, trace by trace."""
     bounds = [*forest.firsts.tolist(), len(forest.rows)]
-    wanted = np.concatenate([np.arange(bounds[at], bounds[at + 1]) for at in traces] or [np.zeros(0, np.int64)])
-    rows = spans.select([*COLUMNS, "start_time", "end_time"]).take(pa.array(forest.rows[wanted]))
+    places = np.concatenate([np.arange(bounds[at], bounds[at + 1]) for at in traces] or [np.zeros(0, np.int64)])
+    rows = spans.select([*COLUMNS, "start_time", "end_time"]).take(pa.array(forest.rows[places]))
     columns = [rows.column(name).to_pylist() for name in COLUMNS]
     starts = rows.column("start_time").cast(pa.int64()).to_pylist()
     ends = rows.column("end_time").cast(pa.int64()).to_pylist()
     members = [
-        _member(told, start, end) for told, start, end in zip(zip(*columns, strict=True), starts, ends, strict=True)
+        _member(row, start, end) for row, start, end in zip(zip(*columns, strict=True), starts, ends, strict=True)
     ]
     at = 0
     for trace in traces.tolist():
@@ -97,19 +97,19 @@ def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[
         at += count
 
 
-def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
-    (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
+def _member(row: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
+    (span_id, parent_id, kind, input_text, answered, prompt, answered_messages, name, call_id, arguments, result,
      response_id, model, scope, input_tokens, output_tokens, finish_reason, cost_usd, cost_source, is_answer,
-     session_id, user_id, error, error_type) = told  # fmt: skip
+     session_id, user_id, error, error_type) = row  # fmt: skip
     return TraceMember(
         span_id=span_id,
         parent_span_id=parent_id,
         start_ns=start_ns,
         end_ns=end_ns or None,
         span_type=kind,
-        input=asked,
+        input=input_text,
         output=answered,
-        asked=asked_messages,
+        prompt=prompt,
         answered=answered_messages,
         tool_name=name,
         tool_call_id=call_id,
@@ -155,7 +155,6 @@ def _call_row(call: TraceToolCall, trace: int, *, is_sent: bool = False) -> dict
 
 
 def _number(call: TraceToolCall) -> int:
-    """Return a number that a call and its result in another trace share."""
     return int.from_bytes(call_key(call)[:8], "big")
 
 

@@ -93,7 +93,7 @@ CODEX = Dialect(
     ),
     kinds=(
         Kinds(key="codex.tool.phase", values={"": "tool"}),
-        Kinds(key="codex.usage.total_tokens", values={"": "llm"}),  # the end of an answer, told nowhere else
+        Kinds(key="codex.usage.total_tokens", values={"": "llm"}),  # the end of an answer; no other record has it
     ),
     span_names={
         "session_task.turn": "agent",

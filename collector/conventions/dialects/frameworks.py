@@ -58,7 +58,6 @@ _ABOUT_REPLY = (
 
 
 def _of_reply(*members: str) -> tuple[str, ...]:
-    """Members of what Haystack says about an answer."""
     return tuple(f"{where}.{member}" for where in _ABOUT_REPLY for member in members)
 
 

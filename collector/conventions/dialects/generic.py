@@ -1,4 +1,4 @@
-"""The keys that are nobody's dialect, and our own, which win over every other."""
+"""Keys of no dialect, and our own, which override every other."""
 
 from collector.conventions.own import FIELDS
 from collector.conventions.table import Dialect, Sign

@@ -38,8 +38,8 @@ OPENINFERENCE = Dialect(
         Kinds(key="llm.model_name", values={"": "llm"}),
     ),
     sure_names={
-        "handoff to ": "chain",  # a tool, says OpenAI's agents' instrumentation
-        "InputTokenCountResponse": "other",  # counts what a request would have, and asks no model
+        "handoff to ": "chain",  # a tool in OpenAI's agents' instrumentation
+        "InputTokenCountResponse": "other",  # counts tokens of a request without calling a model
     },
     places={
         "input_messages": ("llm.input_messages.*",),

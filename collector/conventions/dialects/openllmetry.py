@@ -15,7 +15,6 @@ _PROPERTIES = "traceloop.association.properties"
 
 
 def _crew(name: str) -> tuple[str, ...]:
-    """A count of a whole crew, which is told twice: as a map, and as Python writes the object."""
     return f"crewai.crew.usage_metrics#{name}", f"crewai.crew.token_usage#{name}"
 
 
@@ -28,7 +27,7 @@ OPENLLMETRY = Dialect(
         *(Sign(scope=f"opentelemetry.instrumentation.{library}", with_genai=True) for library in _LIBRARIES),
     ),
     kinds=(
-        Kinds(key="crewai.task.id", values={"": "chain"}, is_first=True),  # it says that it invokes an agent
+        Kinds(key="crewai.task.id", values={"": "chain"}, is_first=True),  # it claims to invoke an agent
         Kinds(
             key="traceloop.span.kind",
             values={"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"},
@@ -38,7 +37,7 @@ OPENLLMETRY = Dialect(
             values={"chat": "llm", "completion": "llm", "embedding": "embedding", "rerank": "retriever"},
         ),
     ),
-    sure_names={"FunctionTool.task": "tool", "QueryEngineTool.task": "tool"},  # of LlamaIndex: it says task of all
+    sure_names={"FunctionTool.task": "tool", "QueryEngineTool.task": "tool"},  # LlamaIndex says task
     places={
         "input": ("json traceloop.entity.input", "crewai.task.description"),
         "output": ("json traceloop.entity.output", "crewai.crew.result"),

@@ -37,7 +37,7 @@ DIALECTS: tuple[Dialect, ...] = (
     generic.DOKIMOS,
     generic.GENERIC,
 )
-"""As they are recognised: the first of which the span carries a sign gives it its name."""
+"""Dialects in the order of recognition: the first with a sign on the span wins."""
 
 SOURCES: tuple[Dialect, ...] = (
     generic.DOKIMOS,
@@ -69,7 +69,7 @@ SOURCES: tuple[Dialect, ...] = (
 """As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
 
 NAMING: tuple[Dialect, ...] = tuple(dialect for dialect in DIALECTS if dialect.span_names or dialect.sure_names)
-"""Those that tell the kind of a span by its name."""
+"""Dialects that decide the kind of a span by its name."""
 
 BY_NAME = "(the name of the span)"
 
@@ -106,7 +106,7 @@ KIND_ORDER: tuple[str, ...] = (
     "llm.model_name",
     "response_data",
 )
-"""The keys that say what a span does, strongest first."""
+"""Keys that decide the kind of a span, strongest first."""
 
 MODEL_NAMES: frozenset[str] = frozenset({"gen_ai.request.model", "gen_ai.response.model", "llm.model_name"})
 """Those of them that only name a model: a record of what a call used has one, too."""

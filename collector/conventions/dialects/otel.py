@@ -46,7 +46,7 @@ _LEAVING_CACHED_OUT = (
     "opentelemetry.instrumentation.bedrock",
     "opentelemetry.instrumentation.botocore",
 )
-"""Libraries that hand on what Anthropic and Bedrock say, whose input tokens leave the cached ones out."""
+"""Libraries that pass on the counts of Anthropic and Bedrock, whose input tokens exclude the cached ones."""
 
 OTEL_GENAI = Dialect(
     name="otel_genai",

@@ -7,7 +7,6 @@ _LANGSMITH = "langsmith.metadata"
 
 
 def _usage(*members: str) -> tuple[str, ...]:
-    """Members of Langfuse's map of counts, each as a row."""
     return tuple(f"{_LANGFUSE}.usage_details#{member}" for member in members)
 
 
