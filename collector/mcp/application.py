@@ -1,4 +1,4 @@
-"""The user's application, which may be run over items of a dataset where he said so on the command line."""
+"""The user's application, which may run over items of a dataset if the command line allows it."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from storage.limit import Limit
 _AT_ONCE: Final = 2
 _TIME: Final = Limit(value=120.0, unit="s", remedy="make the application answer sooner")
 _OUTPUT: Final = Limit(value=1 << 20, unit="bytes", remedy="print the answer only")
-_TOLD: Final = 2_000
+_STDERR_CHARACTERS: Final = 2_000
 """Guesses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produced:
-    """What the application made of an item, or why it made nothing."""
+    """Output of the application for an item, or why there is none."""
 
     outputs: Mapping[str, Any]
     error: str | None = None
@@ -29,9 +29,9 @@ class Produced:
 
 
 class Application:
-    """A command that reads an item as JSON from its standard input and prints what it answers.
+    """A command that reads an item as JSON from its standard input and prints its answer.
 
-    It is run without a shell, and as often as was allowed in all.
+    It runs without a shell, a limited number of times in all.
     """
 
     def __init__(self, command: Sequence[str], *, runs: int) -> None:
@@ -40,14 +40,14 @@ class Application:
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def over(self, items: Sequence[Mapping[str, Any]]) -> list[Produced]:
-        """What it makes of each item, in their order.
+        """Run the application on each item; return the outputs in their order.
 
         Raises:
-            ToolRefused: that are more runs than are left; it was not run.
+            ToolRefused: there are more items than runs left; nothing was run.
         """
         if len(items) > self._left:
             raise ToolRefused(
-                f"the application may be run {self._left} times more, and {len(items)} are asked for: ask for fewer "
+                f"the application may be run {self._left} times more, and {len(items)} were requested: request fewer "
                 "with `limit`, or have `tracejury mcp` started with a larger --app-runs"
             )
         self._left -= len(items)
@@ -65,33 +65,33 @@ class Application:
             except OSError as error:
                 return _failed(f"{self._command[0]} cannot be run: {error}")
             try:
-                asked = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
-                out, err = await asyncio.wait_for(process.communicate(asked), _TIME.value)
+                request = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
+                out, err = await asyncio.wait_for(process.communicate(request), _TIME.value)
             except TimeoutError:
                 return _failed(f"it took longer than {_TIME}")
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()
         if process.returncode:
-            said = err.decode("utf-8", "replace").strip()[-_TOLD:]
-            return _failed(f"it ended with {process.returncode}: {said or 'it said nothing'}")
+            complaint = err.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
+            return _failed(f"it ended with {process.returncode}: {complaint or 'without a message'}")
         if len(out) > _OUTPUT.value:
             return _failed(f"it printed more than {_OUTPUT}")
         return Produced(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """An answer as an item of a run has it: what is no object is its `output`."""
+    """Return an answer as the outputs of an item: anything but an object becomes its `output`."""
     return answer if isinstance(answer, dict) else {"output": answer}
 
 
 def _read(printed: str) -> Any:  # noqa: ANN401 - any JSON
-    """An object as it is; all else that it prints is a text, such as 4."""
+    """Parse a printed object; any other output is a text, such as 4."""
     try:
-        found = json.loads(printed)
+        value = json.loads(printed)
     except ValueError:
         return printed
-    return found if isinstance(found, dict) else printed
+    return value if isinstance(value, dict) else printed
 
 
 def _failed(why: str) -> Produced:

@@ -1,4 +1,4 @@
-"""What tools ask of the server: its HTTP API, with the key of whoever asks, so that his rights are those of the key."""
+"""Client of the server's HTTP API for tools, with the caller's key, so that its rights apply."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _BUSY: Final = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What a key may do."""
+    """Rights of a key."""
 
     permissions: frozenset[Permission]
     sees_all: bool  # not only what belongs to one tenant
@@ -37,20 +37,20 @@ class Api:
         application: Application | None = None,
         files: LocalFiles | None = None,
     ) -> None:
-        """`application` may be run and `files` be read on the caller's machine, which is this one."""
+        """Set up the API. `application` may be run and `files` be read on the caller's machine, which is this one."""
         self._client, self._address = client, str(client.base_url).rstrip("/")
         self.background = background
         self.application = application
         self.files = files
 
     async def rights(self) -> Rights:
-        """What the caller may do.
+        """Return the rights of the caller.
 
         Raises:
-            ToolRefused: the key opens nothing, or nobody answers.
+            ToolRefused: the key is not valid, or the server does not respond.
         """
-        told = await self.get("/api/v1/caller")
-        return Rights(permissions=frozenset(map(Permission, told["permissions"])), sees_all=told["seesAll"])
+        caller = await self.get("/api/v1/caller")
+        return Rights(permissions=frozenset(map(Permission, caller["permissions"])), sees_all=caller["seesAll"])
 
     async def get(self, path: str, **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
         """Return the document there.
@@ -72,11 +72,11 @@ class Api:
         return await self._call("PUT", path, json=dict(body), params=texts_of(parameters))
 
     async def patch(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """Return what came of a change."""
+        """Return the response to a change."""
         return await self._call("PATCH", path, json=dict(body))
 
     async def listed(self, path: str, most: int, **parameters: Value) -> list[Any]:
-        """Return the first so many of a list that comes in pages."""
+        """Return the first documents of a paged list."""
         listing = Listing(most)
         try:
             while not listing.is_whole:
@@ -104,5 +104,5 @@ class Api:
 
 
 def part(text: str) -> str:
-    """One part of a path, whatever is in it."""
+    """Quote one part of a path."""
     return path_segment(text)

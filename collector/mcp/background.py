@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """Tasks that go on until they are done, or until the program ends."""
+    """Tasks that run until they are done, or until the program ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -16,7 +16,7 @@ TEXT_CHARACTERS: Final = 2_000
 _NAME_CHARACTERS: Final = 200  # of a name in an object, such as the key of an attribute
 _PATH_CHARACTERS: Final = 400
 _FEWEST: Final = 60
-_MOST_TOLD: Final = 20
+_MOST_LISTED: Final = 20
 _FEW_ENOUGH: Final = 4_000
 _DEEP: Final = 10_000
 _FLAT: Final = 12
@@ -32,7 +32,7 @@ FENCE_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """How much is kept of each text, list and object."""
+    """Limits of texts, lists and objects."""
 
     characters: int
     elements: int = 10_000
@@ -41,30 +41,30 @@ class _Limits:
 
     @property
     def name_characters(self) -> int:
-        """Of the names in an object."""
+        """Return the limit of the names in an object."""
         return min(self.characters, _NAME_CHARACTERS)
 
 
 def bounded(document: Mapping[str, Any], *, characters: int = TEXT_CHARACTERS) -> tuple[dict[str, Any], list[str]]:
-    """The document as far as it fits into an answer, and the paths of what was cut.
+    """Cut a document so that it fits into an answer; return it, and the paths of what was cut.
 
-    A text that is cut ends with how many characters more there were. Where that is not enough, lists and objects keep
-    their first elements; objects that may be those of a schema keep all of theirs for as long as it goes.
+    A text that is cut ends with the number of missing characters. If that is not enough, lists and objects keep their
+    first elements; objects that may follow a schema keep all of theirs for as long as possible.
     """
     for limits in _ever_less(characters):
         cutting = _Cutting(limits)
         with suppress(_DoesNotFit):
-            found: dict[str, Any] = cutting.cut(document, "", 0)
-            if len(as_json(found)) <= MOST_CHARACTERS:
-                return found, [
+            kept: dict[str, Any] = cutting.cut(document, "", 0)
+            if len(as_json(kept)) <= MOST_CHARACTERS:
+                return kept, [
                     path if len(path) <= _PATH_CHARACTERS else f"{path[:_PATH_CHARACTERS]}…"
-                    for path in cutting.paths[:_MOST_TOLD]
+                    for path in cutting.paths[:_MOST_LISTED]
                 ]
     raise AssertionError("the least of a document fits")
 
 
 def _ever_less(characters: int) -> Iterator[_Limits]:
-    """First shorter texts, then fewer elements, then objects that may miss what their schema wants."""
+    """Yield ever smaller limits: of texts, then of elements, then of objects that may follow a schema."""
     yield _Limits(characters=characters)
     for length in _halves(characters, _FEWEST):
         yield _Limits(characters=length)
@@ -75,25 +75,25 @@ def _ever_less(characters: int) -> Iterator[_Limits]:
 
 
 def fenced(document: Mapping[str, Any]) -> str:
-    """A document as text for a model, between marks that nothing in it can know; what hides is escaped."""
+    """Render a document as text for a model, between unguessable marks; invisible characters are escaped."""
     mark = f"data-{token_hex(8)}"
     return f"{FENCE_NOTE}\n<{mark}>\n{as_json(document)}\n</{mark}>"
 
 
 def _halves(number: int, least: int) -> list[int]:
-    found = []
+    sizes = []
     while number > least:
         number = max(number // 2, least)
-        found.append(number)
-    return found
+        sizes.append(number)
+    return sizes
 
 
 class _DoesNotFit(Exception):
-    """More is kept than an answer may have."""
+    """Refusal of a document that is still too large for an answer."""
 
 
 class _Cutting:
-    """Cuts a document, and gives up as soon as it cannot fit: most of a large one is not looked at."""
+    """Cutter of documents that stops as soon as one cannot fit: most of a large one is never read."""
 
     def __init__(self, limits: _Limits) -> None:
         self.paths: list[str] = []  # of what was cut
@@ -101,10 +101,10 @@ class _Cutting:
         self._room = MOST_CHARACTERS
 
     def cut(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401 - any JSON
-        """What is kept of a value.
+        """Cut a value to the limits.
 
         Raises:
-            _DoesNotFit: it is too much.
+            _DoesNotFit: it is too large.
         """
         limits = self._limits
         if isinstance(value, str):
@@ -137,7 +137,6 @@ class _Cutting:
         return members
 
     def _take(self, characters: int) -> None:
-        """Count what JSON needs at the least: escapes and commas come on top."""
         self._room -= characters
         if self._room < 0:
             raise _DoesNotFit

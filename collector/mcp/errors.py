@@ -1,12 +1,12 @@
-"""What a model is told when something cannot be done."""
+"""Errors of tools, as models get them."""
 
 from collections.abc import Mapping, Sequence
 
 
 class ToolRefused(Exception):
-    """The API refused, or there is nothing; the message says what would be right.
+    """Refusal of the API, or a missing object; the message says what would be right.
 
-    `data` is what applications sent and the message needs: it is fenced.
+    `data` is text of applications that the message needs: it is fenced.
     """
 
     def __init__(self, message: str, data: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -15,11 +15,11 @@ class ToolRefused(Exception):
 
 
 class NoServer(ToolRefused):
-    """Nobody answers."""
+    """No response from the server."""
 
 
 class ServerBusy(ToolRefused):
-    """The server takes the same request later."""
+    """Overload: the server takes the same request later."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)

@@ -43,17 +43,17 @@ _WAIT_S: Final = 30.0
 
 _LOOK_S: Final = 0.5
 _GRACE_S: Final = 1.0
-"""Between two looks at whether the server is being stopped, and for what is under way then. Guesses."""
+"""Interval of looks for the end of the server, and grace for requests under way then. Guesses."""
 
 _HEADERS: Final = ("authorization", "host", "origin", "x-request-id")
-"""What tells who asks and from where, which the API is asked with."""
+"""Headers that identify the caller, which are passed to the API."""
 
 
 class McpDoor:
-    """An ASGI application in front of the API's own, which has all else. It is made by `with_mcp`.
+    """ASGI application with the MCP endpoint in front of the API's. `with_mcp` makes it.
 
-    What speaks the protocol is loaded by its first request: it takes a second of CPU and 40 MB, and many servers are
-    never asked.
+    The protocol's library is loaded by the first request: it takes a second of CPU and 40 MB, and many servers never
+    need it.
     """
 
     def __init__(
@@ -123,11 +123,7 @@ class McpDoor:
             body.let_go()
 
     async def _unless_stopping(self, answering: Awaitable[None], request: "_Replay") -> None:
-        """Wait for an answer, but not once the client has left, nor for models once the server is being stopped.
-
-        Raises:
-            Overloaded: it was cut off.
-        """
+        """Wait for an answer, but not once the client has left, nor for models once the server is being stopped."""
         task, leaving = asyncio.ensure_future(answering), asyncio.ensure_future(request.left())
         try:
             while not (await asyncio.wait({task, leaving}, timeout=_LOOK_S, return_when=FIRST_COMPLETED))[0]:
@@ -159,7 +155,6 @@ class McpDoor:
         return await self._protocol()
 
     async def _protocol(self) -> ASGIApp:
-        """What answers messages, which runs in a task of its own from the first one on."""
         if self._speaking is None:
             self._speaking = asyncio.create_task(self._speak())
         return await asyncio.shield(self._spoken)
@@ -167,10 +162,10 @@ class McpDoor:
     async def _speak(self) -> None:
         try:
             await self._serve()
-        except Exception as error:  # noqa: BLE001 - whoever asks is told
+        except Exception as error:  # noqa: BLE001 - the client gets it as an error
             if self._spoken.done():
                 raise
-            self._spoken.set_exception(error)  # each request is told, and the server goes on without the protocol
+            self._spoken.set_exception(error)  # each request gets it; the server goes on without MCP
 
     async def _serve(self) -> None:
         transport = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
@@ -186,11 +181,11 @@ class McpDoor:
             await asyncio.Event().wait()
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """What the API answers to a caller that may not even ask what he may do; None: he may."""
+        """Return the API's refusal of a caller without the right to use MCP; None if it has it."""
         headers = Headers(scope=scope)
         if (
             "authorization" not in headers
-        ):  # a page of another origin could send this in the name of whoever looks at it
+        ):  # a page of another origin could send this through the browser of its visitor
             try:
                 self._names.check(headers.get("host"), headers.get("origin"), changes=True)
             except Elsewhere as error:
@@ -199,16 +194,18 @@ class McpDoor:
             answer = await client.get("/api/v1/caller")
         if answer.is_success:
             return None
-        told = {name: answer.headers[name] for name in ("www-authenticate", "retry-after") if name in answer.headers}
-        return _error_response(answer.status_code, str(answer.json().get("error")), told)
+        headers_kept = {
+            name: answer.headers[name] for name in ("www-authenticate", "retry-after") if name in answer.headers
+        }
+        return _error_response(answer.status_code, str(answer.json().get("error")), headers_kept)
 
     def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is of what is loaded late
         return Api(self._client(request.request.scope), self._background)
 
     def _client(self, scope: Scope) -> httpx.AsyncClient:
-        """A client of the API beside us, as the one who asks, so that rights, limits and audit are those of the API."""
-        wanted = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        headers = {name: value for name, value in wanted if name in _HEADERS}
+        """Return a client of this server's API with the caller's headers, so that rights, limits and audit apply."""
+        received = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = {name: value for name, value in received if name in _HEADERS}
         transport = httpx.ASGITransport(
             app=self._application, raise_app_exceptions=False, client=tuple(scope.get("client") or ("127.0.0.1", 0))
         )
@@ -255,7 +252,7 @@ class _Replay:
 
 
 def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names, context: Context) -> McpDoor:
-    """The door in front of an application, until the stack is closed."""
+    """Wrap an application with the MCP endpoint, until the stack is closed."""
     door = McpDoor(
         application,
         names,

@@ -1,4 +1,4 @@
-"""Files of items on the machine of whoever started the program: a model may name small ones in one folder."""
+"""Dataset files on the machine of the program's user: a model may name small ones in one folder."""
 
 import itertools
 import json
@@ -28,37 +28,37 @@ _VERSIONED: Final = re.compile(r"@[0-9]+$")
 
 
 class LocalFiles:
-    """The files of items below a folder."""
+    """The dataset files below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
 
     def items(self, name: str) -> list[dict[str, Any]]:
-        """The items of a file, as the server would have them: those without an id are called after their inputs.
+        """Read the items of a file as the server would store them; items without an id get one from their inputs.
 
         Raises:
             ToolRefused: it is not below the folder, is hidden, too large, or no file of items.
         """
-        path = self._found(name)
+        path = self._path_of(name)
         maker = ItemMaker(schemas=ItemSchemas())
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         try:
             with path.open("rb") as file:
                 for place, text in read_items(file, _FORMS[ending_of(path)]):
-                    if len(found) == _ITEMS.value:
+                    if len(items) == _ITEMS.value:
                         raise ToolRefused(f"dataset_path: {name} has more than {_ITEMS}")
                     try:
                         made = maker.make(text)
                     except ValueError as error:
                         raise ValueError(f"{place}: {error}") from None
-                    told = {"inputs": made.inputs, "expectedOutputs": made.expected_outputs, "metadata": made.metadata}
-                    found.append({"id": made.item_id, **{key: json.loads(value) for key, value in told.items()}})
+                    texts = {"inputs": made.inputs, "expectedOutputs": made.expected_outputs, "metadata": made.metadata}
+                    items.append({"id": made.item_id, **{key: json.loads(value) for key, value in texts.items()}})
         except (ValueError, OSError) as error:
             raise ToolRefused(f"dataset_path: {name}: {error}") from error
-        return found
+        return items
 
     def names(self) -> list[str]:
-        """The first files of items, in the folder and those below it; hidden ones are left out."""
+        """Return the first files of items, in the folder and below; hidden ones are left out."""
         named: list[str] = []
         looked_at, json_files = 0, itertools.count(1)
 
@@ -69,7 +69,7 @@ class LocalFiles:
             try:  # JSON is read, since most files of that kind are something else
                 if kind == "json":
                     return next(json_files) <= _MOST_READ and bool(self.items(name))
-                return self._found(name).is_file()
+                return self._path_of(name).is_file()
             except ToolRefused:
                 return False
 
@@ -82,7 +82,7 @@ class LocalFiles:
                 break
         return named
 
-    def _found(self, name: str) -> Path:
+    def _path_of(self, name: str) -> Path:
         try:
             path = (self._folder / name).resolve()
             is_below = path.is_relative_to(self._folder)
@@ -101,5 +101,5 @@ class LocalFiles:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a dataset is named as a file is; a dataset of the server by such a name is named with its version."""
+    """Return True if a dataset is named as a file; name a server's dataset of such a name with its version."""
     return _VERSIONED.search(text) is None and ("/" in text or ending_of(text) in _FORMS)

@@ -1,4 +1,4 @@
-"""Answers of the model of a connection to items, asked in the playground of the server, which pays from its budgets."""
+"""Answers of a connection's model to items, through the playground of the server, which pays from its budgets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweringModel:
-    """A model over a connection, and how each item is put to it."""
+    """A model over a connection, and the prompt of each item."""
 
     connection: str
     model: str | None  # None: that of the connection
@@ -35,24 +35,24 @@ class AnsweringModel:
     project: str
 
     async def check(self, api: Api) -> str:
-        """Have the server look whether it could be asked, and return which model it is; nothing is spent.
+        """Have the server check that the model can be called, and return its name; nothing is spent.
 
         Raises:
-            ToolRefused: it could not; the message says what to do.
+            ToolRefused: it cannot; the message says what to do.
         """
         response = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
         (answer,) = response["answers"]
         if answer["failure"] is not None:
-            raise ToolRefused(f"the model cannot be asked: {answer['failure']['message']}")
+            raise ToolRefused(f"the model cannot be called: {answer['failure']['message']}")
         return str(answer["model"])
 
     async def over(
         self, api: Api, items: Sequence[Document], store: Callable[[Document, Produced], Awaitable[None]]
     ) -> None:
-        """Ask about each item, some at a time, and store each answer as it comes.
+        """Call the model for each item, some at a time, and store each answer when it arrives.
 
         Raises:
-            ToolRefused: the server does not store it; nothing more is asked.
+            ToolRefused: the server does not store it; no more calls are made.
         """
         left = iter(items)
 
@@ -73,7 +73,7 @@ class AnsweringModel:
         except NoTaskAnswer as error:
             return Produced(outputs={}, error=f"prompt: {error}", error_kind=error.kind)
         try:
-            (answer,) = (await _asked(api, self._body(messages)))["answers"]
+            (answer,) = (await _called(api, self._body(messages)))["answers"]
         except ToolRefused as refused:  # of this item; what concerns the run, storing it meets too
             return Produced(outputs={}, error=str(refused), error_kind="refused")
         usage, failure = answer["usage"] or {}, answer["failure"]
@@ -116,8 +116,8 @@ class AnsweringModel:
         return {name: value for name, value in body.items() if value is not None}
 
 
-async def _asked(api: Api, body: Document) -> Any:  # noqa: ANN401 - JSON
-    """Ask once there is a place in the playground."""
+async def _called(api: Api, body: Document) -> Any:  # noqa: ANN401 - JSON
+    """Call the model once there is a place in the playground."""
     for _ in range(_BUSY_TRIES):
         try:
             return await api.post("/api/v1/playground", body, patience_s=_PATIENCE_S)

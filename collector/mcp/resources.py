@@ -16,7 +16,7 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKind:
-    """One kind of resource, and where the API has it."""
+    """A kind of resource, and its path in the API."""
 
     name: str
     template: str
@@ -24,17 +24,17 @@ class ResourceKind:
     path: str
 
     def matches(self, uri: str) -> Mapping[str, str] | None:
-        """The parts of an address, if it is one of this kind."""
+        """Return the parts of an address of this kind; None for any other."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/?#]+)", re.escape(self.template))
-        found = re.fullmatch(pattern, uri)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        match = re.fullmatch(pattern, uri)
+        return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
 
 KINDS: Final = (
     ResourceKind(
         name="trace",
         template="tracejury://trace/{trace_id}",
-        description="A trace: what it means, and its spans.",
+        description="A trace: its summary, and its spans.",
         path="/api/v1/traces/{trace_id}",
     ),
     ResourceKind(
@@ -53,7 +53,7 @@ KINDS: Final = (
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """How clients are told what they may read."""
+    """Return the templates of readable addresses."""
     return [
         types.ResourceTemplate(name=kind.name, uri_template=kind.template, description=kind.description, mime_type=JSON)
         for kind in KINDS
@@ -61,14 +61,14 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 async def read(api: Api, uri: str) -> dict[str, Any]:
-    """What is at an address.
+    """Read a resource.
 
     Raises:
-        ToolRefused: nothing is, or it may not be seen.
+        ToolRefused: it does not exist, or the caller may not see it.
     """
     for kind in KINDS:
         parts = kind.matches(uri)
         if parts is not None:
-            found: dict[str, Any] = await api.get(kind.path.format_map({k: part(v) for k, v in parts.items()}))
-            return found
+            document: dict[str, Any] = await api.get(kind.path.format_map({k: part(v) for k, v in parts.items()}))
+            return document
     raise ToolRefused(f"no resource is at {uri}; there are {', '.join(kind.template for kind in KINDS)}")

@@ -1,4 +1,4 @@
-"""The protocol's server: tools, resources and prompts over the API of whoever asks."""
+"""The protocol's server: tools, resources and prompts over the API, with the caller's key."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +50,7 @@ INSTRUCTIONS: Final = (
 
 
 def make_server(api_of: ApiOf) -> Server[dict[str, Any]]:
-    """The server; `api_of` is the API for the caller of a request."""
+    """Make the server; `api_of` returns the API for the caller of a request."""
     handlers = _Handlers(api_of)
     return Server(
         "tracejury",
@@ -74,28 +74,28 @@ def _input_schema(name: str) -> dict[str, Any] | None:
 
 
 class _Handlers:
-    """What is answered to each method of the protocol."""
+    """Handlers of the protocol's methods."""
 
     def __init__(self, api_of: ApiOf) -> None:
         self._api_of = api_of
 
     async def list_tools(self, request: Request, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """The tools that the caller may use."""
+        """List the tools that the caller may use."""
         try:
             rights = await self._api_of(request).rights()
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_REQUEST, message=str(error)) from error
         return types.ListToolsResult(tools=[_SHOWN[tool.name] for tool in TOOLS if tool.is_for(rights)])
 
-    async def call_tool(self, request: Request, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        """What a tool answers. What goes wrong is told in words that a model can act on."""
-        tool = BY_NAME.get(asked.name)
+    async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Call a tool. Errors are texts that a model can act on."""
+        tool = BY_NAME.get(params.name)
         if tool is None:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"no tool is called {asked.name}")
-        if place := _not_finite(asked.arguments or {}):
+            raise MCPError(code=types.INVALID_PARAMS, message=f"no tool is called {params.name}")
+        if place := _not_finite(params.arguments or {}):
             return _failed(f"{tool.name} cannot take these arguments: {place}: {_FINITE}")
         try:
-            arguments = tool.arguments.model_validate(asked.arguments or {})
+            arguments = tool.arguments.model_validate(params.arguments or {})
         except ValidationError as error:
             return _failed(_misfits(tool, error))
         try:
@@ -106,36 +106,38 @@ class _Handlers:
     async def list_resources(
         self, _request: Request, _: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """None by itself: what there is, is found with tools."""
+        """List no resources: tools find them."""
         return types.ListResourcesResult(resources=[])
 
     async def list_resource_templates(
         self, _request: Request, _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """What can be read by its address."""
+        """Return the templates of readable addresses."""
         return types.ListResourceTemplatesResult(resource_templates=resources.templates())
 
-    async def read_resource(self, request: Request, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """What is at an address, bounded and fenced as the answers of tools are."""
-        uri = str(asked.uri)
+    async def read_resource(
+        self, request: Request, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Read a resource, bounded and fenced like the answers of tools."""
+        uri = str(params.uri)
         try:
-            found, _ = bounded(await resources.read(self._api_of(request), uri))
+            document, _ = bounded(await resources.read(self._api_of(request), uri))
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error), data={"uri": uri}) from error
-        content = types.TextResourceContents(uri=asked.uri, text=fenced(found), mime_type="text/plain")
+        content = types.TextResourceContents(uri=params.uri, text=fenced(document), mime_type="text/plain")
         return types.ReadResourceResult(contents=[content])
 
     async def list_prompts(self, _request: Request, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        """The prompts."""
+        """List the prompts."""
         return types.ListPromptsResult(prompts=[prompt.as_prompt() for prompt in prompts.PROMPTS.values()])
 
-    async def get_prompt(self, _request: Request, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """A prompt with its arguments."""
-        prompt = prompts.PROMPTS.get(asked.name)
+    async def get_prompt(self, _request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Return a prompt with its arguments."""
+        prompt = prompts.PROMPTS.get(params.name)
         if prompt is None:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"no prompt is called {asked.name}")
+            raise MCPError(code=types.INVALID_PARAMS, message=f"no prompt is called {params.name}")
         try:
-            return prompt.written(asked.arguments or {})
+            return prompt.written(params.arguments or {})
         except ToolRefused as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
 
@@ -168,13 +170,13 @@ async def _called(tool: AnyTool, api: Api, arguments: Arguments) -> types.CallTo
 
 
 def _failed(why: str, data: Mapping[str, Any] | None = None) -> types.CallToolResult:
-    """Why it could not be done, in one line; what it is about, if applications sent that, is fenced below."""
-    told = nothing_hidden(why if len(why) <= TEXT_CHARACTERS else f"{why[:TEXT_CHARACTERS]}…")
-    text = told if data is None else f"{told}\n{fenced(bounded(data)[0])}"
+    message = nothing_hidden(why if len(why) <= TEXT_CHARACTERS else f"{why[:TEXT_CHARACTERS]}…")
+    text = message if data is None else f"{message}\n{fenced(bounded(data)[0])}"
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 def _misfits(tool: AnyTool, error: ValidationError) -> str:
-    """What is wrong with the arguments, each by its name."""
-    told = "; ".join(f"{'.'.join(map(str, each['loc'])) or tool.name}: {each['msg']}" for each in error.errors()[:10])
-    return f"{tool.name} cannot take these arguments: {told}"
+    problems = "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or tool.name}: {each['msg']}" for each in error.errors()[:10]
+    )
+    return f"{tool.name} cannot take these arguments: {problems}"

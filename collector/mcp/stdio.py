@@ -1,4 +1,4 @@
-"""The protocol over standard input and output, for a client that starts a program: everything is asked of a server."""
+"""The protocol over standard input and output, for clients that start a program; all data is on a server."""
 
 import io
 import sys
@@ -41,7 +41,7 @@ async def serve_stdio(
 
 
 class _Requests:
-    """Messages of standard input, without the requests whose id is none: these are refused."""
+    """Messages of standard input; requests with an invalid id are refused."""
 
     refuse: Callable[[SessionMessage], Awaitable[None]]
 
@@ -52,7 +52,7 @@ class _Requests:
 
     @property
     def lines(self) -> anyio.AsyncFile[str]:
-        """The lines to serve, which is all that the SDK reads of a file."""
+        """Return the lines to serve, which is all that the SDK reads of a file."""
         return self  # type: ignore[return-value] # it iterates over lines, and no more
 
     async def __aiter__(self) -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""What a tool is: a name, what it takes and answers, what it may do, and how it asks the server."""
+"""The declaration of a tool: its name, its arguments and answer, its permission, and its function."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from collector.mcp.asking import Api, Rights
 
 
 class Arguments(BaseModel):
-    """What a tool takes."""
+    """Arguments of a tool."""
 
     # Digits in a text, beyond the range of floats, become an infinite one, which no request to the API can hold.
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Answer(BaseModel):
-    """What a tool answers."""
+    """Answer of a tool."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,7 +31,7 @@ Taken = TypeVar("Taken", bound=Arguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[Taken]):
-    """One thing that a model may ask for. `of_everything`: it is closed to keys with a tenant.
+    """A tool for models. `of_everything`: it is closed to keys with a tenant.
 
     A tool with more than READ changes something, unless it is a `trial`.
     """
@@ -49,15 +49,15 @@ class Tool(Generic[Taken]):
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something."""
+        """Return True if it changes something."""
         return self.permission is not Permission.READ and not self.trial
 
     def is_for(self, rights: Rights) -> bool:
-        """Whether a caller may use it."""
+        """Return True if a caller may use it."""
         return self.permission in rights.permissions and (rights.sees_all or not self.of_everything)
 
     def as_tool(self) -> types.Tool:
-        """How a client is told about it."""
+        """Return the tool as the protocol describes it."""
         return types.Tool(
             name=self.name,
             title=self.title,

@@ -10,7 +10,7 @@ from collector.mcp.tool import Answer, Arguments, Tool
 
 
 class ListAlerts(Arguments):
-    """Which alerts."""
+    """Filters of the alerts."""
 
     project: str | None = None
     rule: str | None = Field(default=None, description="Name or id of a rule or of a monitor of a metric.")
@@ -19,7 +19,7 @@ class ListAlerts(Arguments):
 
 
 class AlertLine(BaseModel):
-    """An alert as a list tells it."""
+    """An alert of a list."""
 
     alertId: str
     line: str
@@ -41,17 +41,17 @@ class ListedAlerts(Answer):
     alerts: list[AlertLine]
 
 
-async def list_alerts(api: Api, asked: ListAlerts) -> ListedAlerts:
+async def list_alerts(api: Api, arguments: ListAlerts) -> ListedAlerts:
     """List them."""
-    filters = asked.model_dump(exclude={"limit"}, exclude_none=True)
-    page = await api.get("/api/v1/alerts", size=asked.limit, **filters)
+    filters = arguments.model_dump(exclude={"limit"}, exclude_none=True)
+    page = await api.get("/api/v1/alerts", size=arguments.limit, **filters)
     return ListedAlerts(
         alerts=[AlertLine(**{name: alert[name] for name in AlertLine.model_fields}) for alert in page["content"]]
     )
 
 
 class OneAlert(Arguments):
-    """Which alert."""
+    """The alert."""
 
     alert_id: str
 
@@ -62,14 +62,14 @@ class ShownAlert(Answer):
     alert: dict[str, Any]
 
 
-async def get_alert(api: Api, asked: OneAlert) -> ShownAlert:
+async def get_alert(api: Api, arguments: OneAlert) -> ShownAlert:
     """Show it."""
-    return ShownAlert(alert=await api.get(f"/api/v1/alerts/{part(asked.alert_id)}"))
+    return ShownAlert(alert=await api.get(f"/api/v1/alerts/{part(arguments.alert_id)}"))
 
 
-async def acknowledge_alert(api: Api, asked: OneAlert) -> ShownAlert:
-    """Note that somebody looks after it."""
-    return ShownAlert(alert=await api.post(f"/api/v1/alerts/{part(asked.alert_id)}/acknowledge", {}))
+async def acknowledge_alert(api: Api, arguments: OneAlert) -> ShownAlert:
+    """Acknowledge an alert."""
+    return ShownAlert(alert=await api.post(f"/api/v1/alerts/{part(arguments.alert_id)}/acknowledge", {}))
 
 
 TOOLS = (
@@ -92,7 +92,7 @@ TOOLS = (
     Tool(
         name="acknowledge_alert",
         title="Acknowledge an alert",
-        description="Notes that somebody looks after an alert.",
+        description="Acknowledges an alert.",
         arguments=OneAlert,
         answer=ShownAlert,
         run=acknowledge_alert,

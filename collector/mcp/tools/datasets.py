@@ -1,4 +1,4 @@
-"""Datasets: what there is, and what is added from traces; and what somebody says of a trace."""
+"""Datasets: listing them, adding items of traces, and annotating traces."""
 
 import asyncio
 from typing import Any, Literal
@@ -15,11 +15,11 @@ _MOST_DATASETS = 200
 
 
 class ListDatasets(Arguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class DatasetLine(BaseModel):
-    """A dataset as a list tells it."""
+    """A dataset of a list."""
 
     id: str
     name: str
@@ -37,17 +37,17 @@ class ListedDatasets(Answer):
     )
 
 
-async def list_datasets(api: Api, asked: ListDatasets) -> ListedDatasets:  # noqa: ARG001 - a tool takes its arguments
+async def list_datasets(api: Api, arguments: ListDatasets) -> ListedDatasets:  # noqa: ARG001 - a tool takes its arguments
     """List them."""
-    found = await api.listed("/api/v1/datasets", _MOST_DATASETS)
+    datasets = await api.listed("/api/v1/datasets", _MOST_DATASETS)
     return ListedDatasets(
-        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in found],
+        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in datasets],
         files=[] if api.files is None else await asyncio.to_thread(api.files.names),
     )
 
 
 class GetDataset(Arguments):
-    """Which dataset."""
+    """The dataset."""
 
     name: str = Field(description="Of `tracejury mcp` also that of a file of items.")
     version: int | None = Field(default=None, ge=1, description="Without it the latest.")
@@ -64,31 +64,33 @@ class ShownDataset(Answer):
     items: list[dict[str, Any]]
 
 
-async def get_dataset(api: Api, asked: GetDataset) -> ShownDataset:
-    """Show its items.
+async def get_dataset(api: Api, arguments: GetDataset) -> ShownDataset:
+    """Show the items of a version.
 
     Raises:
         ToolRefused: there is no such dataset or file, or it has no version.
     """
-    if api.files is not None and asked.version is None and is_file_name(asked.name):
-        items = await asyncio.to_thread(api.files.items, asked.name)
-        first = asked.page * asked.limit
-        return ShownDataset(name=asked.name, version=None, total=len(items), items=items[first : first + asked.limit])
-    dataset, version = await version_of(api, asked.name, asked.version)
+    if api.files is not None and arguments.version is None and is_file_name(arguments.name):
+        items = await asyncio.to_thread(api.files.items, arguments.name)
+        first = arguments.page * arguments.limit
+        return ShownDataset(
+            name=arguments.name, version=None, total=len(items), items=items[first : first + arguments.limit]
+        )
+    dataset, version = await version_of(api, arguments.name, arguments.version)
     where = f"{dataset}/versions/{version}/items"
-    page = await api.get(where, page=asked.page, size=asked.limit)
-    return ShownDataset(name=asked.name, version=version, total=page["totalElements"], items=page["content"])
+    page = await api.get(where, page=arguments.page, size=arguments.limit)
+    return ShownDataset(name=arguments.name, version=version, total=page["totalElements"], items=page["content"])
 
 
 async def version_of(api: Api, name: str, version: int | None) -> tuple[str, int]:
-    """Where the dataset of that name is, and the number of the version, which is the latest if none is wanted.
+    """Return the path of a dataset, and the number of the version: by default the latest.
 
     Raises:
         ToolRefused: there is no such dataset, or it has no version.
     """
     known = {each["name"]: each for each in await api.listed("/api/v1/datasets", _MOST_DATASETS)}
     if name not in known:
-        raise ToolRefused(f"no dataset is called {name!r}; list_datasets tells their names")
+        raise ToolRefused(f"there is no dataset {name!r}; list_datasets lists the names")
     number = version or known[name]["latestVersion"]
     if number is None:
         raise ToolRefused(f"the dataset {name!r} has no version yet")
@@ -96,18 +98,18 @@ async def version_of(api: Api, name: str, version: int | None) -> tuple[str, int
 
 
 class PromotedItem(BaseModel):
-    """What becomes an item: a trace, a span of it, a session, or an item of a run."""
+    """The source of an item: a trace, a span of it, a session, or an item of a run."""
 
     trace_id: str | None = None
     span_id: str | None = None
     session_id: str | None = None
-    item_id: str | None = Field(default=None, description="Of a run, as get_failing_queries tells it.")
+    item_id: str | None = Field(default=None, description="Of a run, from get_failing_queries.")
     expected_output: Any = Field(default=None, description="What would have been right.")
-    use_output: bool = Field(default=False, description="What came out is what is expected.")
+    use_output: bool = Field(default=False, description="The output is the expected one.")
 
 
 class PromoteToDataset(Arguments):
-    """What is added, and where."""
+    """The new items, and their dataset."""
 
     dataset_name: str
     items: list[PromotedItem] = Field(min_length=1, max_length=200)
@@ -115,7 +117,7 @@ class PromoteToDataset(Arguments):
 
 
 class MadeVersion(Answer):
-    """The version that has them."""
+    """The new version."""
 
     dataset_name: str
     version: int
@@ -124,8 +126,8 @@ class MadeVersion(Answer):
     changed: int
 
 
-async def promote_to_dataset(api: Api, asked: PromoteToDataset) -> MadeVersion:
-    """Add them as a new version; what is there already is not added again."""
+async def promote_to_dataset(api: Api, arguments: PromoteToDataset) -> MadeVersion:
+    """Add items as a new version; existing ones are not added again."""
     items = [
         {
             "traceId": each.trace_id,
@@ -135,9 +137,9 @@ async def promote_to_dataset(api: Api, asked: PromoteToDataset) -> MadeVersion:
             "overriddenExpectedOutput": each.expected_output,
             "useOutput": each.use_output,
         }
-        for each in asked.items
+        for each in arguments.items
     ]
-    body = {"datasetName": asked.dataset_name, "description": asked.description, "items": items}
+    body = {"datasetName": arguments.dataset_name, "description": arguments.description, "items": items}
     made = await api.post("/api/v1/datasets/promote", body)
     return MadeVersion(
         dataset_name=made["datasetName"],
@@ -159,17 +161,17 @@ class Annotate(Arguments):
 
 
 class Annotated(Answer):
-    """The vote as it is kept."""
+    """The stored vote."""
 
     annotation: dict[str, Any]
 
 
-async def annotate(api: Api, asked: Annotate) -> Annotated:
+async def annotate(api: Api, arguments: Annotate) -> Annotated:
     """Vote, in the name of the key."""
-    body = {"verdict": asked.verdict, "note": asked.note, "overriddenExpectedOutput": asked.expected_output}
-    told = {name: value for name, value in body.items() if value is not None}
-    where = f"/api/v1/traces/{part(asked.trace_id)}/annotation"
-    return Annotated(annotation=await api.put(where, told, spanId=asked.span_id))
+    body = {"verdict": arguments.verdict, "note": arguments.note, "overriddenExpectedOutput": arguments.expected_output}
+    fields = {name: value for name, value in body.items() if value is not None}
+    where = f"/api/v1/traces/{part(arguments.trace_id)}/annotation"
+    return Annotated(annotation=await api.put(where, fields, spanId=arguments.span_id))
 
 
 TOOLS = (

@@ -31,7 +31,7 @@ _NOTED: Final = {"model", "temperature", "model_connection", "system_prompt", "p
 
 
 class JudgedBy(Arguments):
-    """By what."""
+    """The evaluator."""
 
     evaluator: str = Field(default="exact_match", description="Any evaluator of the server, such as llm_judge.")
     criteria: str | None = Field(default=None, description="What llm_judge looks for.")
@@ -39,25 +39,25 @@ class JudgedBy(Arguments):
     connection: str | None = Field(default=None, description="Of a judge; it must have a budget.")
     threshold: float = Field(default=0.7, description="The score from which an item passes.")
 
-    def asked(self) -> dict[str, Any]:
-        """What the server is asked for."""
-        told = self.model_dump(include={"evaluator", "criteria", "config", "threshold"}, exclude_none=True)
+    def body(self) -> dict[str, Any]:
+        """Return the body of the request."""
+        body = self.model_dump(include={"evaluator", "criteria", "config", "threshold"}, exclude_none=True)
         if self.criteria is not None and self.evaluator == "llm_judge":
-            del told["evaluator"]  # which criteria mean
-        return told
+            del body["evaluator"]  # which criteria mean
+        return body
 
 
 class ItemOutput(BaseModel):
-    """What the application made of an item of the dataset."""
+    """Output of the application for an item of the dataset."""
 
-    item_id: str = Field(description="As get_dataset tells it.")
+    item_id: str = Field(description="From get_dataset.")
     output: Any = Field(default=None, description="What came out; an object holds several outputs by name.")
     error: str | None = Field(default=None, description="Why nothing came out.")
     trace_id: str | None = Field(default=None, description="The trace of it.")
 
 
 class RunEvaluation(JudgedBy):
-    """Over which items."""
+    """The items, and how to evaluate them."""
 
     dataset_path: str = Field(
         description="A dataset of the server: its name, or NAME@VERSION. Of `tracejury mcp` on your machine also a "
@@ -80,7 +80,7 @@ class RunEvaluation(JudgedBy):
     system_prompt: str | None = Field(default=None, description="For the model, with places as in `prompt`.")
     prompt: str | None = Field(
         default=None,
-        description="What the model is asked, with {{input}}, {{inputs.NAME}}, {{metadata.NAME}} of the item in it. "
+        description="The prompt, with {{input}}, {{inputs.NAME}}, {{metadata.NAME}} of the item in it. "
         "Without it: its input.",
     )
     temperature: float | None = Field(default=None, ge=0, le=2, description="Of the model; else noted with the run.")
@@ -90,7 +90,7 @@ class RunEvaluation(JudgedBy):
     limit: int = Field(default=50, ge=1, le=200, description="Without outputs: over so many items, from the first on.")
 
     def asks_model(self, *, has_application: bool) -> bool:
-        """Tell whether a model answers, and not the application."""
+        """Return True if a model answers, not the application."""
         is_described = any(each is not None for each in (self.model_connection, self.system_prompt, self.prompt))
         return is_described or (self.outputs is None and self.model is not None and not has_application)
 
@@ -102,13 +102,13 @@ class EvaluateRun(JudgedBy):
 
 
 class RunResult(Answer):
-    """What a run sums up to."""
+    """Summary of a run."""
 
     run_id: str
     dataset: str | None
     model: str | None
     status: str = Field(
-        description="RUNNING: the model is still asked; list_experiments tells of its end, and cancel_run stops it. "
+        description="RUNNING: the model is still being called; list_experiments shows its end, cancel_run stops it. "
         "EVALUATING: not done yet; list_run_evaluations tells how far it is."
     )
     total_examples: int
@@ -123,31 +123,33 @@ class RunResult(Answer):
     problem: str | None = Field(description="Why the evaluation gave up, or waits; or first errors.")
 
 
-async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
-    """Begin a run, store what application or model made of the items, and have it evaluated.
+async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
+    """Begin a run, store the answers of the application or the model, and have it evaluated.
 
-    A model is asked in the background, since clients do not wait for long; it is asked no more once the client cancels.
+    A model is called in the background, since clients do not wait for long; calls stop once the client cancels.
 
     Raises:
-        ToolRefused: nothing is there to answer, an item is not in the dataset, or no budget is left.
+        ToolRefused: nothing can answer, an item is not in the dataset, or no budget is left.
     """
     until_s = asyncio.get_running_loop().time() + _LONGEST_S
-    model = await _model(api, asked)
-    if model is None and asked.outputs is None and api.application is None:
+    model = await _model(api, arguments)
+    if model is None and arguments.outputs is None and api.application is None:
         raise ToolRefused(
-            "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or name "
+            "give `outputs`: run your application over the items of get_dataset, and give its output for each; or name "
             "a `model` that answers, or its `model_connection`; or have `tracejury mcp` started with --app and "
             "--app-runs, which let it be run from here"
         )
-    body = await _checked(api, asked)
-    items, told = await (_of_file(api, asked) if is_file_name(asked.dataset_path) else _of_server(api, asked))
-    chosen, made = (items, ()) if model is not None else await _made(api, asked, items)
-    noted = asked.model_dump(include=_NOTED, exclude_none=True)
+    body = await _checked(api, arguments)
+    items, origin = await (
+        _of_file(api, arguments) if is_file_name(arguments.dataset_path) else _of_server(api, arguments)
+    )
+    chosen, made = (items, ()) if model is not None else await _made(api, arguments, items)
+    noted = arguments.model_dump(include=_NOTED, exclude_none=True)
     if model is not None:
         noted["model"] = await model.check(api)
     begun = await api.post(
-        f"/api/v1/projects/{part(asked.project)}/runs",
-        {"experimentName": asked.experiment_name, **told, "metadata": noted | told.get("metadata", {})},
+        f"/api/v1/projects/{part(arguments.project)}/runs",
+        {"experimentName": arguments.experiment_name, **origin, "metadata": noted | origin.get("metadata", {})},
     )
     run = f"/api/v1/runs/{part(begun['runId'])}"
     try:
@@ -159,20 +161,20 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
     return await _result(api, run, evaluation["id"], until_s)
 
 
-async def _model(api: Api, asked: RunEvaluation) -> AnsweringModel | None:
-    """The model that answers; None if outputs are given or an application is run."""
-    if not asked.asks_model(has_application=api.application is not None):
+async def _model(api: Api, arguments: RunEvaluation) -> AnsweringModel | None:
+    """Return the model that answers; None if outputs are given or an application is run."""
+    if not arguments.asks_model(has_application=api.application is not None):
         return None
-    if asked.outputs is not None:
+    if arguments.outputs is not None:
         raise ToolRefused("give `outputs`, or `model_connection`, `system_prompt` and `prompt`, and not both")
     return AnsweringModel(
-        connection=await limited_connection(api, asked.model_connection, "model_connection", asked.model),
-        model=asked.model,
-        system=asked.system_prompt,
-        prompt=asked.prompt,
-        temperature=asked.temperature,
-        max_output_tokens=asked.max_output_tokens,
-        project=asked.project,
+        connection=await limited_connection(api, arguments.model_connection, "model_connection", arguments.model),
+        model=arguments.model,
+        system=arguments.system_prompt,
+        prompt=arguments.prompt,
+        temperature=arguments.temperature,
+        max_output_tokens=arguments.max_output_tokens,
+        project=arguments.project,
     )
 
 
@@ -229,29 +231,29 @@ class CancelledRun(Answer):
     status: str
 
 
-async def cancel_run(api: Api, asked: CancelRun) -> CancelledRun:
+async def cancel_run(api: Api, arguments: CancelRun) -> CancelledRun:
     """End a run before its end; what it has stays."""
     reason = {"status": "CANCELLED", "reason": "cancelled over MCP"}
-    response = await api.patch(f"/api/v1/runs/{part(asked.run_id)}", reason)
-    return CancelledRun(run_id=asked.run_id, status=response["runStatus"])
+    response = await api.patch(f"/api/v1/runs/{part(arguments.run_id)}", reason)
+    return CancelledRun(run_id=arguments.run_id, status=response["runStatus"])
 
 
-async def evaluate_run(api: Api, asked: EvaluateRun) -> RunResult:
+async def evaluate_run(api: Api, arguments: EvaluateRun) -> RunResult:
     """Have its items scored; scores of that name which it has count no more."""
     until_s = asyncio.get_running_loop().time() + _LONGEST_S
-    run = f"/api/v1/runs/{part(asked.run_id)}"
-    evaluation = await api.post(f"{run}/evaluations", await _checked(api, asked))
+    run = f"/api/v1/runs/{part(arguments.run_id)}"
+    evaluation = await api.post(f"{run}/evaluations", await _checked(api, arguments))
     return await _result(api, run, evaluation["id"], until_s)
 
 
 class ListRunEvaluations(Arguments):
-    """Of which run."""
+    """The run."""
 
     run_id: str
 
 
 class RunEvaluationLine(BaseModel):
-    """What was asked about a run, and how far it is."""
+    """State of one evaluation of a run."""
 
     id: str
     evaluator: str
@@ -268,33 +270,34 @@ class RunEvaluationLine(BaseModel):
 
 
 class ListedRunEvaluations(Answer):
-    """Evaluations, in the order in which they were asked for."""
+    """Evaluations, oldest first."""
 
     evaluations: list[RunEvaluationLine]
 
 
-async def list_run_evaluations(api: Api, asked: ListRunEvaluations) -> ListedRunEvaluations:
+async def list_run_evaluations(api: Api, arguments: ListRunEvaluations) -> ListedRunEvaluations:
     """List them."""
-    found = await api.listed(f"/api/v1/runs/{part(asked.run_id)}/evaluations", _MOST_EVALUATIONS)
-    lines = [RunEvaluationLine(**{name: each[name] for name in RunEvaluationLine.model_fields}) for each in found]
+    evaluations = await api.listed(f"/api/v1/runs/{part(arguments.run_id)}/evaluations", _MOST_EVALUATIONS)
+    lines = [RunEvaluationLine(**{name: each[name] for name in RunEvaluationLine.model_fields}) for each in evaluations]
     return ListedRunEvaluations(evaluations=lines)
 
 
-async def _checked(api: Api, asked: JudgedBy) -> dict[str, Any]:
-    """What the server is asked for, with a connection that has a budget if it asks a model."""
-    body = asked.asked()
-    if asked.connection is not None or asks_a_model({"name": "evaluation", **body}):
-        body["connectionId"] = await limited_connection(api, asked.connection)
+async def _checked(api: Api, arguments: JudgedBy) -> dict[str, Any]:
+    body = arguments.body()
+    if arguments.connection is not None or asks_a_model({"name": "evaluation", **body}):
+        body["connectionId"] = await limited_connection(api, arguments.connection)
     return body
 
 
-async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The items of a dataset, and what a run over them names as its dataset."""
-    name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
+async def _of_server(api: Api, arguments: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the items of a dataset, and the run's fields that name the dataset."""
+    name, _, number = (
+        arguments.dataset_path.rpartition("@") if "@" in arguments.dataset_path else (arguments.dataset_path, "", "")
+    )
     if number and not number.isdecimal():
         raise ToolRefused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
     where, version = await version_of(api, name, int(number) if number else None)
-    most = asked.limit if asked.outputs is None else 10_000
+    most = arguments.limit if arguments.outputs is None else 10_000
     items = await api.listed(f"{where}/versions/{version}/items", most)
     dataset = {"datasetName": name, "datasetVersion": version}
     described = [
@@ -304,41 +307,42 @@ async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any
     return described, dataset
 
 
-async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The items of a file, which the run keeps whole, since no dataset does."""
+async def _of_file(api: Api, arguments: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the items of a file, which the run stores whole, since no dataset has them."""
     if api.files is None:
         raise ToolRefused(
-            f"dataset_path: {asked.dataset_path} is named as a file, and this server reads none of its own or yours: "
-            "say the name of a dataset (list_datasets), import the file (`tracejury datasets import`), or use "
+            f"dataset_path: {arguments.dataset_path} is named as a file, and this server reads none of its own or "
+            "yours: say the name of a dataset (list_datasets), import the file (`tracejury datasets import`), or use "
             "`tracejury mcp`, which runs on your machine. A dataset of such a name: NAME@VERSION"
         )
-    items = await asyncio.to_thread(api.files.items, asked.dataset_path)
-    found = [
+    items = await asyncio.to_thread(api.files.items, arguments.dataset_path)
+    chosen = [
         {name: each[name] for name in ("id", "inputs", "metadata")}
         | {"told": {"itemKey": each["id"], **each, "id": None}}
-        for each in (items if asked.outputs is not None else items[: asked.limit])
+        for each in (items if arguments.outputs is not None else items[: arguments.limit])
     ]
-    return found, {"metadata": {"datasetFile": asked.dataset_path}}
+    return chosen, {"metadata": {"datasetFile": arguments.dataset_path}}
 
 
 async def _made(
-    api: Api, asked: RunEvaluation, items: list[dict[str, Any]]
+    api: Api, arguments: RunEvaluation, items: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[Produced]]:
-    """The items of the run, and what the application made of each."""
-    if asked.outputs is None:
-        assert api.application is not None  # noqa: S101 - as was looked at before
+    """Return the items of the run, and the outputs of the application."""
+    if arguments.outputs is None:
+        assert api.application is not None  # noqa: S101 - checked by the caller
         return items, await api.application.over(items)
     known = {each["id"]: each for each in items}
-    unknown = [each.item_id for each in asked.outputs if each.item_id not in known]
+    unknown = [each.item_id for each in arguments.outputs if each.item_id not in known]
     if unknown:
-        there = {"items": [each["id"] for each in items[:_MOST_NAMED]]}
+        known_items = {"items": [each["id"] for each in items[:_MOST_NAMED]]}
         raise ToolRefused(
-            f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", there
+            f"outputs: {arguments.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", known_items
         )
     made = [
-        Produced(outputs=outputs_of(each.output), error=each.error, trace_id=each.trace_id) for each in asked.outputs
+        Produced(outputs=outputs_of(each.output), error=each.error, trace_id=each.trace_id)
+        for each in arguments.outputs
     ]
-    return [known[each.item_id] for each in asked.outputs], made
+    return [known[each.item_id] for each in arguments.outputs], made
 
 
 def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
@@ -356,34 +360,34 @@ async def _result(api: Api, run: str, evaluation_id: str, until_s: float) -> Run
     """Return the sums of a run once the evaluation has ended or has taken long."""
     loop = asyncio.get_running_loop()
     while True:
-        found = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)
-        (evaluation,) = (each for each in found if each["id"] == evaluation_id)
+        evaluations = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)
+        (evaluation,) = (each for each in evaluations if each["id"] == evaluation_id)
         if evaluation["status"] not in _OPEN or loop.time() > until_s:
             break
         await asyncio.sleep(_LOOK_S)
-    told = await api.get(run, size=1)
-    dataset, model = dataset_of(told), told["config"].get("model")
+    document = await api.get(run, size=1)
+    dataset, model = dataset_of(document), document["config"].get("model")
     return RunResult(
-        run_id=told["id"],
-        dataset=dataset if told["datasetVersion"] is None else f"{dataset}@{told['datasetVersion']}",
+        run_id=document["id"],
+        dataset=dataset if document["datasetVersion"] is None else f"{dataset}@{document['datasetVersion']}",
         model=model if isinstance(model, str) else None,
-        status=told["status"],
-        total_examples=told["totalItems"],
-        pass_rate=told["passRate"],
-        pass_count=told["passedItems"],
-        fail_count=told["notPassedItems"],
-        error_count=told["errorItems"],
-        not_evaluated_count=told["notEvaluatedItems"],
-        unjudged_count=told["unjudgedItems"],
-        failed_evaluations=told["failedEvaluations"],
-        average_scores={each["evaluatorName"]: each["averageScore"] for each in told["evaluators"]},
-        problem=evaluation["lastError"] or await _problem_of(api, run, told),
+        status=document["status"],
+        total_examples=document["totalItems"],
+        pass_rate=document["passRate"],
+        pass_count=document["passedItems"],
+        fail_count=document["notPassedItems"],
+        error_count=document["errorItems"],
+        not_evaluated_count=document["notEvaluatedItems"],
+        unjudged_count=document["unjudgedItems"],
+        failed_evaluations=document["failedEvaluations"],
+        average_scores={each["evaluatorName"]: each["averageScore"] for each in document["evaluators"]},
+        problem=evaluation["lastError"] or await _problem_of(api, run, document),
     )
 
 
-async def _problem_of(api: Api, run: str, told: dict[str, Any]) -> str | None:
+async def _problem_of(api: Api, run: str, document: dict[str, Any]) -> str | None:
     """Return how often the application failed and how often a judge did, with the first errors; None if never."""
-    total, failed, unknown = told["totalItems"], told["errorItems"], told["notEvaluatedItems"]
+    total, failed, unknown = document["totalItems"], document["errorItems"], document["notEvaluatedItems"]
     problems = []
     if failed:
         (item,) = (await api.get(run, size=1, outcome="error"))["items"]["content"]
@@ -416,7 +420,7 @@ TOOLS = (
     Tool(
         name="cancel_run",
         title="Cancel a run",
-        description="Ends a run that is under way: no model is asked about it any more. What it has stays.",
+        description="Cancels a run: no more model calls. Its results so far stay.",
         arguments=CancelRun,
         answer=CancelledRun,
         run=cancel_run,
@@ -435,7 +439,7 @@ TOOLS = (
     Tool(
         name="list_run_evaluations",
         title="Evaluations of a run",
-        description="What evaluators were asked about a run, and how far each is.",
+        description="The evaluations of a run, with their progress.",
         arguments=ListRunEvaluations,
         answer=ListedRunEvaluations,
         run=list_run_evaluations,

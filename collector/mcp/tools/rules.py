@@ -19,13 +19,13 @@ _MOST_RELEASES = 50
 
 
 class ListRules(Arguments):
-    """Which rules."""
+    """The project of the rules."""
 
     project: str | None = Field(default=None, description="Those that are about this project; without it all.")
 
 
 class ListedRule(BaseModel):
-    """A rule as a list tells it."""
+    """A rule of a list."""
 
     id: str
     name: str
@@ -43,11 +43,11 @@ class ListedRules(Answer):
     rules: list[ListedRule]
 
 
-async def list_rules(api: Api, asked: ListRules) -> ListedRules:
+async def list_rules(api: Api, arguments: ListRules) -> ListedRules:
     """List them."""
-    where = "/api/v1/trace-eval-rules" if asked.project is None else _rules_of(asked.project)
-    found = await api.listed(where, _MOST_RULES)
-    return ListedRules(rules=[ListedRule(**{name: rule[name] for name in ListedRule.model_fields}) for rule in found])
+    where = "/api/v1/trace-eval-rules" if arguments.project is None else _rules_of(arguments.project)
+    rules = await api.listed(where, _MOST_RULES)
+    return ListedRules(rules=[ListedRule(**{name: rule[name] for name in ListedRule.model_fields}) for rule in rules])
 
 
 _MOST_TRIED = 50_000
@@ -55,7 +55,7 @@ _MOST_TRIED = 50_000
 
 
 class TestRule(Arguments):
-    """A rule, which is not made."""
+    """A rule to try; it is not stored."""
 
     project: str = Field(description="The project that it is about; * for all.")
     rule: dict[str, Any] = Field(
@@ -69,50 +69,50 @@ class TestRule(Arguments):
 
 
 class Tested(Answer):
-    """What a rule would do."""
+    """Result of a trial of a rule."""
 
     result: dict[str, Any]
 
 
-async def test_rule(api: Api, asked: TestRule) -> Tested:
-    """Try it; nothing is stored, and no judge is asked."""
-    of_trace = asked.trace_id is not None
+async def test_rule(api: Api, arguments: TestRule) -> Tested:
+    """Try a rule; nothing is stored, and no judge is called."""
+    of_trace = arguments.trace_id is not None
     result = await api.post(
-        f"{_rules_of(asked.project)}/test",
-        asked.rule,
-        trace=asked.trace_id,
-        lastSeconds=None if of_trace else asked.last_seconds,
+        f"{_rules_of(arguments.project)}/test",
+        arguments.rule,
+        trace=arguments.trace_id,
+        lastSeconds=None if of_trace else arguments.last_seconds,
         newest=None if of_trace else _MOST_TRIED,
     )
     return Tested(result=result)
 
 
 class CreateRule(Arguments):
-    """A rule, which is in force from now on."""
+    """A rule to create; it takes effect at once."""
 
     project: str = Field(description="The project that it is about; * for all.")
     rule: dict[str, Any] = Field(description="As for test_rule. A judge needs a budget: {callsPerDay: 1000}.")
 
 
 class CreatedRule(Answer):
-    """The rule that was made."""
+    """The new rule."""
 
     rule: dict[str, Any]
 
 
-async def create_rule(api: Api, asked: CreateRule) -> CreatedRule:
-    """Make it.
+async def create_rule(api: Api, arguments: CreateRule) -> CreatedRule:
+    """Create a rule.
 
     Raises:
-        ToolRefused: it asks a judge and says no budget.
+        ToolRefused: it has a judge and no budget.
     """
-    if asks_a_model(asked.rule) and not is_limited(asked.rule.get("budget")):
-        raise ToolRefused("a rule that asks a model needs a budget of its own, such as {'callsPerDay': 1000}")
-    return CreatedRule(rule=await api.post(_rules_of(asked.project), asked.rule))
+    if asks_a_model(arguments.rule) and not is_limited(arguments.rule.get("budget")):
+        raise ToolRefused("a rule that calls a model needs a budget of its own, such as {'callsPerDay': 1000}")
+    return CreatedRule(rule=await api.post(_rules_of(arguments.project), arguments.rule))
 
 
 class QualityOfRule(Arguments):
-    """Of which rule, and by what."""
+    """The rule, and how to group its results."""
 
     rule: str = Field(description="Its name.")
     project: str | None = None
@@ -122,7 +122,7 @@ class QualityOfRule(Arguments):
 
 
 class PassRate(BaseModel):
-    """How many passed. The interval is Wilson's, of 95 %."""
+    """The number of passes. The interval is Wilson's, of 95 %."""
 
     passed: int
     results: int
@@ -132,7 +132,7 @@ class PassRate(BaseModel):
 
 
 class QualityLine(BaseModel):
-    """Results that agree in their day, release or project, and in what judged them."""
+    """Results of one evaluator in a day, release or project."""
 
     group: str | None
     service: str | None = Field(description="Of a release: those of two services are not compared.")
@@ -147,50 +147,48 @@ class QualityLine(BaseModel):
 
 
 class ShownQuality(Answer):
-    """How good the results of a rule were."""
+    """Results of a rule, in numbers."""
 
     rule: str
     by: str
     lines: list[QualityLine]
 
 
-async def quality_of_rule(api: Api, asked: QualityOfRule) -> ShownQuality:
+async def quality_of_rule(api: Api, arguments: QualityOfRule) -> ShownQuality:
     """Show how they add up."""
-    lines = [_line(told) for told in await _quality(api, asked)]
-    return ShownQuality(rule=asked.rule, by=asked.by, lines=lines)
+    lines = [_line(line) for line in await _quality(api, arguments)]
+    return ShownQuality(rule=arguments.rule, by=arguments.by, lines=lines)
 
 
-async def _quality(api: Api, asked: QualityOfRule) -> list[dict[str, Any]]:
-    told = await api.get("/api/v1/quality", **asked.model_dump())
-    lines: list[dict[str, Any]] = told["lines"]
+async def _quality(api: Api, arguments: QualityOfRule) -> list[dict[str, Any]]:
+    document = await api.get("/api/v1/quality", **arguments.model_dump())
+    lines: list[dict[str, Any]] = document["lines"]
     if not lines:
-        raise ToolRefused(
-            f"no rule that is called {asked.rule!r} has results in these days; list_rules tells their names"
-        )
+        raise ToolRefused(f"no rule {arguments.rule!r} has results in these days; list_rules lists the names")
     return lines
 
 
-def _line(told: dict[str, Any]) -> QualityLine:
+def _line(line: dict[str, Any]) -> QualityLine:
     kept = ("group", "fingerprint", "scored", "failed", "skipped")
     return QualityLine(
-        service=told["serviceName"],
-        passes=_rate(told),
-        mean_score=told["meanScore"],
-        cost_usd=told["costUsd"],
-        unpriced_calls=told["unpricedCalls"],
-        **{name: told[name] for name in kept},
+        service=line["serviceName"],
+        passes=_rate(line),
+        mean_score=line["meanScore"],
+        cost_usd=line["costUsd"],
+        unpriced_calls=line["unpricedCalls"],
+        **{name: line[name] for name in kept},
     )
 
 
-def _rate(told: dict[str, Any]) -> PassRate:
-    return PassRate(**{name: told[name] for name in PassRate.model_fields})
+def _rate(line: dict[str, Any]) -> PassRate:
+    return PassRate(**{name: line[name] for name in PassRate.model_fields})
 
 
 class CompareReleases(Arguments):
-    """Which releases, by which rule."""
+    """The releases to compare, and the rule."""
 
     rule: str = Field(description="Its name.")
-    baseline: str = Field(description="The release before, such as 1.4.2: what the rule's compareBy tells.")
+    baseline: str = Field(description="The release before, such as 1.4.2: a value of the rule's compareBy attribute.")
     candidate: str = Field(description="The release after.")
     service: str | None = Field(default=None, description="Whose releases, where several have results.")
     project: str | None = None
@@ -198,7 +196,7 @@ class CompareReleases(Arguments):
 
 
 class ComparedReleases(Answer):
-    """Two releases of a service by what one evaluator said of them."""
+    """Two releases of a service by the results of one evaluator."""
 
     service: str | None
     fingerprint: str | None
@@ -212,17 +210,17 @@ class ComparedReleases(Answer):
     verdict: Literal["better", "worse", "unclear"]
 
 
-async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases:
+async def compare_releases(api: Api, arguments: CompareReleases) -> ComparedReleases:
     """Compare the rates at which their results passed.
 
     Raises:
         ToolRefused: they are of two services, or no evaluator judged both, with a fingerprint that is the same.
     """
-    question = QualityOfRule(rule=asked.rule, project=asked.project, days=asked.days, by="release")
+    question = QualityOfRule(rule=arguments.rule, project=arguments.project, days=arguments.days, by="release")
     rows = [row for row in await _quality(api, question) if row["results"]]
-    if asked.service is not None:
-        rows = [row for row in rows if row["serviceName"] == asked.service]
-    before, after = (_of_release(rows, name) for name in (asked.baseline, asked.candidate))
+    if arguments.service is not None:
+        rows = [row for row in rows if row["serviceName"] == arguments.service]
+    before, after = (_of_release(rows, name) for name in (arguments.baseline, arguments.candidate))
     common = [each for each in after if each in before]
     if not common:
         raise _incomparable(rows, before, after)
@@ -247,7 +245,7 @@ async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases
 
 
 _Results: TypeAlias = Mapping[tuple[str | None, str | None], dict[str, Any]]
-"""What came of a release, by its service and what judged it."""
+"""Results of a release, by service and evaluator."""
 
 
 def _of_release(rows: Sequence[dict[str, Any]], release: str) -> _Results:
@@ -255,7 +253,7 @@ def _of_release(rows: Sequence[dict[str, Any]], release: str) -> _Results:
 
 
 def _incomparable(rows: Sequence[dict[str, Any]], before: _Results, after: _Results) -> ToolRefused:
-    """Why nothing of one release can be compared with something of the other."""
+    """Return the reason why the two releases have nothing in common to compare."""
     if before and after and not {service for service, _ in before} & {service for service, _ in after}:
         services = sorted({str(service or "") for service, _ in (*before, *after)})
         return ToolRefused("the releases are of different services, which are not compared:", {"services": services})
@@ -281,7 +279,7 @@ TOOLS = (
     Tool(
         name="test_rule",
         title="Try a rule",
-        description="What a rule would match of stored spans, and its cost. Stores nothing and asks no judge.",
+        description="The stored spans that a rule would match, and its cost. Stores nothing and calls no judge.",
         arguments=TestRule,
         answer=Tested,
         run=test_rule,
@@ -307,7 +305,7 @@ TOOLS = (
     Tool(
         name="create_rule",
         title="Create a rule",
-        description="Puts a rule in force. Try it with test_rule first. One that asks a model must say a budget.",
+        description="Creates a rule, effective at once; try it with test_rule first. One with a judge needs a budget.",
         arguments=CreateRule,
         answer=CreatedRule,
         run=create_rule,

@@ -13,14 +13,14 @@ _MOST_ITEMS = 200
 
 
 class ListExperiments(Arguments):
-    """Which runs."""
+    """Filters of the runs."""
 
     limit: int = Field(default=20, ge=1, le=200)
     dataset_name: str | None = Field(default=None, description="Only runs on this dataset, or on a file of this name.")
 
 
 class RunLine(BaseModel):
-    """A run as a list tells it."""
+    """A run of a list."""
 
     run_id: str
     timestamp: str
@@ -47,9 +47,9 @@ class ListedRuns(Answer):
     runs: list[RunLine]
 
 
-async def list_experiments(api: Api, asked: ListExperiments) -> ListedRuns:
+async def list_experiments(api: Api, arguments: ListExperiments) -> ListedRuns:
     """List them."""
-    runs = await api.get("/api/v1/runs", datasetName=asked.dataset_name, size=asked.limit)
+    runs = await api.get("/api/v1/runs", datasetName=arguments.dataset_name, size=arguments.limit)
     return ListedRuns(count=len(runs), runs=[_line(run, run["itemCount"]) for run in runs])
 
 
@@ -80,20 +80,20 @@ def _line(run: Mapping[str, Any], items: int) -> RunLine:
 
 
 def dataset_of(run: Mapping[str, Any]) -> str | None:
-    """The dataset of a run, or the file that its metadata name."""
+    """Return the dataset of a run, or the file that its metadata names."""
     file = run["config"].get("datasetFile")
     return run["datasetName"] or (file if isinstance(file, str) else None)
 
 
 class CompareRuns(Arguments):
-    """Which two."""
+    """The two runs."""
 
     run_id_a: str = Field(description="The baseline.")
     run_id_b: str = Field(description="The candidate, a run of the same experiment.")
 
 
 class ComparedPassRate(BaseModel):
-    """How many pass."""
+    """The pass rates of both runs."""
 
     run_a: float | None
     run_b: float | None
@@ -105,7 +105,7 @@ class ComparedPassRate(BaseModel):
 
 
 class RunChanges(BaseModel):
-    """What changed from the baseline to the candidate."""
+    """Changes from the baseline to the candidate."""
 
     pass_rate: ComparedPassRate
     verdict: str | None = Field(description="regressed, not worse or inconclusive, over all evaluators.")
@@ -129,13 +129,15 @@ class RunComparison(Answer):
     comparison: RunChanges
 
 
-async def compare_runs(api: Api, asked: CompareRuns) -> RunComparison:
+async def compare_runs(api: Api, arguments: CompareRuns) -> RunComparison:
     """Compare them, as the gate does."""
-    run_a, run_b = await _line_of(api, asked.run_id_a), await _line_of(api, asked.run_id_b)
-    experiment = (await api.get(f"/api/v1/runs/{part(asked.run_id_b)}", size=1))["experimentId"]
+    run_a, run_b = await _line_of(api, arguments.run_id_a), await _line_of(api, arguments.run_id_b)
+    experiment = (await api.get(f"/api/v1/runs/{part(arguments.run_id_b)}", size=1))["experimentId"]
     where = f"/api/v1/experiments/{part(experiment)}"
-    gate = await api.post(f"{where}/gate", {"candidateRunId": asked.run_id_b, "baselineRunId": asked.run_id_a})
-    diff = await api.get(f"{where}/runs/{part(asked.run_id_b)}/diff", baselineRunId=asked.run_id_a, size=_MOST_CASES)
+    gate = await api.post(f"{where}/gate", {"candidateRunId": arguments.run_id_b, "baselineRunId": arguments.run_id_a})
+    diff = await api.get(
+        f"{where}/runs/{part(arguments.run_id_b)}/diff", baselineRunId=arguments.run_id_a, size=_MOST_CASES
+    )
     return RunComparison(run_a=run_a, run_b=run_b, comparison=_comparison(gate, diff))
 
 
@@ -182,7 +184,7 @@ def _pass_rate(gate: dict[str, Any], summary: dict[str, Any]) -> ComparedPassRat
 
 
 class GetFailingQueries(Arguments):
-    """Of which run."""
+    """The run."""
 
     run_id: str
     threshold: float | None = Field(
@@ -217,21 +219,21 @@ class FailingQueries(Answer):
     failing_queries: list[FailingQuery]
 
 
-async def get_failing_queries(api: Api, asked: GetFailingQueries) -> FailingQueries:
+async def get_failing_queries(api: Api, arguments: GetFailingQueries) -> FailingQueries:
     """List them."""
     looked_at, failing, page = 0, [], 0
     while page < _MOST_CASES:
-        told = (await api.get(f"/api/v1/runs/{part(asked.run_id)}", page=page, size=_MOST_ITEMS))["items"]
-        looked_at += len(told["content"])
-        failing += [item for item in told["content"] if _fails(item, asked.threshold)]
+        items_page = (await api.get(f"/api/v1/runs/{part(arguments.run_id)}", page=page, size=_MOST_ITEMS))["items"]
+        looked_at += len(items_page["content"])
+        failing += [item for item in items_page["content"] if _fails(item, arguments.threshold)]
         page += 1
-        if told["last"] or not told["content"]:
+        if items_page["last"] or not items_page["content"]:
             break
     return FailingQueries(
-        run_id=asked.run_id,
+        run_id=arguments.run_id,
         failing_count=len(failing),
         looked_at=looked_at,
-        failing_queries=[_failing(item) for item in failing[: asked.limit]],
+        failing_queries=[_failing(item) for item in failing[: arguments.limit]],
     )
 
 

@@ -9,11 +9,11 @@ from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.traces import Number, judged
 
 _MOST_TEXTS = 120_000
-"""Traces whose texts are looked through for an answer. With 200,000 a text that nobody said took 317 ms."""
+"""Traces whose texts are searched for an answer. With 200,000 a text without a match took 317 ms."""
 
 
 class SessionLine(BaseModel):
-    """A session as a list tells it."""
+    """A session of a list."""
 
     sessionId: str
     projects: list[str]
@@ -32,7 +32,7 @@ class SessionLine(BaseModel):
 
 
 class FindSessions(Arguments):
-    """Which sessions: those of which one trace has all of it."""
+    """Filters of the sessions: a session matches if one of its traces matches all."""
 
     project: str | None = Field(default=None, description="Of this project.")
     user: str | None = Field(default=None, description="Of this user.")
@@ -54,10 +54,10 @@ class FoundSessions(Answer):
     )
 
 
-async def find_sessions(api: Api, asked: FindSessions) -> FoundSessions:
+async def find_sessions(api: Api, arguments: FindSessions) -> FoundSessions:
     """Look them up."""
-    filters = asked.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
-    bounds = {"from": asked.since, "to": asked.until, "size": asked.limit, "newest": _MOST_TEXTS}
+    filters = arguments.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
+    bounds = {"from": arguments.since, "to": arguments.until, "size": arguments.limit, "newest": _MOST_TEXTS}
     page = await api.get("/api/v1/sessions", **filters, **bounds)
     lines = [{name: each[name] for name in SessionLine.model_fields} for each in page["content"]]
     return FoundSessions(
@@ -66,7 +66,7 @@ async def find_sessions(api: Api, asked: FindSessions) -> FoundSessions:
 
 
 class GetSession(Arguments):
-    """Which session, and which of its turns."""
+    """The session, and the turns to return."""
 
     session_id: str
     tenant: str | None = None
@@ -75,7 +75,7 @@ class GetSession(Arguments):
 
 
 class SessionTurnLine(BaseModel):
-    """What one trace adds to a conversation."""
+    """A trace's part of a conversation."""
 
     number: int
     traceId: str
@@ -95,24 +95,24 @@ class ShownSession(Answer):
     earlier: str | None = Field(description="Where the turns before these are; null: there are none.")
 
 
-async def get_session(api: Api, asked: GetSession) -> ShownSession:
+async def get_session(api: Api, arguments: GetSession) -> ShownSession:
     """Show it."""
-    path = f"/api/v1/sessions/{part(asked.session_id)}"
-    found = await api.get(path, size=asked.turns, before=asked.before, tenant=asked.tenant)
+    path = f"/api/v1/sessions/{part(arguments.session_id)}"
+    session = await api.get(path, size=arguments.turns, before=arguments.before, tenant=arguments.tenant)
     turns = [
         {name: turn[name] for name in SessionTurnLine.model_fields}
         | {"evaluations": list(map(judged, turn["evaluations"]))}
-        for turn in found["turns"]
+        for turn in session["turns"]
     ]
-    line = SessionLine(**{name: found[name] for name in SessionLine.model_fields})
-    return ShownSession(session=line, turns=[SessionTurnLine(**turn) for turn in turns], earlier=found["earlier"])
+    line = SessionLine(**{name: session[name] for name in SessionLine.model_fields})
+    return ShownSession(session=line, turns=[SessionTurnLine(**turn) for turn in turns], earlier=session["earlier"])
 
 
 TOOLS = (
     Tool(
         name="find_sessions",
         title="Find sessions",
-        description="Conversations of several traces, by project, user, time and what was said.",
+        description="Conversations of several traces, by project, user, time and text.",
         arguments=FindSessions,
         answer=FoundSessions,
         run=find_sessions,

@@ -12,7 +12,7 @@ from storage.sql import documented_views
 class QuerySql(Arguments):
     """A statement."""
 
-    sql: str = Field(description="One SELECT over the views, in DuckDB's SQL. list_views tells their columns.")
+    sql: str = Field(description="One SELECT over the views, in DuckDB's SQL. list_views lists their columns.")
     parameters: dict[str, str | int | float | bool | None] = Field(default={}, description="What its $names stand for.")
     limit: int = Field(default=100, ge=1, le=1000, description="Rows of the answer.")
 
@@ -25,22 +25,22 @@ class ResultColumn(BaseModel):
 
 
 class SqlResult(Answer):
-    """What a statement answers."""
+    """Result of a statement."""
 
     columns: list[ResultColumn]
     rows: list[list[Any]]
     truncated: bool
 
 
-async def query_sql(api: Api, asked: QuerySql) -> SqlResult:
+async def query_sql(api: Api, arguments: QuerySql) -> SqlResult:
     """Ask it."""
-    told = await api.post("/api/v1/sql", {"sql": asked.sql, "parameters": asked.parameters})
-    is_cut = told["truncated"] or len(told["rows"]) > asked.limit
-    return SqlResult(columns=told["columns"], rows=told["rows"][: asked.limit], truncated=is_cut)
+    result = await api.post("/api/v1/sql", {"sql": arguments.sql, "parameters": arguments.parameters})
+    is_cut = result["truncated"] or len(result["rows"]) > arguments.limit
+    return SqlResult(columns=result["columns"], rows=result["rows"][: arguments.limit], truncated=is_cut)
 
 
 class ListViews(Arguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class View(BaseModel):
@@ -51,7 +51,7 @@ class View(BaseModel):
 
 
 class ListedViews(Answer):
-    """What SQL may be about."""
+    """The views that SQL can read."""
 
     views: list[View]
 
@@ -60,11 +60,11 @@ def _description(view: str) -> str:
     return f"SELECT '{view}', column_name, column_type FROM (DESCRIBE {view})"  # noqa: S608 - names of ours
 
 
-async def list_views(api: Api, asked: ListViews) -> ListedViews:  # noqa: ARG001 - a tool takes its arguments
+async def list_views(api: Api, arguments: ListViews) -> ListedViews:  # noqa: ARG001 - a tool takes its arguments
     """List them."""
-    told = await api.post("/api/v1/sql", {"sql": " UNION ALL ".join(map(_description, documented_views()))})
+    result = await api.post("/api/v1/sql", {"sql": " UNION ALL ".join(map(_description, documented_views()))})
     views: dict[str, dict[str, str]] = {}
-    for name, column, kind in told["rows"]:
+    for name, column, kind in result["rows"]:
         views.setdefault(name, {})[column] = kind
     return ListedViews(views=[View(name=name, columns=columns) for name, columns in views.items()])
 
@@ -73,7 +73,7 @@ TOOLS = (
     Tool(
         name="query_sql",
         title="Ask in SQL",
-        description="A read-only SELECT in DuckDB's SQL over the views that list_views tells.",
+        description="A read-only SELECT in DuckDB's SQL over the views of list_views.",
         arguments=QuerySql,
         answer=SqlResult,
         run=query_sql,

@@ -16,7 +16,7 @@ Number = int | float | str | None  # what JSON has no number for is a text
 
 
 class TraceLine(BaseModel):
-    """A trace as a list tells it."""
+    """A trace of a list."""
 
     traceId: str
     project: str
@@ -29,7 +29,7 @@ class TraceLine(BaseModel):
 
 
 class FindTraces(Arguments):
-    """Which traces."""
+    """Filters of the traces."""
 
     project: str | None = Field(default=None, description="Of this project.")
     service: str | None = Field(default=None, description="Of this service.")
@@ -39,7 +39,7 @@ class FindTraces(Arguments):
     until: str | None = Field(default=None, description="Started before, RFC 3339.")
     session: str | None = Field(default=None, description="Of this session (conversation).")
     text: str | None = Field(default=None, description="Input or output of a span holds this.")
-    model: str | None = Field(default=None, description="A span asked this model.")
+    model: str | None = Field(default=None, description="A span called this model.")
     attribute: str | None = Field(default=None, description="key=value of a span or its resource.")
     rule: str | None = Field(default=None, description="Judged by this rule (name or id); see `passed` and `outcome`.")
     passed: bool | None = Field(default=None, description="With rule: those that passed, or did not.")
@@ -60,16 +60,16 @@ class FoundTraces(Answer):
     )
 
 
-async def find_traces(api: Api, asked: FindTraces) -> FoundTraces:
+async def find_traces(api: Api, arguments: FindTraces) -> FoundTraces:
     """Look them up."""
-    filters = asked.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
-    bounds = {"from": asked.since, "to": asked.until, "size": asked.limit, "withinMs": SEARCH_MS}
+    filters = arguments.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
+    bounds = {"from": arguments.since, "to": arguments.until, "size": arguments.limit, "withinMs": SEARCH_MS}
     page = await api.get("/api/v1/traces", **filters, **bounds)
     return FoundTraces(traces=page["content"], next=page["next"], last=page["last"], searched_to=page["searchedTo"])
 
 
 class GetTrace(Arguments):
-    """Which trace."""
+    """The trace."""
 
     trace_id: str = Field(description="32 hexadecimal digits.")
     tenant: str | None = None
@@ -95,7 +95,7 @@ class SpanLine(BaseModel):
 
 
 class ShownTrace(Answer):
-    """What a trace means, and its spans in outline."""
+    """A trace as read, and its spans in outline."""
 
     traceId: str
     project: str
@@ -118,17 +118,17 @@ class ShownTrace(Answer):
     truncated: bool = Field(default=False, description="There are more spans and toolCalls.")
 
 
-async def get_trace(api: Api, asked: GetTrace) -> ShownTrace:
+async def get_trace(api: Api, arguments: GetTrace) -> ShownTrace:
     """Show it."""
-    found = await _trace(api, asked.trace_id, asked.tenant)
-    taken = {name: found[name] for name in ShownTrace.model_fields if name in found}
-    spans = found["spans"][asked.first_span : asked.first_span + asked.spans]
+    trace = await _trace(api, arguments.trace_id, arguments.tenant)
+    taken = {name: trace[name] for name in ShownTrace.model_fields if name in trace}
+    spans = trace["spans"][arguments.first_span : arguments.first_span + arguments.spans]
     lines = [{name: span[name] for name in SpanLine.model_fields} for span in spans]
-    return ShownTrace(**(taken | {"spans": lines, "evaluations": list(map(judged, found["evaluations"]))}))
+    return ShownTrace(**(taken | {"spans": lines, "evaluations": list(map(judged, trace["evaluations"]))}))
 
 
 class GetSpan(Arguments):
-    """Which span."""
+    """The span."""
 
     trace_id: str
     span_id: str = Field(description="16 hexadecimal digits.")
@@ -136,18 +136,18 @@ class GetSpan(Arguments):
 
 
 class ShownSpan(Answer):
-    """A span with all that came: attributes, events, what it means, and what rules said of it."""
+    """A span whole: attributes, events, its reading, and the results of rules."""
 
     span: dict[str, Any]
 
 
-async def get_span(api: Api, asked: GetSpan) -> ShownSpan:
+async def get_span(api: Api, arguments: GetSpan) -> ShownSpan:
     """Show it."""
-    return ShownSpan(span=_span_of(await _trace(api, asked.trace_id, asked.tenant), asked.span_id))
+    return ShownSpan(span=_span_of(await _trace(api, arguments.trace_id, arguments.tenant), arguments.span_id))
 
 
 class ExplainDecisions(Arguments):
-    """About what."""
+    """The trace or span, and the rule."""
 
     trace_id: str
     span_id: str | None = Field(default=None, description="Of this span alone; without it: of the trace and all spans.")
@@ -156,7 +156,7 @@ class ExplainDecisions(Arguments):
 
 
 class Decided(BaseModel):
-    """What a rule decided about a trace or a span."""
+    """Decision of a rule about a trace or a span."""
 
     spanId: str | None
     rule: str
@@ -165,31 +165,31 @@ class Decided(BaseModel):
 
 
 class Explained(Answer):
-    """What each rule decided, and what came of it."""
+    """Decisions of each rule, and their results."""
 
     decisions: list[Decided]
     evaluations: list[dict[str, Any]]
 
 
-async def explain_decisions(api: Api, asked: ExplainDecisions) -> Explained:
+async def explain_decisions(api: Api, arguments: ExplainDecisions) -> Explained:
     """Look up what rules decided."""
-    found = await _trace(api, asked.trace_id, asked.tenant)
-    spans = [_span_of(found, asked.span_id)] if asked.span_id else [found, *found["spans"]]
+    trace = await _trace(api, arguments.trace_id, arguments.tenant)
+    spans = [_span_of(trace, arguments.span_id)] if arguments.span_id else [trace, *trace["spans"]]
     decisions: list[Decided] = []
     evaluations: list[dict[str, Any]] = []
     for each in spans:
         where = {"spanId": each.get("spanId")}
         decisions += [
             Decided(spanId=each.get("spanId"), **{k: one[k] for k in ("rule", "decision", "clause")})
-            for one in _about(each, asked.rule)
+            for one in _about(each, arguments.rule)
         ]
-        evaluations += [judged(one) | where for one in each["evaluations"] if _is_of(one, asked.rule)]
+        evaluations += [judged(one) | where for one in each["evaluations"] if _is_of(one, arguments.rule)]
     return Explained(decisions=decisions, evaluations=evaluations)
 
 
 async def _trace(api: Api, trace_id: str, tenant: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = await api.get(f"/api/v1/traces/{part(trace_id)}", tenant=tenant)
-    return found
+    trace: dict[str, Any] = await api.get(f"/api/v1/traces/{part(trace_id)}", tenant=tenant)
+    return trace
 
 
 def _span_of(trace: dict[str, Any], span_id: str) -> dict[str, Any]:
@@ -203,21 +203,21 @@ def _about(target: dict[str, Any], rule: str | None) -> list[dict[str, Any]]:
     return [one for one in target["decisions"] if _is_of(one, rule)]
 
 
-def _is_of(told: dict[str, Any], rule: str | None) -> bool:
-    return rule is None or rule in {told["rule"], told["ruleId"]}
+def _is_of(result: dict[str, Any], rule: str | None) -> bool:
+    return rule is None or rule in {result["rule"], result["ruleId"]}
 
 
-def judged(told: dict[str, Any]) -> dict[str, Any]:
-    """What an answer tells of the result of a rule."""
+def judged(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a result that the tools show."""
     kept = ("rule", "evaluator", "name", "outcome", "score", "passed", "threshold", "reason", "errorKind", "release")
-    return {key: told[key] for key in (*kept, "createdAt", "superseded")}
+    return {key: result[key] for key in (*kept, "createdAt", "superseded")}
 
 
 TOOLS = (
     Tool(
         name="find_traces",
         title="Find traces",
-        description="Traces by project, service, status, time, text, model, attribute, session or what a rule said.",
+        description="Traces by project, service, status, time, text, model, attribute, session or result of a rule.",
         arguments=FindTraces,
         answer=FoundTraces,
         run=find_traces,
@@ -241,7 +241,7 @@ TOOLS = (
     Tool(
         name="explain_decisions",
         title="Why a trace was or was not judged",
-        description="What each rule decided about a trace or span, by which condition, and what came of it.",
+        description="The decision of each rule about a trace or span, its condition, and the results.",
         arguments=ExplainDecisions,
         answer=Explained,
         run=explain_decisions,
