@@ -1,1 +1,1 @@
-"""The running process: command line, settings, lifecycle, the doors for traces, and the HTTP API."""
+"""The running process: command line, settings, lifecycle, the listeners for traces, and the HTTP API."""

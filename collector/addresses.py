@@ -1,7 +1,7 @@
-"""Where webhooks may go.
+"""Addresses that webhooks may use.
 
-A receiver's URL is chosen by whoever may write to the API, and requests to it come from inside of the operator's
-network: without bounds it would be a way to reach whatever only that network reaches.
+API clients with write access choose a receiver's URL, and requests to it come from inside of the operator's network:
+without bounds it would be a way to reach what only that network reaches.
 """
 
 import ipaddress
@@ -62,7 +62,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
 
 class AddressPolicy:
-    """Which addresses may be connected to. `private_hosts` are names and networks that may be private."""
+    """Policy of addresses to connect to. `private_hosts` are names and networks that may be private."""
 
     def __init__(self, private_hosts: Sequence[str] = ()) -> None:
         """Read the list.
@@ -83,10 +83,10 @@ class AddressPolicy:
                 raise ValueError(msg)
 
     def check(self, text: str) -> httpx.URL:
-        """The URL, if something might be sent there; the address is looked at when it is connected to.
+        """Return the URL, if it may be allowed; its address is checked on connect.
 
         Raises:
-            BadUrl: it is none, or nothing may be sent there whatever its name stands for.
+            BadUrl: it is not valid, or not allowed whatever its name resolves to.
         """
         if len(text) > _LONGEST_URL or not _VISIBLE.fullmatch(text):
             raise BadUrl(f"a URL has 1 to {_LONGEST_URL} visible ASCII characters")
@@ -110,7 +110,7 @@ class AddressPolicy:
         return url
 
     def refusal(self, url: httpx.URL, address: Address) -> str | None:
-        """Why nothing may be sent to this address on behalf of the URL; None where it may."""
+        """Return why a request for the URL may not go to this address; None if it may."""
         host = _host(url)
         listed = _plain(host) in self._names or any(
             each in network for each in _meanings(address) for network in self._networks
@@ -127,7 +127,7 @@ class AddressPolicy:
 
 
 def _never(address: Address) -> str | None:
-    """What kind of address this is, where nothing may ever be sent to it."""
+    """Return the kind of an address that is always refused; None for any other."""
     if address in _METADATA:
         return "a cloud's metadata"
     if address.is_link_local:
@@ -175,16 +175,11 @@ def _meanings(address: Address) -> Iterator[Address]:
 
 
 def _host(url: httpx.URL) -> str:
-    """Return the host as it goes over the wire; `url.host` is what people read."""
     return url.raw_host.decode("ascii")
 
 
 def _check_name(host: str) -> None:
-    """Refuse a name that no resolver should see, such as an address in a spelling of old C libraries.
-
-    Raises:
-        BadUrl: it is one.
-    """
+    """Refuse a name that no resolver should see, such as an address in a spelling of old C libraries."""
     name = _plain(host)
     if not _NAME.fullmatch(name):
         raise BadUrl("the host of a URL is an address or a name of letters, digits, hyphens and dots")
@@ -207,5 +202,4 @@ def _network(text: str) -> Network | None:
 
 
 def _plain(host: str) -> str:
-    """A host name as it is compared."""
     return host.lower().removesuffix(".")

@@ -15,18 +15,18 @@ ENDS: Final[Mapping[str, str]] = {
     "evaluator": "its evaluator or threshold was changed",
     "settings": "the settings of the monitor changed",
     "deleted": "its rule, or its monitor, was deleted",
-    "resolved": "it was resolved by hand",
+    "resolved": "it was resolved manually",
 }
 """Endings of alerts, in words."""
 
 
 def alert_line(alert: Alert) -> str:
-    """Say in one line what an alert is about, what changed, and how it ended if it is over."""
+    """Describe in one line what an alert is about, what changed, and how it ended if it is over."""
     return f"{alert_subject(alert.finding)}: {alert_change(alert)}"
 
 
 def finding_line(finding: AlertFinding) -> str:
-    """Say in one line what a finding is about and what changed."""
+    """Describe in one line what a finding is about and what changed."""
     return f"{alert_subject(finding)}: {_finding_change(finding)}"
 
 
@@ -36,7 +36,7 @@ def alert_subject(finding: AlertFinding) -> str:
 
 
 def alert_change(alert: Alert) -> str:
-    """Say both rates of an alert; of one that is over first how it ended, with the rate and release of then."""
+    """Format both rates of an alert; of one that is over first how it ended, with the rate and release of then."""
     change = _finding_change(alert.finding)
     if alert.state != "recovered":
         return change
@@ -95,7 +95,7 @@ def name_text(name: str | None) -> str:
 
 
 def single_line(text: str, characters: int) -> str:
-    """Write a text on one line, cut to so many characters."""
+    """Write a text on one line, cut to a number of characters."""
     line = " ".join(text.split())
     return line if len(line) <= characters else line[: characters - 1] + "…"
 

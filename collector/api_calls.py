@@ -12,7 +12,7 @@ _PAGE: Final = 100
 
 
 class Refused(Exception):
-    """The API refuses, or the response is not of the API; the message says so."""
+    """Refusal by the API, or a response that is not of the API."""
 
     status: int | None = None  # of a response of the API
     retry_after_s: float = 1.0
@@ -57,7 +57,7 @@ def error_of(response: httpx.Response) -> str | None:
 
 
 def texts_of(parameters: Mapping[str, Value]) -> dict[str, str]:
-    """Return the parameters of a URL that are there, as texts."""
+    """Return the parameters that are set, as texts for a URL."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in parameters.items()
@@ -78,12 +78,12 @@ class Listing:
 
     @property
     def page(self) -> dict[str, int]:
-        """The parameters of the next page."""
+        """Return the parameters of the next page."""
         return {"page": self._number, "size": self._size}
 
     @property
     def documents(self) -> list[Any]:
-        """The documents so far."""
+        """Return the documents so far."""
         return list(self._documents.values())[: self._limit]
 
     def add(self, page: Any, address: str) -> None:  # noqa: ANN401 - JSON

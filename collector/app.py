@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where a running server listens, as host:port."""
+    """Addresses of a running server, as host:port, and its parts."""
 
     grpc: str
     otlp_http: str
@@ -83,11 +83,11 @@ class Running:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
-    """The server, from the data directory up to the listeners; they open last, but for `/health`, and close first.
+    """Run the server, from the data directory up to the listeners; these open last, except `/health`, and close first.
 
     Raises:
         Unusable: the data directory cannot be opened.
-        BadSettings: a webhook of the configuration cannot be one.
+        BadSettings: a configured webhook is not valid.
         OSError: an address cannot be bound.
     """
     async with AsyncExitStack() as stack:
@@ -147,7 +147,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 async def _opened(
     stack: AsyncExitStack, settings: Settings, watch: Watch | None, starting: StartingApplication
 ) -> tuple[Store, ReadingCounts]:
-    """The store, until the stack is closed, and how it reads spans."""
+    """Open the store, until the stack is closed; return it and the counts of its reader."""
     counts = ReadingCounts()
     options = replace(store_options(settings, watch, counts), http=starting.url, report=starting.note)
     store = await asyncio.to_thread(Store.open, settings.data, options)
@@ -157,7 +157,7 @@ async def _opened(
 
 
 async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
-    """What keeps traces up with commits, until the stack is closed."""
+    """Start the thread that keeps traces up with commits, until the stack is closed."""
     reads = ConventionsReader(settings.own_keys, counts)
     traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store), rest=REST)
     traces.start()
@@ -168,7 +168,7 @@ async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, co
 async def _judging(
     stack: AsyncExitStack, settings: Settings, store: Store, own_door: OwnDoor, watch: Watch | None
 ) -> Pipeline:
-    """The pipeline of rules, until the stack is closed."""
+    """Start the pipeline of rules, until the stack is closed."""
     behind = _behind(settings, store)
     opening = partial(Pipeline.open, own_door=own_door, ingest_is_behind=behind, watch=watch)
     pipeline = await asyncio.to_thread(opening, store, settings)
@@ -177,7 +177,7 @@ async def _judging(
 
 
 async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> tuple[Sweeper, Eraser]:
-    """What lets expired traces leave, and what deletes those that somebody wants gone, until the stack is closed."""
+    """Start the threads that delete expired traces, and requested deletions, until the stack is closed."""
     eraser = Eraser(store.deletions, store.erasure)
     eraser.start()
     stack.push_async_callback(asyncio.to_thread, eraser.close)
@@ -188,7 +188,7 @@ async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> 
 
 
 def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:
-    """What takes in what the doors receive, until the stack is closed."""
+    """Start the ingest, until the stack is closed."""
     plan = settings.redaction.plan
     ingest = Ingest(
         store,
@@ -203,14 +203,13 @@ def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: W
 
 
 def _behind(settings: Settings, store: Store) -> Callable[[], bool]:
-    """Whether ingest is so far behind that all else stands back."""
     spare = settings.backlog_bytes // 4
     return lambda: store.backlog_bytes > spare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What the server is made of."""
+    """Parts of the server."""
 
     store: Store
     traces: TraceUpdater
@@ -292,7 +291,6 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
 async def _standing_in(
     stack: AsyncExitStack, starting: StartingApplication, http_socket: socket, listener: ListenerOptions
 ) -> AsyncExitStack:
-    """Answer `/health` and `/ready` until the result is closed: opening the directory may take minutes."""
     standing_in = await stack.enter_async_context(AsyncExitStack())
     await standing_in.enter_async_context(serving(starting, http_socket.dup(), listener.named("http")))
     return standing_in
@@ -321,14 +319,13 @@ async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts
 
 
 def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
-    """Make the turns of SQL queries, which end with the stack."""
     turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns
 
 
 def _configured(settings: Settings) -> ProjectSettings:
-    """What the settings say of projects."""
+    """Return the settings of projects."""
     return ProjectSettings(
         retention_days=settings.retention_days,
         project_retention_days=settings.project_retention_days,
@@ -338,7 +335,7 @@ def _configured(settings: Settings) -> ProjectSettings:
 
 
 def _reviews(settings: Settings, store: Store) -> Reviews:
-    """Queues of reviews."""
+    """Return the review queues."""
     return Reviews(
         queues=store.review_queues,
         turns=store.review_turns,
@@ -348,11 +345,7 @@ def _reviews(settings: Settings, store: Store) -> Reviews:
 
 
 def _api(stack: AsyncExitStack, settings: Settings, parts: _Parts, context: Context) -> ASGIApp:
-    """The API and the pages, what models ask them with, and OTLP, until the stack is closed.
-
-    Raises:
-        BadSettings: the prefix begins as a path of the server does.
-    """
+    """Make the API, the pages, MCP and OTLP over HTTP, until the stack is closed."""
     names = host_names(settings, settings.http)
 
     def load() -> "FastAPI":
@@ -381,7 +374,7 @@ def _check_prefix(prefix: str, routes: Sequence[BaseRoute]) -> None:
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:
-    """What is measured."""
+    """Return the measured parts of the server."""
     return MeasuredServer(
         data=settings.data,
         store=parts.store,
@@ -400,7 +393,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
 
 
 def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
-    """What looks at the state of the server, until the stack is closed."""
+    """Start the thread that watches the state of the server, until the stack is closed."""
     conditions = ServerConditions(
         server_conditions(
             ServerState(
@@ -423,7 +416,6 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
 
 
 async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> None:
-    """What looks at runs that have ended, until the stack is closed."""
     watcher = RunWatcher(store.runs, store.run_items, store.run_looks, context.kept_comparisons)
     watcher.start()
     stack.push_async_callback(asyncio.to_thread, watcher.close)
@@ -432,7 +424,7 @@ async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> N
 async def _delivering(
     stack: AsyncExitStack, settings: Settings, store: Store, secrets: Secrets, watch: Watch | None
 ) -> Receivers:
-    """The receivers of alerts, and the thread that tells them."""
+    """Start the thread that delivers alerts, until the stack is closed; return the receivers."""
     policy = address_policy(settings)
     receivers = Receivers(
         store.webhooks,

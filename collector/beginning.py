@@ -4,7 +4,7 @@ import json
 
 
 def json_beginning(value: object, most_characters: int, *, indent: int | None = None, is_ascii: bool = False) -> str:
-    """Write a value as JSON until it has so many characters."""
+    """Write a value as JSON up to a number of characters."""
     pieces: list[str] = []
     room = most_characters
     encoder = json.JSONEncoder(indent=indent, ensure_ascii=is_ascii, default=str)

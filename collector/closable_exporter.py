@@ -1,4 +1,4 @@
-"""Sending spans until somebody says that it is over."""
+"""A span exporter that can be closed while it sends."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 
 class ClosableExporter(SpanExporter):
-    """An exporter that can be told that nothing is sent any more, so that the end waits for nobody."""
+    """Exporter that can be closed for sending, so that the shutdown does not wait for it."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -19,7 +19,7 @@ class ClosableExporter(SpanExporter):
         return SpanExportResult.FAILURE if self.is_closed else self._exporter.export(spans)
 
     def shutdown(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exporter.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""States that last, such as a full disk: told in the log once when they begin and once when they are over."""
+"""Lasting states, such as a full disk: logged once when they begin and once when they are over."""
 
 import logging
 import threading
@@ -25,15 +25,15 @@ _CHANGE: Final = {"is_change": True}  # for the filter of repetitions
 
 
 class Sighting(NamedTuple):
-    """The text of a condition that began before it was looked at, and its beginning."""
+    """The text and the beginning of a condition that began before the look."""
 
-    told: str
+    message: str
     since_ns: int
     cause: str = ""  # one word; a cause that this condition has not had yet is logged
 
 
-Found: TypeAlias = Mapping[str, str | Sighting]
-"""What holds at this moment: what to tell of it, by what it is about; "" where there can be only one."""
+Sightings: TypeAlias = Mapping[str, str | Sighting]
+"""The conditions that hold now: their texts, by what they are about; "" for a single one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,9 @@ class ServerCondition:
     """A state that the server may be in for a while."""
 
     name: str  # one word, the same in the log, in the status and in /metrics
-    look: Callable[[], Found]  # called from a thread of its own
+    look: Callable[[], Sightings]  # called from a thread of its own
     every_s: float = _LOOK_S
-    begins_after_s: float = 0.0  # what passes sooner is told nowhere
+    begins_after_s: float = 0.0  # shorter ones are not reported
     ends_after_s: float = 0.0  # what comes back sooner was never over
 
 
@@ -53,7 +53,7 @@ class Lasting:
 
     name: str
     about: str
-    told: str  # as of the last look
+    message: str  # as of the last look
     since_ns: int  # since the Unix epoch
 
 
@@ -61,14 +61,14 @@ class Lasting:
 class _Episode:
     first_s: float
     last_s: float
-    told: str
+    message: str
     since_ns: int
     has_begun: bool = False
     causes: set[str] = field(default_factory=set)  # in the log
 
 
 class ServerConditions:
-    """Looks at some conditions all the time. Safe to ask from any thread."""
+    """Watcher of conditions. Thread-safe."""
 
     def __init__(self, conditions: Sequence[ServerCondition]) -> None:
         self._conditions = conditions
@@ -89,62 +89,62 @@ class ServerConditions:
 
     @property
     def lasting(self) -> Sequence[Lasting]:
-        """What holds, as of the last look."""
+        """Return the conditions that held at the last look."""
         return self._lasting
 
     def holds(self, name: str) -> bool:
-        """Whether one of this name holds."""
+        """Return True if a condition of this name holds."""
         return any(each.name == name for each in self._lasting)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many hold, by the name of each condition that there is."""
+        """Return how many hold, by name of every condition."""
         held = [each.name for each in self._lasting]
         return {condition.name: held.count(condition.name) for condition in self._conditions}
 
     def look(self, now_s: float) -> None:
-        """Look at those that are due. For one thread; `now_s` never goes back."""
+        """Check the conditions that are due. For one thread; `now_s` never goes back."""
         for condition in self._conditions:
             if now_s >= self._due_s[condition.name]:
                 self._due_s[condition.name] = now_s + condition.every_s
-                self._follow(condition, _found(condition), now_s)
+                self._follow(condition, _checked(condition), now_s)
         self._lasting = tuple(self._held())
 
-    def _follow(self, condition: ServerCondition, found: Found, now_s: float) -> None:
-        for about, seen in found.items():
+    def _follow(self, condition: ServerCondition, sightings: Sightings, now_s: float) -> None:
+        for about, seen in sightings.items():
             key = condition.name, about
-            told, since_ns, cause = seen if isinstance(seen, Sighting) else (seen, time.time_ns(), "")
+            message, since_ns, cause = seen if isinstance(seen, Sighting) else (seen, time.time_ns(), "")
             if key not in self._episodes:
-                self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, told=told, since_ns=since_ns)
+                self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, message=message, since_ns=since_ns)
             episode = self._episodes[key]
-            episode.last_s, episode.told = now_s, told
+            episode.last_s, episode.message = now_s, message
             if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:
                 episode.has_begun = True
                 episode.causes.add(cause)
-                log.warning("%s: %s", condition.name, told, extra=_CHANGE)
+                log.warning("%s: %s", condition.name, message, extra=_CHANGE)
             elif episode.has_begun and cause not in episode.causes:  # once each: two that alternate fill no log
                 episode.causes.add(cause)
-                log.warning("%s changed: %s", condition.name, told, extra=_CHANGE)
+                log.warning("%s changed: %s", condition.name, message, extra=_CHANGE)
         for key, episode in list(self._episodes.items()):
-            is_over = key[0] == condition.name and key[1] not in found
+            is_over = key[0] == condition.name and key[1] not in sightings
             if is_over and now_s - episode.last_s >= condition.ends_after_s:
                 del self._episodes[key]
                 if episode.has_begun:
                     took = duration_text((now_s - episode.first_s) * 1e3)
-                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.told, extra=_CHANGE)
+                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.message, extra=_CHANGE)
 
     def _held(self) -> Iterator[Lasting]:
         for (name, about), episode in self._episodes.items():
             if episode.has_begun:
-                yield Lasting(name=name, about=about, told=episode.told, since_ns=episode.since_ns)
+                yield Lasting(name=name, about=about, message=episode.message, since_ns=episode.since_ns)
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_S):
             self.look(time.monotonic())
 
 
-def _found(condition: ServerCondition) -> Found:
+def _checked(condition: ServerCondition) -> Sightings:
     try:
         return condition.look()
-    except Exception as error:  # noqa: BLE001 - what cannot be looked at must not hide the others, and is told itself
+    except Exception as error:  # noqa: BLE001 - a check that fails must not hide the others, and is reported itself
         return {"": f"it cannot be found out: {type(error).__name__}: {error}"}

@@ -1,6 +1,6 @@
-"""A connection to a model as it is written, in YAML and in JSON, and what is wrong with one.
+"""A connection to a model as YAML and JSON, and its validation.
 
-No message repeats a value: whoever puts a key into the wrong field must not find it in a log.
+No message repeats a value: a key in the wrong field must not get into a log.
 """
 
 import re
@@ -29,7 +29,7 @@ Credential: TypeAlias = Literal["apiKey", "credentialRef"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionProblem:
-    """One thing that is wrong: which key, and what would be right."""
+    """A problem: its key, and what would be right."""
 
     key: str  # as in `limits.inFlight`; empty for the whole
     message: str
@@ -39,7 +39,7 @@ class ConnectionProblem:
 
 
 class BadText(Exception):
-    """A document that describes nothing; it names everything that is wrong with it, and repeats none of it."""
+    """Refusal of a document; it names every problem, and repeats no values."""
 
     def __init__(self, problems: Sequence[ConnectionProblem]) -> None:
         self.problems = tuple(problems)
@@ -86,14 +86,14 @@ _Daily: TypeAlias = Annotated[Count, Field(le=_MAX_A_DAY)]
 
 
 class PriceText(WireModel):
-    """What a model costs."""
+    """Price of a model."""
 
     input_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
     output_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
 
 
 class LimitsText(WireModel):
-    """How patiently, and how often, a model is asked."""
+    """Limits of the calls to a model."""
 
     in_flight: Annotated[int, Strict(), Field(ge=1, le=256)] = 8
     timeout_seconds: Annotated[float, Strict(), Field(gt=0, le=3600)] = 60.0
@@ -102,7 +102,7 @@ class LimitsText(WireModel):
 
 
 class BudgetText(WireModel):
-    """What may be spent in a day."""
+    """Budget of a day."""
 
     calls_per_day: _Daily | None = None
     tokens_per_day: _Daily | None = None
@@ -110,12 +110,12 @@ class BudgetText(WireModel):
     allow_unpriced: Flag = False
 
     def budget(self) -> Budget:
-        """The limits as budgets are kept."""
+        """Convert the limits to a budget."""
         return Budget(**self.model_dump())
 
 
 class ConnectionText(WireModel):
-    """Everything that can be said of a connection."""
+    """Text of a connection."""
 
     name: Annotated[NonBlank, Field(max_length=MAX_NAME)]
     base_url: Annotated[NonBlank, AfterValidator(_url)]
@@ -131,7 +131,7 @@ class ConnectionText(WireModel):
     reasoning_effort: Effort | None = None
     headers: _Headers = Field(default_factory=dict)  # beside those of the protocol; everybody who sees it sees them
     header_refs: _HeaderRefs = Field(default_factory=dict)  # header and the variable of the server that holds its value
-    fallback: Annotated[NonBlank, Field(max_length=MAX_NAME)] | None = None  # asked where this one does not answer
+    fallback: Annotated[NonBlank, Field(max_length=MAX_NAME)] | None = None  # used while this one is unavailable
     shared: Flag = False  # rules of tenants may use it, too
 
     @model_validator(mode="after")
@@ -140,7 +140,7 @@ class ConnectionText(WireModel):
             raise ValueError("apiKey, credentialRef: a connection has one of them at most")
         named = [name.lower() for name in (*self.headers, *self.header_refs)]
         if len(set(named)) < len(named):
-            raise ValueError("headers, headerRefs: each header is told once")
+            raise ValueError("headers, headerRefs: name each header once")
         if self.fallback is not None and self.fallback == self.name:
             raise ValueError("fallback: must be another connection")
         budget = self.budget
@@ -149,11 +149,11 @@ class ConnectionText(WireModel):
         return self
 
     def document(self) -> dict[str, Any]:
-        """The connection as JSON has it, without the key and without what is at its default."""
+        """Return the connection as JSON, without the key and without default values."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"api_key"})
 
     def connection(self, key: str | None, secret_headers: Mapping[str, str] | None = None) -> ModelConnection:
-        """What the chat client needs; with the values of `headerRefs`.
+        """Return the connection for the chat client, with the values of `headerRefs`.
 
         Raises:
             BadConnection: no request could be made with this key.
@@ -177,10 +177,10 @@ class ConnectionText(WireModel):
 
 
 def parse_connection(document: object) -> ConnectionText:
-    """The connection that a document describes.
+    """Parse the document of a connection.
 
     Raises:
-        BadText: it describes none.
+        BadText: it is not valid.
     """
     try:
         return ConnectionText.model_validate(document)
@@ -189,24 +189,24 @@ def parse_connection(document: object) -> ConnectionText:
 
 
 def parse_file_connections(documents: object) -> dict[str, ConnectionText]:
-    """The connections of a configuration file: name and document.
+    """Parse the connections of a configuration file, by name.
 
     Raises:
-        BadText: one of them describes none, or holds a key.
+        BadText: one of them is not valid, or holds a key.
     """
     if not isinstance(documents, Mapping):
         raise BadText([ConnectionProblem(key="", message="must be a mapping of names and connections")])
-    found, problems = dict[str, ConnectionText](), list[ConnectionProblem]()
+    connections, problems = dict[str, ConnectionText](), list[ConnectionProblem]()
     for name, document in documents.items():
         try:
-            found[str(name)] = _parse_named(str(name), document)
+            connections[str(name)] = _parse_named(str(name), document)
         except BadText as error:
             problems += [
                 ConnectionProblem(key=f"{name}.{each.key}".rstrip("."), message=each.message) for each in error.problems
             ]
     if problems:
         raise BadText(problems)
-    return found
+    return connections
 
 
 def _parse_named(name: str, document: object) -> ConnectionText:
@@ -217,22 +217,22 @@ def _parse_named(name: str, document: object) -> ConnectionText:
             [ConnectionProblem(key="apiKey", message="is not taken from files; name a variable in credentialRef")]
         )
     if document.get("name", name) != name:
-        raise BadText([ConnectionProblem(key="name", message="is told already, by the key of the mapping")])
+        raise BadText([ConnectionProblem(key="name", message="remove it: the key of the mapping is the name")])
     return parse_connection({**document, "name": name})
 
 
 def parse_project_budgets(documents: object) -> dict[str, Budget]:
-    """The budgets of projects: name (`*` for every other one, each its own) and document.
+    """Parse the budgets of projects, by name (`*` for every other one, each its own).
 
     Raises:
-        BadText: one of them is none.
+        BadText: one of them is not valid.
     """
     if not isinstance(documents, Mapping):
         raise BadText([ConnectionProblem(key="", message="must be a mapping of projects and budgets")])
-    found, problems = dict[str, Budget](), list[ConnectionProblem]()
+    budgets, problems = dict[str, Budget](), list[ConnectionProblem]()
     for name, document in documents.items():
         try:
-            found[str(name)] = BudgetText.model_validate(document).budget()
+            budgets[str(name)] = BudgetText.model_validate(document).budget()
         except ValidationError as error:
             problems += [
                 ConnectionProblem(key=f"{name}.{each.key}".rstrip("."), message=each.message)
@@ -240,7 +240,7 @@ def parse_project_budgets(documents: object) -> dict[str, Budget]:
             ]
     if problems:
         raise BadText(problems)
-    return found
+    return budgets
 
 
 def _problems(error: ValidationError, shape: type[WireModel]) -> list[ConnectionProblem]:

@@ -1,8 +1,8 @@
-"""A session as one conversation: its traces as turns, each message once, with what each turn used and was judged.
+"""A session as one conversation: its traces as turns, each message once, with the usage and results of each turn.
 
 Applications send the earlier messages to the model again with each turn, all of them or the last ones, with the calls
-of tools or without. `session_conversation` leaves out what was said before. Where an application sends something else
-in place of the history, such as a summary of it, that is shown as it was sent.
+of tools or without. `session_conversation` leaves out the repeated ones. If an application sends something else in
+place of the history, such as a summary of it, that is shown as sent.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ _Key = bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTrace:
-    """What a conversation needs to know of one trace of its session. None: not told."""
+    """The facts about one trace that a conversation needs. None: unknown."""
 
     summary: TraceSummary
-    conversation: Sequence[Message]  # as its spans tell it, history and answer with it
+    conversation: Sequence[Message]  # of its spans, with history and answer
     tool_calls: Sequence[TraceToolCall]
     earlier_calls: Sequence[TraceToolCall]  # that it was sent and does not count
     executions: AbstractSet[str]  # the spans of tools themselves
@@ -40,19 +40,19 @@ class SessionTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTurn:
-    """What one trace adds to a conversation."""
+    """A trace's part of a conversation."""
 
     trace: SessionTrace
-    messages: Sequence[Message]  # that were not said before
-    tool_calls: Sequence[TraceToolCall]  # that were not told before
+    messages: Sequence[Message]  # new in this turn
+    tool_calls: Sequence[TraceToolCall]  # new in this turn
     evaluations: "Sequence[StoredEvaluation]"  # those that count
-    cost_so_far_usd: float | None  # of this turn and those before; None while none told any
+    cost_so_far_usd: float | None  # of this turn and those before; None while unknown
 
 
 def session_trace(
     summary: TraceSummary, reading: TraceReading, evaluations: "Sequence[StoredEvaluation]"
 ) -> SessionTrace:
-    """A trace of a session, of what its spans mean."""
+    """Make a trace of a session from the reading of its spans."""
     return SessionTrace(
         summary=summary,
         conversation=reading.conversation or tuple(_messages_of_texts(reading)),
@@ -67,7 +67,6 @@ def session_trace(
 
 
 def _messages_of_texts(reading: TraceReading) -> Iterator[Message]:
-    """The input and the output of a trace whose spans tell no messages, as messages."""
     for role, text in (("user", reading.input), ("assistant", reading.output)):
         if text:
             yield {"role": role, "parts": [{"type": "text", "content": text}]}
@@ -76,16 +75,16 @@ def _messages_of_texts(reading: TraceReading) -> Iterator[Message]:
 def session_conversation(
     traces: Iterable[SessionTrace], *, context: SessionTrace | None = None, cost_before_usd: float | None = None
 ) -> list[SessionTurn]:
-    """The conversation that traces of one session tell, in whatever order these come.
+    """Join the traces of one session, in any order, to a conversation.
 
-    `context` is the trace before the first of them: what it says is history to them. The cost grows from what the
-    traces before the first of them had cost.
+    `context` is the trace before the first of them: its messages are history to them. The cost grows from that of the
+    traces before the first of them.
     """
     ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
-    said = _Said()
+    spoken = _SpokenMessages()
     known_calls = {call_key(call) for trace in ordered for call in trace.tool_calls if call.span_id in trace.executions}
     if context is not None:
-        said.hear(context.conversation)
+        spoken.add(context.conversation)
         known_calls.update(call_key(call) for call in context.tool_calls)
     turns: list[SessionTurn] = []
     cost = cost_before_usd
@@ -100,7 +99,7 @@ def session_conversation(
         turns.append(
             SessionTurn(
                 trace=trace,
-                messages=said.hear(trace.conversation),
+                messages=spoken.add(trace.conversation),
                 tool_calls=calls,
                 evaluations=[each for each in trace.evaluations if not each.superseded],
                 cost_so_far_usd=cost,
@@ -110,9 +109,9 @@ def session_conversation(
 
 
 def _completed(turns: Sequence[SessionTurn]) -> list[SessionTurn]:
-    """Give calls without a result the one that a later trace was sent, as of a client that makes each request a trace.
+    """Give calls without a result the one in the input of a later trace, for a client with a trace for each request.
 
-    Executions that nothing tells apart stay as they are.
+    Executions that cannot be distinguished stay as they are.
     """
     uses = Counter(call_key(call) for turn in turns for call in turn.tool_calls)
     later: dict[_Key, TraceToolCall] = {}
@@ -134,19 +133,19 @@ def _with_result(call: TraceToolCall, later: Mapping[_Key, TraceToolCall], uses:
     return replace(call, result=same.result, has_result=same.has_result, is_error=same.is_error, error=same.error)
 
 
-class _Said:
-    """What was said in a conversation so far."""
+class _SpokenMessages:
+    """Messages of a conversation so far."""
 
     def __init__(self) -> None:
-        self._spoken: list[_Key] = []  # what users and models said, in order
+        self._spoken: list[_Key] = []  # messages of users and models, in order
         self._since: list[_Key] = []  # other messages after the last of these, such as calls of tools
         self._instructions: set[_Key] = set()
         self._others: set[_Key] = set()  # whatever else, such as calls of tools
 
-    def hear(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Those of a trace's messages that are new, which from now on are said.
+    def add(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Add the messages of a trace, and return the new ones.
 
-        The last message of a trace is never history: it is the answer, also where a user says the same thing twice.
+        The last message of a trace is never history: it is the answer, also if a user says the same thing twice.
         """
         heard = [(message, _key(message)) for message in messages]
         rest = [(message, key) for message, key in heard if not _is_instruction(message)]
@@ -166,7 +165,7 @@ class _Said:
         return [message for message, _ in (*kept, *new)]
 
     def _history(self, heard: Sequence[tuple[Message, _Key]]) -> int:
-        """How many of these messages, from the first on, were said before."""
+        """Return how many of these messages, from the first on, are history."""
         places = [place for place, (message, _) in enumerate(heard[:-1]) if _is_spoken(message)]
         length = _overlap(self._spoken, [heard[place][1] for place in places])
         count = places[length - 1] + 1 if length else 0
@@ -179,7 +178,7 @@ class _Said:
 
 
 def _overlap(before: Sequence[_Key], after: Sequence[_Key]) -> int:
-    """The greatest length at which the end of one sequence is the beginning of the other, in linear time."""
+    """Return the greatest length at which the end of one sequence is the beginning of the other, in linear time."""
     tail = before[-len(after) :] if after else ()
     borders = _borders(after)
     length = 0
@@ -192,7 +191,7 @@ def _overlap(before: Sequence[_Key], after: Sequence[_Key]) -> int:
 
 
 def _borders(keys: Sequence[_Key]) -> list[int]:
-    """For each beginning of a sequence, the length of the longest shorter one that it also ends with."""
+    """Return for each beginning of a sequence the length of the longest shorter one that it also ends with."""
     borders = [0] * len(keys)
     length = 0
     for place in range(1, len(keys)):
@@ -205,21 +204,20 @@ def _borders(keys: Sequence[_Key]) -> list[int]:
 
 
 def _key(message: Message) -> _Key:
-    """What two messages share that say the same: who speaks, and the text, with no calls beside it, if there is any."""
-    told: JsonValue = _texts(message) if _is_spoken(message) else message.get("parts")  # type: ignore[assignment]
-    text = json.dumps([message.get("role"), told], sort_keys=True, ensure_ascii=True)
+    content: JsonValue = _texts(message) if _is_spoken(message) else message.get("parts")  # type: ignore[assignment]
+    text = json.dumps([message.get("role"), content], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _texts(message: Message) -> list[str]:
-    """The texts of a message that are not empty."""
+    """Return the texts of a message that are not empty."""
     parts = message.get("parts")
-    found = (
+    texts = (
         [part.get("content") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
         if isinstance(parts, list)
         else []
     )
-    return [text for text in found if isinstance(text, str) and text]
+    return [text for text in texts if isinstance(text, str) and text]
 
 
 def _is_spoken(message: Message) -> bool:

@@ -30,10 +30,10 @@ class DroppedScope(NamedTuple):
 
 
 class ScopeFilter:
-    """Drops the spans of some scopes from batches: whole columns at once, and only distinct scopes one by one."""
+    """Filter that drops the spans of some scopes: whole columns at once, and only distinct scopes one by one."""
 
     def __init__(self, scopes: Mapping[str, Sequence[str]]) -> None:
-        """`scopes` are those of each project, and of all under `*`."""
+        """Set up with the scopes of each project, and of all under `*`."""
         ordered = sorted(scopes, key=EVERY_PROJECT.__eq__)  # what a project names itself is counted as that
         self.entries = tuple(DroppedScope(project, scope) for project in ordered for scope in scopes[project])
 
@@ -58,10 +58,10 @@ class ScopeFilter:
 
     def _present(self, scopes: pa.Table) -> dict[DroppedScope, list[int]]:
         """Find the ids of the scopes of a batch that entries name."""
-        found: dict[DroppedScope, list[int]] = {}
+        by_entry: dict[DroppedScope, list[int]] = {}
         columns = (scopes.column(name).to_pylist() for name in ("scope_id", "name", "version"))
         for scope_id, name, version in zip(*columns, strict=True):
             for entry in self.entries:
                 if name and entry.is_of(name, version or ""):
-                    found.setdefault(entry, []).append(scope_id)
-        return found
+                    by_entry.setdefault(entry, []).append(scope_id)
+        return by_entry

@@ -1,7 +1,7 @@
-"""The key with which a server encrypts secrets: the one that is configured, else one that it makes at its first start.
+"""The key with which a server encrypts secrets: the configured one, else one made at the first start.
 
 The made one is a file of the data directory, which only its owner reads. It is made once, before there are secrets:
-with a new key beside them, secrets of another one would be lost without a word.
+with a new key beside them, secrets of another one would be lost silently.
 """
 
 import logging
@@ -60,7 +60,7 @@ def kept_secrets(store: Store) -> Sequence[KeptSecret]:
     ]
     webhooks = [
         KeptSecret(
-            name=f"what is secret of the webhook {webhook.url}",
+            name=f"the secrets of the webhook {webhook.url}",
             belongs_to=owner_of_webhook(webhook.webhook_id),
             sealed=webhook.sealed,
             replace=partial(store.webhooks.replace_secret, webhook.webhook_id),
@@ -121,13 +121,13 @@ def unreadable(secrets: Secrets, kept: Sequence[KeptSecret]) -> Sequence[KeptSec
 
 
 def cannot_be_read(lost: Sequence[KeptSecret]) -> str:
-    """Say of secrets that they cannot be read."""
+    """Describe secrets that cannot be read."""
     names = [each.name for each in lost[:_NAMED]] + ([f"{len(lost) - _NAMED} more"] if len(lost) > _NAMED else [])
     return f"{count_text(len(lost), 'secret')} cannot be read: {', '.join(names)}"
 
 
 def make_key(directory: Path, key: str | None = None) -> None:
-    """Make a key of 32 random bytes, unless there is one. It is there as a whole or not at all."""
+    """Make a key of 32 random bytes, unless there is one. The file is written atomically."""
     file, part = directory / KEY_FILE, directory / f"{KEY_FILE}.{os.urandom(8).hex()}.part"
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -161,15 +161,11 @@ def take_key(file: Path, directory: Path) -> None:
 
 
 class BadKeyFile(Exception):
-    """A file that should hold a key does not; the message says so."""
+    """Refusal of a file that should hold a key."""
 
 
 def _read(file: Path, name: str) -> str | None:
-    """Read a made key from a file, which errors call by a name; None if there is no file.
-
-    Raises:
-        BadKeyFile: it cannot be read, or holds something else.
-    """
+    """Read a made key from a file, which errors call by a name; None if there is no file."""
     try:
         with file.open("rb") as reading:
             text = reading.read(_MOST_BYTES).decode("ascii", "replace")

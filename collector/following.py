@@ -1,4 +1,4 @@
-"""What all threads share that follow what is stored: they let ingest go first, tell when they caught up, and go on."""
+"""Shared parts of the threads that follow what is stored: priority of ingest, waiting for them, and their loop."""
 
 import logging
 import threading
@@ -19,32 +19,32 @@ _LOOK_S: Final = 0.05
 
 
 class CaughtUp:
-    """Lets others wait until a follower has seen all that there was when they asked. Safe to use from any thread."""
+    """Wait until a follower has seen all that was stored at the call. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._answered = 0
-        self.asked = 0
-        """Questions so far. A follower reads it before it looks: what comes after that, the look may miss."""
+        self.requested = 0
+        """Calls of `wait` so far. Read it before a look: the look may miss what is stored later."""
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits."""
-        return self.asked > self._answered
+        """Return True while a caller waits."""
+        return self.requested > self._answered
 
     def wait(self, timeout_s: float, wake: Callable[[], None]) -> bool:
-        """Wait until the follower, which `wake` wakes, saw all that there is now; False when that took too long."""
+        """Wait until the follower, which `wake` wakes, saw all that is stored now; False after the timeout."""
         with self._changed:
-            self.asked += 1
-            mine = self.asked
-        wake()  # not under the lock: it may take one that a follower holds when it tells
+            self.requested += 1
+            mine = self.requested
+        wake()  # not under the lock: it may take one that a follower holds in `tell`
         with self._changed:
             return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
 
-    def tell(self, asked: int) -> None:
-        """All was seen that there was when so many questions had been asked."""
+    def tell(self, requested: int) -> None:
+        """Note that all is seen that was stored at the time of the first `requested` calls of `wait`."""
         with self._changed:
-            self._answered = asked
+            self._answered = requested
             self._changed.notify_all()
 
 
@@ -52,7 +52,7 @@ class LastingReason:
     """Log of work that waits: one line for each reason, however often it is tried meanwhile. For one thread."""
 
     def __init__(self, log: logging.Logger, text: str) -> None:
-        """`text` is the line, with %s for the reason."""
+        """Set up with the log line, with %s for the reason."""
         self._log, self._text = log, text
         self._reason = ""
 
@@ -68,7 +68,7 @@ class LastingReason:
 
 
 class FollowerThread:
-    """A thread that goes on with one thing until it is closed: what fails is told in the log, and tried again."""
+    """Thread that repeats one work until it is closed: failures are logged, and it is tried again."""
 
     def __init__(
         self,
@@ -80,7 +80,10 @@ class FollowerThread:
         pause_s: float,
         waits_first: bool = False,
     ) -> None:
-        """`go_on` returns or raises when it is to be called again after a pause; `doing` is what the log calls it."""
+        """Set up the thread. `go_on` returns or raises to be called again after a pause.
+
+        `doing` is its name in the log.
+        """
         self._go_on = go_on
         self._doing = doing
         self._log = log
@@ -118,7 +121,7 @@ class FollowerThread:
 
 
 class IngestFirst:
-    """Lets ingest go first, but for a follower that has not caught up for a minute: from then on both have their share.
+    """Priority of ingest, except for a follower that is behind for a minute: from then on both get their share.
 
     Ingest then refuses what is too much, and its senders come again; a follower would fall behind without an end.
     """
@@ -136,5 +139,5 @@ class IngestFirst:
             pass
 
     def caught_up(self) -> None:
-        """Note that the follower has seen all that there is."""
+        """Note that the follower has seen everything stored."""
         self._caught_up_s = time.monotonic()

@@ -43,7 +43,7 @@ _GROUP_BYTES = 2 << 20
 also bounds what a group of nothing but tiny elements takes in memory (`collector.otlp.pieces`)."""
 
 _GATHERED_BYTES: Final = 256 << 10
-"""Of so many bytes the cost of a group is small beside that of its spans: nobody waits for more."""
+"""Bytes for which the cost of a group is small beside that of its spans: a group waits for no more."""
 
 _GATHER_S: Final = 0.02
 """No request waits longer for others. A guess: small beside what a batch of spans waits in its application."""
@@ -69,20 +69,20 @@ class _Offer:
 
     @property
     def due_s(self) -> float:
-        """The moment by which its place in the queue is decided."""
+        """Return the time that decides its place in the queue."""
         return self.at_s + min(len(self.request.body) * _WAIT_S_OF_A_BYTE, _LONGEST_WAIT_S)
 
 
 class SpansRefused(Overloaded):
-    """Spans that were decoded, and are welcome later. They are counted: nobody has to count the request."""
+    """Refusal of decoded spans, which may be sent again later. They are counted: do not count the request."""
 
 
 class SpansFailed(Exception):
-    """Spans that were decoded, and met a bug on their way to the disk. They are counted, as above."""
+    """Failure of decoded spans by a bug on their way to the disk. They are counted, as above."""
 
 
 class ByteBudget:
-    """Bytes that may be held at the same time, shared by senders; what does not fit is refused, never waited for."""
+    """Memory limit in bytes, shared by senders; what does not fit is refused at once."""
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
@@ -91,11 +91,11 @@ class ByteBudget:
 
     @property
     def held(self) -> int:
-        """Bytes held now."""
+        """Return the held bytes."""
         return self._shares.total
 
     def held_by(self, sender: str) -> int:
-        """Bytes that a sender holds now."""
+        """Return the held bytes of a sender."""
         return self._shares.of(sender)
 
     def take(self, nbytes: int, *, own: int = 0, sender: str = "") -> None:
@@ -121,7 +121,7 @@ class ByteBudget:
 
 
 class Ingest:
-    """The way that every request takes, whatever door it came through."""
+    """The ingest path of every request, for all listeners."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Ingest:
         scopes: ScopeFilter | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`watch` hears of each group once it is answered; spans of `scopes` are accepted and dropped."""
+        """Set up the ingest. `watch` is called with each answered group; spans of `scopes` are accepted and dropped."""
         self._store = store
         self._watch = watch
         self.redactor = redactor
@@ -157,7 +157,7 @@ class Ingest:
 
     @property
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """How many were decoded since the start, by what became of them and what they are."""
+        """Return the counts of decoded elements since the start, by outcome and kind."""
         return dict(self._counts)
 
     @property
@@ -224,7 +224,7 @@ class Ingest:
                 self._room.release()
 
     def _take(self, *, longest: int | None) -> list[_Offer]:
-        """Take a group out of the queue, of requests of at most so many bytes; the lock is held."""
+        """Take a group of requests out of the queue, up to a number of bytes; the lock is held."""
         group: list[_Offer] = []
         nbytes = 0
         for offer in self._waiting:
@@ -244,7 +244,7 @@ class Ingest:
         return present
 
     def _gather(self) -> None:
-        """Wait a moment until as many wait as were under way together lately. Whoever sends alone waits for nobody."""
+        """Wait a moment for as many requests as were lately under way together. A single client never waits."""
         until_s = min(offer.at_s for offer in self._waiting) + _GATHER_S
         while len(self._waiting) < self._most_unanswered and not self._closed:
             left_s = until_s - time.monotonic()
@@ -253,7 +253,6 @@ class Ingest:
             self._arrived.wait(left_s)
 
     def _forget(self, requests: int) -> None:
-        """Count so many requests as under way no longer."""
         with self._arrived:
             self._unanswered -= requests
 
@@ -310,7 +309,7 @@ class Ingest:
             return failed(error)
 
     def _kept(self, decoded: Decoded) -> Decoded:
-        """Drop scopes and redact values, as the settings say; a failure fails the requests."""
+        """Drop scopes and redact values, by the settings; a failure fails the requests."""
         if self._scopes is not None:
             batch, dropped = self._scopes.drop(decoded.batch)
             decoded = replace(decoded, batch=batch, dropped=dropped)
@@ -340,7 +339,7 @@ class Ingest:
         except Overloaded as error:
             refusal = SpansRefused(str(error), retry_after_s=error.retry_after_s)
             outcomes, failed = self._not_stored(decoded, offers, refusal), "overloaded"
-        except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
+        except Exception as error:  # noqa: BLE001 - the top of a thread: the senders need an answer
             log.exception("storing failed")
             outcomes, failed = self._not_stored(decoded, offers, SpansFailed(str(error))), "internal error"
         if failed is None:
@@ -358,7 +357,7 @@ class Ingest:
     def _not_stored(
         self, decoded: Decoded, offers: list[_Offer], why: SpansRefused | SpansFailed
     ) -> list[Receipt | Exception]:
-        """What becomes of the requests of a group that was not stored; those that could not be decoded are told so."""
+        """Return the outcomes of a group that was not stored; requests that could not be decoded keep their errors."""
         outcome = "refused" if isinstance(why, SpansRefused) else "failed"
         for offer, receipt in zip(offers, decoded.outcomes, strict=True):
             if isinstance(receipt, Receipt):
@@ -367,14 +366,14 @@ class Ingest:
 
 
 def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | None) -> FinishedWork:
-    """A group that was answered, for whoever traces the server."""
-    told = {
+    """Return an answered group as finished work, for the server's own traces."""
+    attributes = {
         "tracejury.requests": len(offers),
         "tracejury.bytes": sum(len(offer.request.body) for offer in offers),
         "tracejury.spans": decoded.batch.spans.num_rows,
         "tracejury.log_records": decoded.batch.logs.num_rows,
     }
-    return FinishedWork(name="ingest group", began_ns=began_ns, failed=failed, told=told)
+    return FinishedWork(name="ingest group", began_ns=began_ns, failed=failed, attributes=attributes)
 
 
 def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:

@@ -47,7 +47,7 @@ class ListenerOptions:
 
     @property
     def report(self) -> ReportClosed:
-        """The function by which this listener reports the connections that it cuts."""
+        """Return the function by which this listener reports the connections that it closes early."""
         return self.counts.of(self.name, self.limits)
 
     def named(self, name: str) -> "ListenerOptions":
@@ -56,15 +56,15 @@ class ListenerOptions:
 
 
 def bind(address: str) -> socket.socket:
-    """A socket that is bound to an address, and does not listen yet.
+    """Bind a socket that does not listen yet.
 
     Raises:
-        OSError: it cannot be, and which address that is.
+        OSError: it cannot be bound; the message names the address.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only for sockets that say they are TCP: 40 ms an answer otherwise.
+    # asyncio switches Nagle's delay off only for sockets that are declared as TCP: 40 ms an answer otherwise.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -81,13 +81,13 @@ def _cannot_listen(address: str, error: OSError) -> OSError:
 
 
 def address_of(bound: socket.socket) -> str:
-    """Where a socket is bound, as host:port."""
+    """Return the bound address of a socket, as host:port."""
     host, port = bound.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def reached_at(address: str) -> str:
-    """Where this process reaches an address that it listens at."""
+    """Return the address by which this process reaches one of its listeners."""
     host, _, port = address.rpartition(":")
     return f"{_ANY_ADDRESS.get(host, host)}:{port}"
 
@@ -95,7 +95,7 @@ def reached_at(address: str) -> str:
 @asynccontextmanager
 async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -> AsyncIterator[str]:
     """Serve the gRPC listener until the block ends; yields the address that it is bound to."""
-    bind(address).close()  # for an error that says which address; gRPC's own says little
+    bind(address).close()  # for an error with the address, which gRPC's own lacks
     port = await door.start(address, options.tls)
     try:
         is_plain = options.tls is None
@@ -118,7 +118,7 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
         ForwardedClient(InTurns(application, options.starts), options.proxies),
         http="httptools",
         ws="none",
-        proxy_headers=False,  # it trusts the loopback interface, where anybody's program may run
+        proxy_headers=False,  # it would trust the loopback interface, where any program may run
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -137,9 +137,9 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
 
 
 class _ListeningServer(uvicorn.Server):
-    """A server of uvicorn that accepts connections within limits, and ends at once.
+    """uvicorn server that accepts connections within limits, and stops at once.
 
-    uvicorn's own looks ten times a second whether it is to end.
+    uvicorn's own checks ten times a second whether to stop.
     """
 
     def __init__(self, config: uvicorn.Config, options: ListenerOptions) -> None:

@@ -82,7 +82,6 @@ class _Repeated:
 
 
 def _same(record: logging.LogRecord, text: str) -> object:
-    """Return what records have in common that repeat."""
     if record.exc_info is None or record.exc_info[0] is None:
         return record.name, _NUMBERS.sub("#", text)
     raised_at = [frame.f_code.co_filename + str(line) for frame, line in traceback.walk_tb(record.exc_info[2])][-1:]
@@ -96,7 +95,7 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and the trace of what was raised below it."""
+        """Format the line, followed by the traceback."""
         number = request_id.get()
         line = super().format(record)
         return line if number is None else f"{line} [request {number}]"
@@ -106,7 +105,7 @@ class JsonLines(logging.Formatter):
     """A JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with the trace of what was raised in it."""
+        """Format the line, with the traceback in it."""
         document = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

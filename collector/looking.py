@@ -56,14 +56,14 @@ _HERE: Final = "http://localhost"
 
 
 class NoData(Unusable):
-    """There is no data directory, or nothing in it."""
+    """Refusal of a data directory that is missing or empty."""
 
 
 def open_to_read(settings: Settings) -> Store:
     """Open the data directory of the settings, which is never created and may be read-only.
 
     Raises:
-        NoData: there is none.
+        NoData: it is missing or empty.
         Unusable: it cannot be opened, as while another process holds it.
     """
     if not (settings.data / FILE_NAME).exists():
@@ -74,7 +74,7 @@ def open_to_read(settings: Settings) -> Store:
 
 @asynccontextmanager
 async def looking(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client of the API over a directory that may look at everything and change nothing; its user closes it.
+    """Yield a read-only client of the API over a directory; its user closes it.
 
     Raises:
         Unusable: the directory cannot be opened.
@@ -100,7 +100,7 @@ def operating(settings: Settings, store: Store) -> Iterator[httpx.Client]:
 
 
 class _Portal(httpx.BaseTransport):
-    """A transport to an application in the event loop of another thread. What is not expected there is raised here."""
+    """Transport to an application in the event loop of another thread. Unexpected exceptions are raised here."""
 
     def __init__(self, portal: BlockingPortal, application: ASGIApp) -> None:
         self._portal, self._transport = portal, httpx.ASGITransport(app=application)
@@ -114,7 +114,7 @@ class _Portal(httpx.BaseTransport):
 
 
 def _api(settings: Settings, store: Store, role: Role, stack: ExitStack) -> ASGIApp:
-    """Return the API for callers of one role, of which each subject is loaded by the first request for it."""
+    """Return the API for callers of one role; each subject is loaded by its first request."""
     context, names = _context(settings, store, role, stack), host_names(settings, "localhost:80")
     parts: dict[str, ASGIApp] = {}
 
@@ -306,4 +306,4 @@ def _ask_now(store: Store, work: Coroutine[Any, Any, T]) -> Future[T]:
 
 def _asks_nobody(work: Coroutine[Any, Any, Any]) -> Future[Any]:
     work.close()
-    raise RuntimeError("no server runs here, and no model is asked")
+    raise RuntimeError("no server runs here, so no model can be called")

@@ -24,17 +24,17 @@ _MOST_CHECKING: Final = 3
 
 
 def share_of_memory() -> int:
-    """A quarter of the memory that there is, in bytes, within bounds."""
+    """Return a quarter of the memory, in bytes, within bounds."""
     return min(max(memory_bytes() // 4, _LEAST_MEMORY), _MOST_MEMORY)
 
 
 def share_of_threads() -> int:
-    """As many threads as processors, within bounds."""
+    """Return the number of processors, within bounds, as a number of threads."""
     return max(1, min(_processors(), _MOST_THREADS))
 
 
 def checking_processes() -> int:
-    """As many processes for checks as there are processors, within bounds."""
+    """Return the number of processors, within bounds, as a number of processes for checks."""
     return max(1, min(_processors(), _MOST_CHECKING))
 
 
@@ -53,18 +53,18 @@ def raise_open_files() -> None:
 
 def memory_bytes() -> int:
     """Return the memory of the machine or its control group."""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = (_number(_CGROUP / "memory.max"), _number(_CGROUP / "memory" / "memory.limit_in_bytes"))
-    return min([there, *(limit for limit in limits if limit is not None)])
+    return min([installed, *(limit for limit in limits if limit is not None)])
 
 
 def _processors() -> int:
-    there = len(os.sched_getaffinity(0))
+    usable = len(os.sched_getaffinity(0))
     try:
         quota, period = (_CGROUP / "cpu.max").read_text(encoding="ascii").split()
-        return min(there, math.ceil(int(quota) / int(period)))
+        return min(usable, math.ceil(int(quota) / int(period)))
     except (OSError, ValueError):  # no control group, or one without a limit
-        return there
+        return usable
 
 
 def _number(file: Path) -> int | None:
@@ -76,7 +76,7 @@ def _number(file: Path) -> int | None:
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    """Of the program and of what it stands on, by their names."""
+    """Return the versions of the program and of its main dependencies, by name."""
     return (("Tracejury", _version("tracejury")), ("DuckDB", _version("duckdb")), ("Python", platform.python_version()))
 
 

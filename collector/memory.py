@@ -43,9 +43,9 @@ parts a span took 103 µs of CPU to read with 700, 71 with 50,000, and 65 where 
 
 
 def collect_rarely() -> None:
-    """Look for cycles of garbage more rarely, and no more among what is there now: for a process that starts.
+    """Run the garbage collector more rarely, and ignore the objects that exist now: for a process that starts.
 
-    None is looked for at once: of 237,000 objects that a server has after its imports 5 were garbage, and to find them
+    No collection runs at once: of 237,000 objects that a server has after its imports 5 were garbage, and to find them
     took 0.15 s.
     """
     gc.freeze()

@@ -16,23 +16,23 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 _PROCESS: Final = ProcessCollector(registry=None)
-"""What the operating system tells of this process, where it has /proc: elsewhere nothing."""
+"""Metrics of this process by the operating system, from /proc; elsewhere none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """One number, or one for each value of its labels. `read` may be called from any thread.
+    """A number, or one for each value of its labels. `read` is thread-safe.
 
     Labels have values out of small sets that are known when the server starts, so that no sender makes more of them.
     """
 
     name: str  # with its unit, and `_total` where it only grows
-    told: str
+    text: str
     read: Callable[[], float | Mapping[Labels, float] | Times]
 
 
 class Tally:
-    """Counts by the values of some labels. Added to on the event loop only, read from any thread."""
+    """Counts by the values of some labels. Written on the event loop, read from any thread."""
 
     def __init__(self, *labels: str) -> None:
         self._labels = labels
@@ -43,17 +43,17 @@ class Tally:
         self._counts[values] += count
 
     def read(self) -> Mapping[Labels, float]:
-        """What was counted so far, as a meter reads it."""
+        """Return the counts so far, as a meter reads them."""
         return {tuple(zip(self._labels, values, strict=True)): n for values, n in dict(self._counts).items()}
 
 
 def exposition(meters: Iterable[Meter]) -> bytes:
-    """The numbers as they are now, and those of the process, in the text format of Prometheus."""
+    """Render the current numbers, and those of the process, in the text format of Prometheus."""
     return generate_latest(_Families(meters))
 
 
 class _Families(Collector):
-    """Meters as the client library takes them."""
+    """Collector of meters for the client library."""
 
     def __init__(self, meters: Iterable[Meter]) -> None:
         self._meters = meters
@@ -64,27 +64,27 @@ class _Families(Collector):
 
 
 def _family(meter: Meter) -> Metric:
-    found = meter.read()
-    if isinstance(found, Times):
-        buckets = [(str(bound_s), float(count)) for bound_s, count in found.up_to]
+    reading = meter.read()
+    if isinstance(reading, Times):
+        buckets = [(str(bound_s), float(count)) for bound_s, count in reading.up_to]
         return HistogramMetricFamily(
-            meter.name, meter.told, buckets=[*buckets, ("+Inf", found.count)], sum_value=found.sum_s
+            meter.name, meter.text, buckets=[*buckets, ("+Inf", reading.count)], sum_value=reading.sum_s
         )
     name = meter.name.removesuffix("_total")
-    family = Metric(name, meter.told, "gauge" if name == meter.name else "counter")
-    for labels, value in sorted(found.items()) if isinstance(found, Mapping) else [((), found)]:
+    family = Metric(name, meter.text, "gauge" if name == meter.name else "counter")
+    for labels, value in sorted(reading.items()) if isinstance(reading, Mapping) else [((), reading)]:
         family.add_sample(meter.name, dict(labels), value)
     return family
 
 
 OTHER: Final = "other"
-"""What has no route, and methods that no route has, so that whoever asks makes no new labels."""
+"""Label for unknown routes and methods, so that clients cannot make new labels."""
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 
 
 class Traffic:
-    """Counts since the start. Added to on the event loop only, read from any thread."""
+    """Counts since the start. Written on the event loop, read from any thread."""
 
     def __init__(self) -> None:
         self.http = Tally("method", "route", "status")
@@ -103,9 +103,9 @@ class Traffic:
         self.grpc.add(method, code)
 
     def not_decoded(self, protocol: str, reason: str, nbytes: int, *, requests: int = 1) -> None:
-        """Count an export request that was turned away before anybody could count its spans.
+        """Count an export request that was refused before its spans could be counted.
 
-        `nbytes` is how much of its body had come by then, as it was sent.
+        `nbytes` is how much of its body had arrived by then, as it was sent.
         """
         self.undecoded_requests.add(protocol, reason, count=requests)
         self.undecoded_bytes.add(protocol, reason, count=nbytes)

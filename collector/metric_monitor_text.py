@@ -1,4 +1,4 @@
-"""What a monitor of a metric says: which metric, of what, and when somebody is to be alerted."""
+"""The text of a metric monitor: its metric, its scope, and its alert condition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ _PAYERS: Final[tuple[Scope, ...]] = ("rule", "project", "connection")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What may be watched."""
+    """A metric that can be monitored."""
 
     unit: Unit
     scopes: tuple[Scope, ...]  # by which it can be narrowed down
-    numbers: NumbersStatement | None  # the statement that says what it is; None: it is not asked of the database
+    numbers: NumbersStatement | None  # the statement that computes it; None: it is not in the database
     outcomes: OutcomesStatement | None = None  # the statement with one row for each of what a rate is of
     is_of_roots: bool = False
-    counts: bool = False  # it says how many there are, so nothing at all is a value too
+    counts: bool = False  # a number of things, so that none at all is a value too
 
 
 METRICS: Final[Mapping[MetricName, Metric]] = {
@@ -77,7 +77,7 @@ _CONFIG: Final = ConfigDict(extra="forbid", frozen=True, alias_generator=to_came
 
 
 class ChangeText(BaseModel):
-    """How a rate is compared with what it was before: the settings of the monitors of results."""
+    """Comparison of a rate with the past: the settings of the monitors of results."""
 
     model_config = _CONFIG
 
@@ -90,7 +90,7 @@ class ChangeText(BaseModel):
 
     @property
     def settings(self) -> MonitorSettings:
-        """The settings as monitors take them."""
+        """Return the settings for the monitors."""
         return MonitorSettings(
             alpha=self.alpha,
             margin=self.margin,
@@ -102,7 +102,7 @@ class ChangeText(BaseModel):
 
 
 class MetricMonitorText(BaseModel):
-    """What a monitor watches, and when it opens an alert: one of `above`, `below` and `change`."""
+    """Text of a monitor: its metric, and when it opens an alert: one of `above`, `below` and `change`."""
 
     model_config = _CONFIG
 
@@ -121,7 +121,7 @@ class MetricMonitorText(BaseModel):
         ge=0,
         le=MAX_COUNT,
         allow_inf_nan=False,
-        description="An open alert that gets there is told once more.",
+        description="An open alert that gets there is sent once more.",
     )
     change: ChangeText | None = None
     experiments: bool = Field(default=False, description="Whether spans of items of experiments count too.")
@@ -134,14 +134,10 @@ class MetricMonitorText(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Refuse what the metric does not have.
-
-        Raises:
-            ValueError: it was said.
-        """
+        """Refuse fields that do not apply to the metric."""
         metric = METRICS[self.metric]
-        told = [scope for scope in SCOPES if getattr(self, scope) is not None]
-        if strangers := [scope for scope in told if scope not in metric.scopes]:
+        set_scopes = [scope for scope in SCOPES if getattr(self, scope) is not None]
+        if strangers := [scope for scope in set_scopes if scope not in metric.scopes]:
             raise ValueError(f"{self.metric} has no {strangers[0]}; it has {', '.join(metric.scopes)}")
         if sum(each is not None for each in (self.above, self.below, self.change)) != 1:
             raise ValueError("say one of above, below and change")
@@ -149,29 +145,28 @@ class MetricMonitorText(BaseModel):
             raise ValueError(f"{self.metric} is no rate of what passed or failed, so it has no change")
         if self.metric == "rule_matches" and self.rule is None:
             raise ValueError("rule_matches needs a rule")
-        if self.metric == "budget_used" and len(told) != 1:
+        if self.metric == "budget_used" and len(set_scopes) != 1:
             raise ValueError("budget_used needs one of rule, project and connection")
         if self.escalate_at is not None and not self._is_further(self.escalate_at):
             raise ValueError("escalateAt goes with above or below, and lies beyond it")
         return self
 
     def _is_further(self, number: float) -> bool:
-        """Whether a number lies beyond the limit."""
         if self.above is not None:
             return number > self.above
         return self.below is not None and number < self.below
 
     @property
     def of(self) -> Metric:
-        """The metric that it is about."""
+        """Return its metric."""
         return METRICS[self.metric]
 
     @property
     def limit(self) -> MetricLimit:
-        """The limit that must not be crossed."""
+        """Return the limit that must not be crossed."""
         return MetricLimit(above=self.above, below=self.below, escalate_at=self.escalate_at, looks=self.looks)
 
     @property
     def interval_s(self) -> float:
-        """Seconds between two looks: a twentieth of the window, from 5 s to 5 minutes. A guess."""
+        """Return the seconds between two looks: a twentieth of the window, from 5 s to 5 minutes. A guess."""
         return min(max(self.window_seconds / 20, 5.0), 300.0)

@@ -1,4 +1,4 @@
-"""What a service manager is told: that the server is ready, lives, and stops (the protocol of sd_notify)."""
+"""Notifications of a service manager: ready, alive, and stopping (the protocol of sd_notify)."""
 
 import asyncio
 import logging
@@ -18,14 +18,14 @@ _FEEDS: Final = 3
 
 
 class ServiceManager:
-    """Whoever started the server and wants to know how it is; without one, nothing is said."""
+    """The service manager that started the server, if there is one."""
 
     def __init__(self) -> None:
         self._address = environment_variable("NOTIFY_SOCKET")
         self._watchdog_s = _watchdog_s()
 
     def tell(self, state: str) -> None:
-        """Say one thing, such as `READY=1`; that nobody listens is no reason to stop."""
+        """Send one state, such as `READY=1`; log and continue if the socket is gone."""
         if not self._address:
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
@@ -33,13 +33,13 @@ class ServiceManager:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
                 sender.sendto(state.encode(), address)
         except OSError as error:
-            log.warning("the service manager cannot be told %s: %s", state, error)
+            log.warning("cannot notify the service manager of %s: %s", state, error)
 
     @asynccontextmanager
     async def watched(self, lives: Callable[[], bool]) -> AsyncIterator[None]:
-        """Say that the server lives during the block, from the event loop, as long as `lives` says so too.
+        """Report that the server lives during the block, from the event loop, while `lives` returns True.
 
-        Where it no longer does, the service manager ends the process and starts another one.
+        Once it does not, the service manager ends the process and starts another one.
         """
         if self._watchdog_s is None:
             yield
@@ -58,7 +58,6 @@ class ServiceManager:
 
 
 def _watchdog_s() -> float | None:
-    """How long the service manager waits for a sign of life of this process; None where it waits for none."""
     text, process = environment_variable("WATCHDOG_USEC"), environment_variable("WATCHDOG_PID")
     if not text or not text.isdecimal() or process not in {None, str(os.getpid())}:
         return None

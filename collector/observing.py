@@ -1,4 +1,4 @@
-"""What the server does, told to whoever traces it: work by the group and the window, never by the span."""
+"""The server's own work, for tracing it: by the group and the window, never by the span."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,21 +19,21 @@ INTERNAL_HEADER: Final = "x-tracejury-internal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """Something that is over."""
+    """A finished work, for the server's own traces."""
 
     name: str
     began_ns: int  # since the Unix epoch
     kind: Literal["server", "client", "internal"] = "internal"
     failed: str | None = None  # why
-    told: Mapping[str, Value | None] = field(default_factory=dict)
+    attributes: Mapping[str, Value | None] = field(default_factory=dict)
 
 
 Watch: TypeAlias = Callable[[FinishedWork], None]
-"""Hears of what is over, from any thread. It neither waits nor raises."""
+"""Callback for finished work, from any thread. It neither blocks nor raises."""
 
 
 def is_ours(batch: SpanBatch) -> bool:
-    """Whether all in it is about the server itself: then nothing is told of it, or telling would never end."""
+    """Return True if a batch is all about the server itself: traces of its storage would never end."""
     return bool(batch.num_rows) and all(_all_marked(chunk) for chunk in batch.resources.column("attributes").chunks)
 
 
@@ -44,7 +44,7 @@ def _all_marked(attributes: pa.MapArray) -> bool:
 
 
 def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bool:
-    """Whether all spans of a window are about the server; columns are named by the parameters of expressions."""
+    """Return True if all spans of a window are about the server; columns are named by the parameters of expressions."""
     marks = [name for name, parameters in columns.items() if MARKER in parameters.values()]
     if not marks:
         return False
@@ -54,21 +54,21 @@ def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bo
     return not pc.any(unmarked).as_py()
 
 
-def commits_told(watch: Watch) -> Callable[[SpanBatch, int, int], None]:
-    """What the writer calls after each commit: what was in it, when it began, and how many rows were new."""
+def commit_watcher(watch: Watch) -> Callable[[SpanBatch, int, int], None]:
+    """Return the writer's callback after each commit: the batch, when it began, and the number of new rows."""
 
     def committed(batch: SpanBatch, began_ns: int, stored: int) -> None:
         if not is_ours(batch):
-            told = {
+            attributes = {
                 "tracejury.spans": batch.spans.num_rows,
                 "tracejury.log_records": batch.logs.num_rows,
                 "tracejury.stored": stored,
             }
-            watch(FinishedWork(name="commit", began_ns=began_ns, told=told))
+            watch(FinishedWork(name="commit", began_ns=began_ns, attributes=attributes))
 
     return committed
 
 
 def now_ns() -> int:
-    """Nanoseconds since the Unix epoch."""
+    """Return nanoseconds since the Unix epoch."""
     return time.time_ns()

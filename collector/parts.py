@@ -1,4 +1,4 @@
-"""What the parts of the server are told by the settings: who may come in, what the store may use, what doors take."""
+"""Parts of the server by the settings: authentication, the limits of the store, and those of listeners."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from collector.doors.held_answer import AnswerRoom
 from collector.doors.otlp_http import OtlpHttp
 from collector.listening import ListenerOptions
 from collector.machine import memory_bytes, open_files, share_of_memory, share_of_threads
-from collector.observing import Watch, commits_told
+from collector.observing import Watch, commit_watcher
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
 from collector.settings import Settings
@@ -38,10 +38,10 @@ log = logging.getLogger(__name__)
 
 
 def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) -> Authenticator:
-    """Who may come in. The audit of it is started, and stopped with the `stack`.
+    """Make the authenticator. Its audit is started, and stopped with the `stack`.
 
     Raises:
-        Unusable: anybody could, and not only from this machine.
+        Unusable: there is no key, and other machines could connect.
     """
     keyring = Keyring(store.access, operator_key(settings))
     wide = [each for each in (settings.grpc, settings.otlp_http, settings.http) if not is_loopback(host_of(each))]
@@ -60,15 +60,15 @@ def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) 
 
 
 def operator_key(settings: Settings) -> str | None:
-    """The key that the settings give to the operator."""
+    """Return the operator's key of the settings."""
     return None if settings.api_key is None else settings.api_key.get_secret_value()
 
 
 def certificate(settings: Settings) -> Certificate | None:
-    """The certificate of the settings.
+    """Load the certificate of the settings.
 
     Raises:
-        OSError: it cannot be read, or is none.
+        OSError: it cannot be read, or is not valid.
     """
     if settings.tls_cert is None or settings.tls_key is None:
         return None
@@ -96,12 +96,12 @@ def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOpt
 
 
 def host_names(settings: Settings, bound: str) -> Names:
-    """The names under which one address may be called."""
+    """Return the names by which clients may call one address."""
     return Names(bound=bound, allowed=settings.allowed_hosts, origins=settings.cors_origins)
 
 
 def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts) -> StoreOptions:
-    """What the store may use of the machine, and how it commits."""
+    """Return the store's limits on this machine, and its callback for commits."""
     memory = settings.duckdb_memory or f"{share_of_memory() >> 20}MiB"
     return StoreOptions(
         backlog_bytes=settings.backlog_bytes,
@@ -119,7 +119,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             retention_days=settings.retention_days,
             project_retention_days=settings.project_retention_days,
             reads=ConventionsReader(settings.own_keys, counts),
-            watch=commits_told(watch) if watch else None,
+            watch=commit_watcher(watch) if watch else None,
         ),
         aging=aging_options(settings),
     )
@@ -131,12 +131,12 @@ def aging_options(settings: Settings) -> AgingOptions:
 
 
 def body_limits(settings: Settings) -> BodyLimits:
-    """How large a request may be."""
+    """Return the limits of request bodies."""
     return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
 
 
 def with_otlp(application: ASGIApp, otlp: OtlpHttp, settings: Settings) -> ASGIApp:
-    """The application, with OTLP over HTTP beside it: exporters are often given the address of the pages."""
+    """Add OTLP over HTTP to the application: exporters are often configured with the address of the pages."""
     shared = with_cors(otlp, settings)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,7 +147,7 @@ def with_otlp(application: ASGIApp, otlp: OtlpHttp, settings: Settings) -> ASGIA
 
 
 def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
-    """The application, for pages of the origins that the settings name."""
+    """Allow requests of pages from the configured origins."""
     if not settings.cors_origins:
         return application
     return CORSMiddleware(
@@ -159,7 +159,7 @@ def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
 
 
 def open_backup(store: Store, data: Path) -> IO[bytes]:
-    """A copy of the database, open for reading; it takes room in the data directory until it is closed.
+    """Open a copy of the database; it takes room in the data directory until it is closed.
 
     Raises:
         Overloaded: not now.

@@ -28,7 +28,7 @@ def route_path(scope: MutableMapping[str, Any]) -> str:
     if b"%" not in raw and b"~" not in raw:
         return str(scope["path"])
     kept: tuple[bytes, str] = scope.get(_KEPT, (b"", ""))
-    if kept[0] != raw:  # every route asks
+    if kept[0] != raw:  # called for every route
         kept = scope[_KEPT] = raw, "/".join(map(_segment, raw.decode("latin-1").split("/")))
     return kept[1]
 
@@ -45,7 +45,7 @@ def _segment(raw: str) -> str:
 
 
 class _Name(Convertor[str]):
-    """A parameter that is a name. One with slashes may come as it is too, if nothing else of the path is ambiguous."""
+    """A path parameter that is a name. Slashes in it may be unquoted if the path stays unambiguous."""
 
     regex = r"(?s:.*)"
 

@@ -1,4 +1,4 @@
-"""Files that say what a command is to do: how they are read, and the parts that several kinds of them share."""
+"""Plan files of commands: reading them, and their common parts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,11 +27,11 @@ Shape = TypeVar("Shape", bound=WireModel)
 
 
 class BadPlan(ValueError):
-    """A file that cannot be followed; the message says which key is wrong."""
+    """Refusal of a plan file; the message names the wrong key."""
 
 
 class ProgramPlan(WireModel):
-    """What answers: a command, or an endpoint that is sent JSON; and what of the answer is what."""
+    """The application that answers: a command, or an endpoint that takes JSON; and the paths in its answer."""
 
     command: Command | None = None
     url: Address | None = None
@@ -57,10 +57,10 @@ class ProgramPlan(WireModel):
 
 
 def read_plan_file(file: Path, shape: type[Shape]) -> Shape:
-    """What a YAML file says.
+    """Read a plan from a YAML file.
 
     Raises:
-        BadPlan: it cannot be read, or says no such thing.
+        BadPlan: it cannot be read, or is not valid.
     """
     try:
         with file.open("rb") as handle:

@@ -77,8 +77,7 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
 
 
 def _advice(data: Path) -> str:
-    """Return the commands that help with damaged data, which no start moves or changes by itself."""
-    check = f"`tracejury check {shlex.quote(str(data))}` reads all of it, and names what is damaged"
+    check = f"`tracejury check {shlex.quote(str(data))}` reads all of it, and lists the damaged parts"
     lines = ["tracejury: nothing was changed; these help:", check, *remedies(data, opening_problem(data / FILE_NAME))]
     return "\n- ".join(map(one_line, lines))
 
@@ -99,7 +98,7 @@ async def _serve(settings: Settings, *, with_sample: bool) -> None:
         watched = None
         log.info("stopping")
         manager.tell("STOPPING=1")
-    _end_within(_LAST_JOINS_S, 0)  # all is stored: threads that wait for names, say, are not waited for
+    _end_within(_LAST_JOINS_S, 0)  # all is stored: do not wait for threads such as those of name lookups
 
 
 def _stop_signals(shutdown_s: float, *, is_starting: Callable[[], bool]) -> asyncio.Event:
@@ -129,7 +128,7 @@ def _end_within(seconds: float, code: int) -> None:
 
     def end() -> None:
         if code:
-            log.critical("not stopped within %g s, and ended as it is; the next start commits what is left", seconds)
+            log.critical("not stopped within %g s, and killed; the next start commits the rest", seconds)
         os._exit(code)
 
     timer = threading.Timer(seconds, end)
@@ -151,7 +150,6 @@ def _ready(server: Running, settings: Settings) -> dict[str, str]:
 
 
 def _lives(store: Store) -> bool:
-    """Whether the thread that writes the database lives. One that tries again, as on a full disk, does."""
     writing_s = store.writing_s
     return writing_s is None or writing_s < _LONGEST_WRITING_S
 

@@ -27,7 +27,7 @@ _NS_PER_MS = 1_000_000
 
 
 class SampleNotSent(Exception):
-    """The server did not take the sample; the message says over which door."""
+    """Failure to send the sample; the message names the listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SampleTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleReport:
-    """What the server took, and over which door."""
+    """The spans that the server took, by listener."""
 
     traces: tuple[SampleTrace, ...]
     grpc: str
@@ -52,15 +52,15 @@ class SampleReport:
 
     @property
     def trace_ids(self) -> tuple[str, ...]:
-        """The traces in the order in which they were sent."""
+        """Return the traces in the order in which they were sent."""
         return tuple(trace.trace_id for trace in self.traces)
 
 
 def send_sample(*, grpc: str, otlp_http: str, key: str | None = None) -> SampleReport:
-    """Send the sample to the two OTLP doors, given as `host:port`, with an API key if they ask for one.
+    """Send the sample to the two OTLP listeners, given as `host:port`, with an API key if they need one.
 
     Raises:
-        SampleNotSent: a door did not take all of its spans.
+        SampleNotSent: a listener did not take all of its spans.
     """
     now_ns = time.time_ns()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
@@ -83,7 +83,7 @@ def send_sample(*, grpc: str, otlp_http: str, key: str | None = None) -> SampleR
 
 
 def describe(report: SampleReport, *, http: str, options: str = "", command: str = "tracejury") -> str:
-    """What arrived and where to look; `options` are those that the commands need to find the server."""
+    """Describe what arrived and where to look; `options` are those that the commands need to find the server."""
     failed = report.traces[-1]
     look = (
         f"{command} traces list",
@@ -108,7 +108,7 @@ _QUESTION = "SELECT name, count(*) AS n, avg(duration_ms) AS avg_ms FROM spans G
 
 
 class WatchedExporter(SpanExporter):
-    """An exporter that remembers what the batch processor would only log."""
+    """Exporter that remembers failures, which the batch processor would only log."""
 
     def __init__(self, exporter: SpanExporter, door: str) -> None:
         self._exporter = exporter
@@ -123,10 +123,10 @@ class WatchedExporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """The processors of several providers share this exporter, so that `close` is what ends it."""
+        """Do nothing: several providers share this exporter, and `close` ends it."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exporter.shutdown()
 
     def expect(self, taken: int) -> None:
@@ -137,7 +137,7 @@ class WatchedExporter(SpanExporter):
 
 
 def grpc_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
-    """What sends to the gRPC door."""
+    """Make the exporter to the gRPC listener."""
     no_proxy = (("grpc.enable_http_proxy", 0),)
     return GrpcExporter(
         endpoint=f"http://{address}",
@@ -150,7 +150,7 @@ def grpc_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
 
 def _http_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
     session = requests.Session()
-    session.trust_env = False  # the server is on this machine, a proxy is not asked
+    session.trust_env = False  # the server is on this machine: use no proxy
     endpoint = f"http://{address}/v1/traces"
     return HttpExporter(endpoint=endpoint, headers=headers, timeout=_EXPORT_TIMEOUT_S, session=session)
 
@@ -181,18 +181,18 @@ def send_trace(application: SampleApplication, exporter: WatchedExporter, start_
 
 
 class _Ids(IdGenerator):
-    """The ids of one trace, always the same: whoever sends it again sends the same spans."""
+    """The ids of one trace, always the same: sending it again sends the same spans."""
 
     def __init__(self, trace_id: str) -> None:
         self._trace_id = trace_id
         self._spans = 0
 
     def generate_trace_id(self) -> int:
-        """That of the trace."""
+        """Return the id of the trace."""
         return int(self._trace_id, 16)
 
     def generate_span_id(self) -> int:
-        """The next one in it."""
+        """Return the next span id of the trace."""
         self._spans += 1
         return int.from_bytes(hashlib.sha256(f"{self._trace_id}/{self._spans}".encode()).digest()[:8])
 
@@ -222,15 +222,15 @@ def _count(step: SampleSpan) -> int:
 
 _GOOD: Final = 24
 _BAD: Final = 16
-"""Traces of the release before, and of the worse one: enough for an alert, and for an interval that tells something."""
+"""Traces of the earlier release, and of the worse one: enough for an alert, and for a narrow interval."""
 _APART_NS: Final = 150 * 10**9
 
 
 def send_history(*, grpc: str, key: str | None = None) -> int:
-    """Send traces of two releases, of which the second is worse; how many spans they are.
+    """Send traces of two releases, of which the second is worse; return the number of spans.
 
     Raises:
-        SampleNotSent: the door did not take all of them.
+        SampleNotSent: the listener did not take all of them.
     """
     now_ns = time.time_ns()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}

@@ -16,7 +16,7 @@ _MODEL: Final = "gpt-5-mini"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSpan:
-    """One span of the sample, with times in ms since the start of its trace."""
+    """A span of the sample, with times in ms since the start of its trace."""
 
     name: str
     kind: SpanKind = SpanKind.INTERNAL
@@ -29,7 +29,7 @@ class SampleSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleApplication:
-    """One application with one trace, whose id never changes: examples in documents name it."""
+    """An application with one trace, whose id never changes: examples in documents name it."""
 
     trace_id: str
     service_name: str
@@ -57,14 +57,14 @@ def _answer(tool: str, response: object) -> dict[str, object]:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"call_{tool}", "response": response}]}
 
 
-def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[SampleSpan, ...]) -> SampleSpan:
-    """An agent that is asked and answers, with what it does in between."""
+def agent_step(agent: str, prompt: str, answered: str, to_ms: int, steps: tuple[SampleSpan, ...]) -> SampleSpan:
+    """Return the span of an agent with its prompt, its answer and its steps."""
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": "openai",
         "gen_ai.agent.name": agent,
         "gen_ai.conversation.id": f"conv-{agent}-17",
-        "gen_ai.input.messages": _json([_text("user", asked)]),
+        "gen_ai.input.messages": _json([_text("user", prompt)]),
         "gen_ai.output.messages": _json([_text("assistant", answered)]),
     }
     return SampleSpan(name=f"invoke_agent {agent}", from_ms=0, to_ms=to_ms, attributes=attributes, steps=steps)
@@ -73,7 +73,7 @@ def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[S
 def _chat(
     from_ms: int,
     to_ms: int,
-    said: Sequence[object],
+    messages: Sequence[object],
     answer: object,
     tokens: tuple[int, int],
     tools: Sequence[object] = (),
@@ -86,7 +86,7 @@ def _chat(
         "gen_ai.request.temperature": 0.2,
         "gen_ai.usage.input_tokens": tokens[0],
         "gen_ai.usage.output_tokens": tokens[1],
-        "gen_ai.input.messages": _json(said),
+        "gen_ai.input.messages": _json(messages),
         "gen_ai.output.messages": _json([answer]),
     }
     if tools:
@@ -95,7 +95,7 @@ def _chat(
 
 
 def tool_step(from_ms: int, to_ms: int, name: str, arguments: object, result: object = None) -> SampleSpan:
-    """A tool that is called."""
+    """Return the span of a tool call."""
     attributes: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -125,20 +125,20 @@ _SHOP_TOOLS: Final = (
 
 
 def _support() -> SampleApplication:
-    asked = "My order 4711 arrived with a broken lamp. Can I send it back?"
+    question = "My order 4711 arrived with a broken lamp. Can I send it back?"
     answered = "Sorry about the lamp! I made a return label for order 4711; the 39.90 € come back within five days."
     order = {"order_id": "4711", "status": "delivered", "items": [{"sku": "LAMP-2", "price_eur": 39.9}]}
     label = {"label_id": "RT-20931", "carrier": "DHL"}
     damaged = {"order_id": "4711", "reason": "damaged"}
-    said: list[object] = [_text("system", "You help the customers of a lamp shop."), _text("user", asked)]
+    messages: list[object] = [_text("system", "You help the customers of a lamp shop."), _text("user", question)]
     find = _call("get_order", {"order_id": "4711"})
-    found = [*said, find, _answer("get_order", order)]
+    with_order = [*messages, find, _answer("get_order", order)]
     make = _call("create_return", damaged)
-    made = [*found, make, _answer("create_return", label)]
+    made = [*with_order, make, _answer("create_return", label)]
     steps = (
-        _chat(4, 612, said, find, (214, 19), _SHOP_TOOLS),
+        _chat(4, 612, messages, find, (214, 19), _SHOP_TOOLS),
         tool_step(615, 663, "get_order", {"order_id": "4711"}, order),
-        _chat(666, 1190, found, make, (297, 24), _SHOP_TOOLS),
+        _chat(666, 1190, with_order, make, (297, 24), _SHOP_TOOLS),
         tool_step(1193, 1371, "create_return", damaged, label),
         _chat(1374, 2087, made, _text("assistant", answered), (356, 41), _SHOP_TOOLS),
     )
@@ -149,24 +149,24 @@ def _support() -> SampleApplication:
         scope="opentelemetry.instrumentation.openai_agents_v2",
         scope_version="0.4.0",
         about="an agent that calls two tools and answers",
-        root=agent_step("support", asked, answered, 2090, steps),
+        root=agent_step("support", question, answered, 2090, steps),
     )
 
 
 def _documents() -> SampleApplication:
-    asked = "How long are deleted traces kept?"
+    question = "How long are deleted traces kept?"
     answered = "Deleted traces are gone at once; traces that are not deleted expire after 30 days."
     texts = (
         "Every trace carries an expiry stamp, by default 30 days after it arrived.",
         "Deleting a trace removes its spans, jobs and results in one transaction.",
     )
-    found: dict[str, AttributeValue] = {}
+    passages: dict[str, AttributeValue] = {}
     for rank, text in enumerate(texts):
         place = f"retrieval.documents.{rank}.document"
-        found |= {f"{place}.id": f"docs-{rank}", f"{place}.content": text, f"{place}.score": 0.91 - rank / 10}
-    prompt = f"Answer from these passages only:\n\n{texts[0]}\n\n{texts[1]}\n\nQuestion: {asked}"
+        passages |= {f"{place}.id": f"docs-{rank}", f"{place}.content": text, f"{place}.score": 0.91 - rank / 10}
+    prompt = f"Answer from these passages only:\n\n{texts[0]}\n\n{texts[1]}\n\nQuestion: {question}"
     embed = {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "text-embedding-3-small"}
-    retrieve = {"openinference.span.kind": "RETRIEVER", "input.value": asked, **found}
+    retrieve = {"openinference.span.kind": "RETRIEVER", "input.value": question, **passages}
     complete: dict[str, AttributeValue] = {
         "openinference.span.kind": "LLM",
         "llm.model_name": _MODEL,
@@ -187,11 +187,11 @@ def _documents() -> SampleApplication:
             from_ms=2,
             to_ms=131,
             attributes=retrieve,
-            steps=(SampleSpan(name="embed", from_ms=5, to_ms=88, attributes={**embed, "input.value": asked}),),
+            steps=(SampleSpan(name="embed", from_ms=5, to_ms=88, attributes={**embed, "input.value": question}),),
         ),
         SampleSpan(name="ChatCompletion", kind=SpanKind.CLIENT, from_ms=135, to_ms=984, attributes=complete),
     )
-    chain = {"openinference.span.kind": "CHAIN", "input.value": asked, "output.value": answered}
+    chain = {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answered}
     chain |= {"input.mime_type": "text/plain", "output.mime_type": "text/plain", "session.id": "session-8"}
     return SampleApplication(
         trace_id="cc517eb1e9d1e6602882cbd9b05e0821",
@@ -205,12 +205,12 @@ def _documents() -> SampleApplication:
 
 
 def _travel() -> SampleApplication:
-    asked = "Find me a flight from Vienna to Lisbon next Friday."
+    question = "Find me a flight from Vienna to Lisbon next Friday."
     answered = "I could not reach the airline just now. Please try again in a few minutes."
     arguments = {"origin": "VIE", "destination": "LIS", "date": "2026-11-27"}
-    said: list[object] = [_text("user", asked)]
+    messages: list[object] = [_text("user", question)]
     search = _call("search_flights", arguments)
-    failed = [*said, search, _answer("search_flights", {"error": "airline API timed out"})]
+    failed = [*messages, search, _answer("search_flights", {"error": "airline API timed out"})]
     request: dict[str, AttributeValue] = {
         "http.request.method": "GET",
         "url.full": "https://api.airline.example/v2/flights",
@@ -220,7 +220,7 @@ def _travel() -> SampleApplication:
     late = TimeoutError("the airline API did not answer within 3 s")
     call = SampleSpan(name="GET", kind=SpanKind.CLIENT, from_ms=760, to_ms=3761, attributes=request, error=late)
     steps = (
-        _chat(3, 754, said, search, (131, 27)),
+        _chat(3, 754, messages, search, (131, 27)),
         replace(tool_step(758, 3764, "search_flights", arguments), steps=(call,), error=late),
         _chat(3767, 4402, failed, _text("assistant", answered), (189, 18)),
     )
@@ -231,7 +231,7 @@ def _travel() -> SampleApplication:
         scope="opentelemetry.instrumentation.langchain",
         scope_version="0.61.0",
         about="an agent whose tool fails, with the exception",
-        root=agent_step("travel", asked, answered, 4405, steps),
+        root=agent_step("travel", question, answered, 4405, steps),
     )
 
 

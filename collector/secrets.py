@@ -30,15 +30,15 @@ _KEYS_KEPT: Final = 256  # derived ones, in memory
 
 
 class NoEncryptionKey(Exception):
-    """There is no key to encrypt with; the message names the variable."""
+    """Refusal without an encryption key; the message names the variable."""
 
 
 class CannotDecrypt(Exception):
-    """The secret was encrypted with another key, belongs elsewhere, or was changed; the message says what to do."""
+    """Refusal of a secret of another key or place, or a changed one; the message says what to do."""
 
 
 class Secrets:
-    """Encrypts and decrypts with one key, or says that there is none. Safe to use from several threads."""
+    """Encryption with one key, or a refusal without one. Thread-safe."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Secrets:
         named: str = VARIABLE,
         missing: str = f"secrets are kept encrypted, and {VARIABLE} is not set; set it for the server",
     ) -> None:
-        """Take a key, of 32 bytes as hexadecimal digits or base64, else a passphrase.
+        """Set up a key, of 32 bytes as hexadecimal digits or base64, else a passphrase.
 
         `older` is one that decrypts too; `named` is where the key is from, and `missing` says what to do without one.
         """
@@ -63,7 +63,7 @@ class Secrets:
         return self._key is not None
 
     def encrypt(self, text: str, *, belongs_to: str) -> bytes:
-        """The text, to be stored; `belongs_to` must be given again to decrypt it.
+        """Encrypt a text for storage; decrypting needs the same `belongs_to`.
 
         Raises:
             NoEncryptionKey: there is none.
@@ -71,7 +71,7 @@ class Secrets:
         return self._required().encrypt(text, belongs_to)
 
     def decrypt(self, stored: bytes, *, belongs_to: str) -> str:
-        """The text again.
+        """Decrypt a stored text.
 
         Raises:
             NoEncryptionKey: there is none.
@@ -98,7 +98,7 @@ class Secrets:
 
 
 class _Key:
-    """A key, and the keys that were derived of it."""
+    """A key, and the keys derived from it."""
 
     def __init__(self, key: str) -> None:
         raw = as_key(key)
@@ -134,7 +134,7 @@ class _Key:
 
 
 def as_key(configured: str) -> bytes | None:
-    """The 32 bytes that a text is the hexadecimal or base64 form of; None where it is a passphrase."""
+    """Decode a hexadecimal or base64 text of 32 bytes; None for a passphrase."""
     text = configured.strip()
     for decoded in (_hex(text), _base64(text)):
         if decoded is not None and len(decoded) == _KEY_BYTES:

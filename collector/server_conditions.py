@@ -1,4 +1,4 @@
-"""What is watched of a running server, and told when it begins and when it is over."""
+"""The conditions of a running server that are reported while they hold."""
 
 import time
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from collector.conditions import CANNOT_COMMIT, DAMAGED, RECORDED_TWICE, Found, ServerCondition, Sighting
+from collector.conditions import CANNOT_COMMIT, DAMAGED, RECORDED_TWICE, ServerCondition, Sighting, Sightings
 from collector.doors.certificate import Certificate
 from collector.doors.closed_connections import LACKS_OF_ROOM, ClosedConnections, Reason
 from collector.ingest import Ingest
@@ -22,7 +22,7 @@ from storage.operation.gauges import RecordedTwice
 from storage.store import Store
 
 _BEGINS_AFTER_S: Final = 5.0
-"""A commit that fails once, or a disk that is full for a moment, is no reason to send nobody any more. A guess."""
+"""Delay of conditions. A guess: a commit that fails once, or a disk that is full for a moment, is no emergency."""
 
 _STUCK_S: Final = 30.0
 """A transaction takes tenths of a second; one that takes longer than this is stuck. A guess."""
@@ -37,7 +37,7 @@ _CROWD_S: Final = 60.0
 """Clients that lost their connection try again within seconds to a minute. A guess."""
 
 _CERTIFICATE_S: Final = 5.0
-"""Between two looks at the files of a certificate, which are two calls of stat. A guess."""
+"""Interval of checks of a certificate's files, which are two calls of stat. A guess."""
 
 _TWICE_S: Final = 60.0
 """Between two looks for calls that were recorded twice: 13 ms of processor time each at 28 spans/s, 55 ms at 1,000.
@@ -46,15 +46,15 @@ It takes 0.1 s at 500 calls/s, whether they are all of equal usage and 2 s long 
 """
 
 _SHOWN: Final = 20
-"""So many pairs of scopes, or traces, are reported one by one: a guess at what a page can show."""
+"""Pairs of scopes, or traces, that are reported one by one: a guess at what a page can show."""
 
-_NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
+_UNREPORTED: Final = frozenset({"unauthenticated", "forbidden"})
 """Refusals that are in the audit, with who was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """What of a server is watched."""
+    """The watched parts of a server."""
 
     store: Store
     ingest: Ingest
@@ -70,7 +70,7 @@ class ServerState:
 
 
 def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
-    """All that is watched."""
+    """Return all conditions of a server."""
     store = watched.store
     return (
         ServerCondition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
@@ -96,18 +96,18 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
 
 
 class _Refusals:
-    """Export requests that were turned away since the last look, by their reason."""
+    """Refused export requests since the last look, by reason."""
 
     def __init__(self, watched: ServerState) -> None:
         self._watched = watched
         self._seen: Counter[str] = Counter()
 
-    def look(self) -> Found:
+    def look(self) -> Sightings:
         counts: Counter[str] = Counter()
         for labels, count in self._watched.traffic.undecoded_requests.read().items():
             counts[dict(labels)["reason"]] += int(count)
         refused = self._watched.ingest.outcomes["refused", TRACES.noun]
-        grown = {reason for reason, count in counts.items() if count > self._seen[reason]} - _NOT_TOLD
+        grown = {reason for reason, count in counts.items() if count > self._seen[reason]} - _UNREPORTED
         if refused > self._seen["refused spans"]:
             grown.add("overloaded")
         self._seen = counts | Counter({"refused spans": refused})
@@ -125,13 +125,13 @@ class _Refusals:
 
 
 class _Crowds:
-    """Connections that were closed since the last look because there are too many."""
+    """Connections closed since the last look because there are too many."""
 
     def __init__(self, closed: ClosedConnections) -> None:
         self._closed = closed
         self._seen: Counter[tuple[str, Reason]] = Counter()
 
-    def look(self) -> Found:
+    def look(self) -> Sightings:
         counts = Counter({key: count for key, count in self._closed.counts.items() if key[1] in LACKS_OF_ROOM})
         grown, self._seen = counts - self._seen, counts
         return {
@@ -141,7 +141,7 @@ class _Crowds:
         }
 
 
-def _disk_full(store: Store) -> Found:
+def _disk_full(store: Store) -> Sightings:
     free = f"{store.disk_free_bytes >> 20} MiB are left"
     stuck = store.lack_of_room
     room = f". Deletions and expiry make no room without a checkpoint: {stuck}" if stuck else ""
@@ -154,7 +154,7 @@ def _disk_full(store: Store) -> Found:
     return {"": f"{free}{room}"} if stuck else {}
 
 
-def _cannot_commit(store: Store, stuck_s: float) -> Found:
+def _cannot_commit(store: Store, stuck_s: float) -> Sightings:
     writing_s = store.writing_s
     if store.disk_is_full:
         return {"": "the disk is full"}
@@ -165,22 +165,22 @@ def _cannot_commit(store: Store, stuck_s: float) -> Found:
     return {}
 
 
-def _damaged(store: Store) -> Found:
+def _damaged(store: Store) -> Sightings:
     return {place: f"{place}: {message}" for place, message in store.damage.places.items()}
 
 
-def _blocked(store: Store) -> Found:
+def _blocked(store: Store) -> Sightings:
     return {} if store.erasure.blocked is None else {"": f"no deletion can end: {store.erasure.blocked}"}
 
 
-def _memory_raised(store: Store) -> Found:
+def _memory_raised(store: Store) -> Sightings:
     if store.raised_bytes is None:
         return {}
     mib = store.raised_bytes >> 20
-    return {"": f"duckdb_memory was not enough for what is stored; and is exceeded: set duckdb_memory: {mib}MiB"}
+    return {"": f"duckdb_memory was too small for the stored data and is exceeded: set duckdb_memory: {mib}MiB"}
 
 
-def _behind(store: Store) -> Found:
+def _behind(store: Store) -> Sightings:
     behind = store.gauges.unmatched()
     if behind.seconds < _BEHIND_S:
         return {}
@@ -188,17 +188,21 @@ def _behind(store: Store) -> Found:
     return {"": f"{count_text(behind.spans, 'span')} wait to be matched, the first of them for {waits}"}
 
 
-def _certificate(certificate: Certificate | None) -> Found:
+def _certificate(certificate: Certificate | None) -> Sightings:
     return {} if certificate is None else certificate.look()
 
 
-def _recorded_twice(store: Store, now_us: int) -> Found:
+def _recorded_twice(store: Store, now_us: int) -> Sightings:
     pairs = store.gauges.calls_recorded_twice(now_us)
-    found = {
+    sightings = {
         f"{each.tenant}/{each.project}/{each.scope}/{each.other_scope}": _twice_text(each) for each in pairs[:_SHOWN]
     }
-    others = len(pairs) - len(found)
-    return found if others <= 0 else found | {"": f"{count_text(others, 'more pair')} of scopes and projects do so"}
+    others = len(pairs) - len(sightings)
+    return (
+        sightings
+        if others <= 0
+        else sightings | {"": f"{count_text(others, 'more pair')} of scopes and projects do so"}
+    )
 
 
 def _twice_text(pair: RecordedTwice) -> str:
@@ -213,27 +217,27 @@ def _twice_text(pair: RecordedTwice) -> str:
     )
 
 
-def _set_aside(traces: Mapping[TraceKey, str]) -> Found:
-    found = {
+def _set_aside(traces: Mapping[TraceKey, str]) -> Sightings:
+    sightings = {
         f"{key.tenant}/{key.trace_id}": f"trace {key.trace_id} of tenant {key.tenant!r} cannot be added up, and has no"
         f" input, output, usage or tool calls: {why}"
         for key, why in islice(traces.items(), _SHOWN)
     }
-    others = len(traces) - len(found)
-    return found if others <= 0 else found | {"": f"{count_text(others, 'more trace')} cannot be added up"}
+    others = len(traces) - len(sightings)
+    return sightings if others <= 0 else sightings | {"": f"{count_text(others, 'more trace')} cannot be added up"}
 
 
-def _held(store: Store) -> Found:
+def _held(store: Store) -> Sightings:
     held = store.aging.held
     return {} if held is None else {"": held}
 
 
-def _failing(watched: ServerState) -> Found:
+def _failing(watched: ServerState) -> Sightings:
     failing = watched.failing_judges(time.time_ns())
     return {each.about: Sighting(each.text, each.since_ns, each.cause) for each in failing}
 
 
-def _unable(watched: ServerState) -> Found:
+def _unable(watched: ServerState) -> Sightings:
     problems = {rule.rule_id: (rule, watched.judge_problem(rule)) for rule in watched.rules()}
     return {
         rule_id: f"the rule {rule.rule.name!r} judges nothing: {problem}"

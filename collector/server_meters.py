@@ -27,7 +27,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """What of a server is measured."""
+    """The measured parts of a server."""
 
     data: Path
     store: Store
@@ -45,7 +45,7 @@ class MeasuredServer:
 
 
 def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
-    """All numbers of a server."""
+    """Return all meters of a server."""
     look = measured.store.gauges.look
     return (
         *_ingest_meters(measured.ingest),
@@ -72,7 +72,7 @@ def _reading_meters(reading: ReadingCounts) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_read_alone_total",
-            told="Spans since the start that were read one by one instead of in columns, by why.",
+            text="Spans since the start that were read one by one instead of in columns, by why.",
             read=lambda: {(("reason", reason),): count for reason, count in reading.spans.items()},
         ),
     )
@@ -82,26 +82,26 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_received_total",
-            told="Spans and log records that were decoded since the start, by what became of them.",
+            text="Spans and log records that were decoded since the start, by what became of them.",
             read=lambda: {
                 (("kind", noun), ("outcome", outcome)): count for (outcome, noun), count in ingest.outcomes.items()
             },
         ),
         Meter(
             name="tracejury_dropped_spans_total",
-            told="Spans that the setting drop_scopes dropped since the start, by project and scope as it names them.",
+            text="Spans that the setting drop_scopes dropped since the start, by project and scope as it names them.",
             read=lambda: {
                 (("project", entry.project), ("scope", entry.scope)): count for entry, count in ingest.dropped.items()
             },
         ),
         Meter(
             name="tracejury_queue_bytes",
-            told="Request bodies that are being worked on.",
+            text="Request bodies that are being worked on.",
             read=lambda: ingest.budget.held,
         ),
         Meter(
             name="tracejury_decoder_panics_total",
-            told="Panics of the columnar decoder since the start, each of which cost a request the fast way at most.",
+            text="Panics of the columnar decoder since the start, each of which cost a request the fast way at most.",
             read=lambda: wire.panics.count,
         ),
     )
@@ -111,22 +111,22 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_undecoded_requests_total",
-            told="Export requests that were turned away before their spans or log records could be counted.",
+            text="Export requests that were turned away before their spans or log records could be counted.",
             read=traffic.undecoded_requests.read,
         ),
         Meter(
             name="tracejury_undecoded_bytes_total",
-            told="What had come of their bodies by then, as it was sent.",
+            text="Bytes of their bodies that had arrived by then, as sent.",
             read=traffic.undecoded_bytes.read,
         ),
         Meter(
             name="tracejury_http_requests_total",
-            told="Answers over HTTP since the start.",
+            text="Answers over HTTP since the start.",
             read=traffic.http.read,
         ),
         Meter(
             name="tracejury_grpc_requests_total",
-            told="Answers over gRPC since the start.",
+            text="Answers over gRPC since the start.",
             read=traffic.grpc.read,
         ),
     )
@@ -135,7 +135,7 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
 def _connection_meter(closed: ClosedConnections) -> Meter:
     return Meter(
         name="tracejury_closed_connections_total",
-        told="Connections since the start that a listener closed or refused because of a limit.",
+        text="Connections since the start that a listener closed or refused because of a limit.",
         read=lambda: {
             (("listener", listener), ("reason", reason)): count for (listener, reason), count in closed.counts.items()
         },
@@ -146,12 +146,12 @@ def _answer_meters(answers: AnswerRoom) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_answer_bytes",
-            told="Bytes of answers over HTTP that clients have not read yet.",
+            text="Bytes of answers over HTTP that clients have not read yet.",
             read=lambda: answers.held,
         ),
         Meter(
             name="tracejury_refused_answers_total",
-            told="Answers over HTTP since the start that were refused, since others to the client were not read.",
+            text="Answers over HTTP since the start that were refused, since others to the client were not read.",
             read=lambda: answers.refused,
         ),
     )
@@ -161,7 +161,7 @@ def _store_meters(store: Store) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_stored_total",
-            told="What became of all that was committed, over the life of the data directory.",
+            text="What became of all that was committed, over the life of the data directory.",
             read=lambda: _by(
                 "outcome",
                 {
@@ -173,48 +173,48 @@ def _store_meters(store: Store) -> Sequence[Meter]:
         ),
         Meter(
             name="tracejury_backlog_bytes",
-            told="Spans and log records that are durable and wait for their commit.",
+            text="Spans and log records that are durable and wait for their commit.",
             read=lambda: store.backlog_bytes,
         ),
         Meter(
             name="tracejury_commits_failing",
-            told="1 while commits fail and are tried again.",
+            text="1 while commits fail and are tried again.",
             read=lambda: int(store.failing is not None),
         ),
         Meter(
             name="tracejury_broken_queries_total",
-            told="Statements of clients since the start that made the database fail, and had it opened again.",
+            text="Statements of clients since the start that made the database fail, and had it opened again.",
             read=lambda: store.queries.offences.count,
         ),
         Meter(
             name="tracejury_damage_errors_total",
-            told="Errors since the start that reported damage of stored data.",
+            text="Errors since the start that reported damage of stored data.",
             read=lambda: store.damage.count,
         ),
         Meter(
             name="tracejury_lost_spans_total",
-            told="Spans and log records lost in damaged records of the spool, met at the start; 1 for each that hides "
+            text="Spans and log records lost in damaged records of the spool, met at the start; 1 for each that hides "
             "their number.",
             read=lambda: store.damage.lost_rows,
         ),
         Meter(
             name="tracejury_commit_seconds",
-            told="How long transactions took, from their first statement to the end of their commit.",
+            text="How long transactions took, from their first statement to the end of their commit.",
             read=lambda: store.gauges.commits,
         ),
     )
 
 
-def _behind(waiting: str, what: str, told: str, look: Callable[[], Behind]) -> Sequence[Meter]:
+def _behind(waiting: str, what: str, state: str, look: Callable[[], Behind]) -> Sequence[Meter]:
     return (
         Meter(
             name=f"tracejury_{waiting}_spans",
-            told=f"Spans that are {told}.",
+            text=f"Spans that are {state}.",
             read=lambda: look().spans,
         ),
         Meter(
             name=f"tracejury_{what}_lag_seconds",
-            told="Time since the first of them came.",
+            text="Time since the first of them came.",
             read=lambda: look().seconds,
         ),
     )
@@ -224,27 +224,27 @@ def _work_meters(look: Callable[[], WaitingCounts]) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_jobs",
-            told="Evaluations to be made, by the state of their job.",
+            text="Evaluations to be made, by the state of their job.",
             read=lambda: _by("state", look().jobs),
         ),
         Meter(
             name="tracejury_results_total",
-            told="Evaluations that were made, over the life of the data directory.",
+            text="Evaluations that were made, over the life of the data directory.",
             read=lambda: look().results,
         ),
         Meter(
             name="tracejury_unwatched_results",
-            told="Results that monitors have not looked at yet.",
+            text="Results that monitors have not looked at yet.",
             read=lambda: look().unwatched_results,
         ),
         Meter(
             name="tracejury_alerts",
-            told="Alerts that are not over.",
+            text="Alerts that are not over.",
             read=lambda: _by("state", look().alerts),
         ),
         Meter(
             name="tracejury_webhook_deliveries",
-            told="Deliveries of alerts to receivers, of the last ninety days, by what became of them.",
+            text="Deliveries of alerts to receivers, of the last ninety days, by what became of them.",
             read=lambda: _by("state", look().deliveries),
         ),
     )
@@ -254,27 +254,27 @@ def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_judge_calls_total",
-            told="Requests to judges since the start: answered; charged without a usable answer; failed at no cost.",
+            text="Requests to judges since the start: answered; charged without a usable answer; failed at no cost.",
             read=lambda: _by("outcome", budgets.taken.outcomes),
         ),
         Meter(
             name="tracejury_judge_seconds",
-            told="How long a judge took to answer, or to fail.",
+            text="How long a judge took to answer, or to fail.",
             read=lambda: budgets.taken.answers,
         ),
         Meter(
             name="tracejury_judge_tokens_total",
-            told="Tokens that judges took since the start; where none were told, those that were set aside.",
+            text="Tokens that judges took since the start; the reserved ones if the endpoint reported none.",
             read=lambda: budgets.taken.tokens,
         ),
         Meter(
             name="tracejury_judge_usd_total",
-            told="What they cost, where the model has a price.",
+            text="What they cost, where the model has a price.",
             read=lambda: budgets.taken.usd,
         ),
         Meter(
             name="tracejury_judge_unpriced_calls_total",
-            told="Calls whose cost is unknown, because their connection has no price.",
+            text="Calls whose cost is unknown, because their connection has no price.",
             read=lambda: budgets.taken.unpriced_calls,
         ),
     )
@@ -298,12 +298,12 @@ def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[M
     return (
         Meter(
             name="tracejury_failing_judge_waiting",
-            told="Evaluations that wait for a judge that gives no verdicts, by what fails and its cause.",
+            text="Evaluations that wait for a judge that gives no verdicts, by what fails and its cause.",
             read=waiting,
         ),
         Meter(
             name="tracejury_failing_judge_seconds",
-            told="Time since the first failure after its last verdict, of the one that has failed for longest.",
+            text="Time since the first failure after its last verdict, of the one that has failed for longest.",
             read=seconds,
         ),
     )
@@ -312,7 +312,7 @@ def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[M
 def _rules_meter(by_state: Callable[[int], Mapping[str, int]]) -> Meter:
     return Meter(
         name="tracejury_rules",
-        told="Rules that judge, those in force that judge nothing, and disabled ones.",
+        text="Rules that judge, those in force that judge nothing, and disabled ones.",
         read=lambda: _by("state", by_state(time.time_ns())),
     )
 
@@ -321,23 +321,23 @@ def _sweep_meters(sweeper: Sweeper) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_sweeps_total",
-            told="Sweeps since the start.",
+            text="Sweeps since the start.",
             read=lambda: _by("outcome", {"done": sweeper.counts["sweeps"], "failed": sweeper.counts["failures"]}),
         ),
-        Meter(name="tracejury_sweep_seconds_total", told="Time that they took.", read=lambda: sweeper.seconds),
+        Meter(name="tracejury_sweep_seconds_total", text="Time that they took.", read=lambda: sweeper.seconds),
         Meter(
             name="tracejury_swept_traces_total",
-            told="Traces that left with them.",
+            text="Traces that left with them.",
             read=lambda: sweeper.counts["traces"],
         ),
         Meter(
             name="tracejury_swept_spans_total",
-            told="Spans that left with them.",
+            text="Spans that left with them.",
             read=lambda: sweeper.counts["spans"],
         ),
         Meter(
             name="tracejury_swept_bytes_total",
-            told="What they gave back to the file system.",
+            text="What they gave back to the file system.",
             read=lambda: sweeper.counts["freed_bytes"],
         ),
     )
@@ -348,27 +348,27 @@ def _deletion_meters(store: Store, look: Callable[[], WaitingCounts]) -> Sequenc
     return (
         Meter(
             name="tracejury_deletions",
-            told="Deletions on request that are not done: deleting rows, or erasing bytes on the disk.",
+            text="Deletions on request that are not done: deleting rows, or erasing bytes on the disk.",
             read=lambda: _by("state", look().deletions),
         ),
         Meter(
             name="tracejury_deleted_traces_total",
-            told="Traces that were deleted on request since the start.",
+            text="Traces that were deleted on request since the start.",
             read=lambda: erasure.counts["traces"],
         ),
         Meter(
             name="tracejury_deleted_spans_total",
-            told="Spans that were deleted with them.",
+            text="Spans that were deleted with them.",
             read=lambda: erasure.counts["spans"],
         ),
         Meter(
             name="tracejury_row_groups_to_rewrite",
-            told="Row groups that the pass over the disk that is under way has still to write anew, as an estimate.",
+            text="Row groups that the pass over the disk that is under way has still to write anew, as an estimate.",
             read=lambda: erasure.progress.total - erasure.progress.done,
         ),
         Meter(
             name="tracejury_rewritten_row_groups_total",
-            told="Row groups that were written anew since the start, because of rows that were deleted in them.",
+            text="Row groups that were written anew since the start, because of rows that were deleted in them.",
             read=lambda: erasure.rewritten,
         ),
     )
@@ -378,17 +378,17 @@ def _disk_meters(store: Store, data: Path) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_database_bytes",
-            told="The length of the database file; blocks that were given back count in it.",
+            text="The length of the database file; blocks that were given back count in it.",
             read=lambda: store.gauges.file_bytes,
         ),
         Meter(
             name="tracejury_disk_bytes",
-            told="What the data directory takes on the disk.",
+            text="What the data directory takes on the disk.",
             read=lambda: _by("part", store.gauges.disk_bytes),
         ),
         Meter(
             name="tracejury_disk_free_bytes",
-            told="Room on the disk of the data directory.",
+            text="Room on the disk of the data directory.",
             read=lambda: shutil.disk_usage(data).free,
         ),
     )
@@ -400,12 +400,12 @@ def _results_meters(look: Callable[[], WaitingCounts], exporter: ResultsExporter
     return (
         Meter(
             name="tracejury_results_told_total",
-            told="Results told to the endpoint since the start, those it refused, and requests that were repeated.",
+            text="Results exported since the start, those it refused, and requests that were repeated.",
             read=lambda: _by("outcome", exporter.counts),
         ),
         Meter(
             name="tracejury_results_untold",
-            told="Results that it was not told yet.",
+            text="Results that are not exported yet.",
             read=lambda: look().untold_results,
         ),
     )
@@ -415,22 +415,22 @@ def _other_meters(ingest: Ingest, journal: AuditJournal, conditions: ServerCondi
     return (
         Meter(
             name="tracejury_conditions",
-            told="What holds for now and somebody should know, by its name in the log.",
+            text="Conditions that hold now, by their name in the log.",
             read=lambda: _by("name", conditions.counts),
         ),
         Meter(
             name="tracejury_audited_total",
-            told="Writes and refused requests since the start, by the status of their answers.",
+            text="Writes and refused requests since the start, by the status of their answers.",
             read=lambda: {(("status", str(status)),): count for status, count in list(journal.noted.items())},
         ),
         Meter(
             name="tracejury_redacted_values_total",
-            told="Values out of which something was taken since the start.",
+            text="Values redacted since the start.",
             read=lambda: ingest.redactor.count if ingest.redactor else 0,
         ),
         Meter(
             name="tracejury_build_info",
-            told="1, with the versions that run.",
+            text="1, with the versions that run.",
             read=lambda: {tuple(sorted((name.lower(), number) for name, number in versions())): 1},
         ),
     )

@@ -15,11 +15,11 @@ EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
 """Events that a webhook may subscribe to."""
 
 MOST_DIGEST_MINUTES: Final = 10_080
-"""A week: whoever is told more rarely need not be told."""
+"""Longest interval of digests: a week."""
 
 
 class WebhookSettings(BaseModel):
-    """A receiver of alerts. Of `url`, `secret` and `previousSecret`, the name of a variable that holds it will do."""
+    """A webhook for alerts. `url`, `secret` and `previousSecret` may name a variable instead."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -60,7 +60,7 @@ def _pattern(text: str) -> str:
 
 
 class Redaction(BaseModel):
-    """What is taken out of spans and log records before they are written."""
+    """Redaction of spans and log records before they are written."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,7 +70,7 @@ class Redaction(BaseModel):
     ] = ()
     patterns: Annotated[
         tuple[Annotated[str, AfterValidator(_pattern)], ...],
-        Field(max_length=20, description="Regular expressions of what is taken out of every text."),
+        Field(max_length=20, description="Regular expressions; their matches are removed from every text."),
     ] = ()
     presets: Annotated[
         tuple[Annotated[str, AfterValidator(_known_preset)], ...],
@@ -79,12 +79,12 @@ class Redaction(BaseModel):
 
     @property
     def plan(self) -> RedactionPlan:
-        """What is taken out, ready to be applied."""
+        """Return the compiled plan."""
         return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
 
 
 class WorkaroundSettings(BaseModel):
-    """What is done because something that Tracejury builds on does not do it. Each can be turned off."""
+    """Workarounds for faults of dependencies. Each can be turned off."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -95,8 +95,6 @@ class WorkaroundSettings(BaseModel):
         bool, Field(description="Row groups with deleted rows are written anew, so that these leave memory and disk.")
     ] = True
     watch_quack_clients: Annotated[
-        bool, Field(description="A query over Quack is stopped when the kernel tells that its client is gone.")
+        bool, Field(description="A query over Quack is stopped when the kernel reports that its client is gone.")
     ] = True
-    hide_pandas: Annotated[
-        bool, Field(description="DuckDB is told at once that pandas is not installed, where it is not.")
-    ] = True
+    hide_pandas: Annotated[bool, Field(description="DuckDB does not look for pandas if it is not installed.")] = True

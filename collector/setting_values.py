@@ -58,7 +58,7 @@ def _endpoint(text: str) -> str:
 
 
 def is_grpc(url: str) -> bool:
-    """Whether an endpoint's URL asks for gRPC."""
+    """Return True if an endpoint's URL is for gRPC."""
     return url.startswith(("grpc://", "grpcs://"))
 
 
@@ -106,13 +106,13 @@ def _scopes(projects: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return projects
 
 
-def _prices(given: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
-    price_table(given)  # which knows what a price is
-    return given
+def _prices(prices: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
+    price_table(prices)  # which knows what a price is
+    return prices
 
 
 def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
-    """Checks what is parsed again where it is used."""
+    """Return a validator that parses a value, which is parsed again on use."""
 
     def check(documents: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -150,7 +150,7 @@ _LEAST_MEMORY: Final = "32MB"
 
 
 def bytes_of_size(size: str) -> int:
-    """A size in bytes."""
+    """Parse a size in bytes."""
     number, unit = _SIZE.fullmatch(size).groups()  # type: ignore[union-attr] # the pattern is that of `Size`
     return int(float(number) * _UNITS[unit])
 

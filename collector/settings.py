@@ -34,11 +34,11 @@ _MIB = 1 << 20
 
 
 class BadSettings(Exception):
-    """Settings that cannot be used; the message names each key and what would be right."""
+    """Refusal of settings; the message names each key and what would be right."""
 
 
 class Settings(BaseModel):
-    """Everything that can be set. Sizes are in bytes."""
+    """All settings. Sizes are in bytes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -316,7 +316,7 @@ class Settings(BaseModel):
     alert_webhooks: Annotated[
         tuple[WebhookSettings, ...],
         Field(
-            description="who is told of alerts: [webhooks](webhooks.md)",
+            description="receivers of alerts: [webhooks](webhooks.md)",
             examples=[
                 '[{project: shop, url: "https://hooks.example.org/tracejury", secretEnv: SHOP_HOOK_SECRET}]',
                 '[{project: "*", urlEnv: SLACK_HOOK_URL, template: slack, events: [alert.opened, alert.recovered]}]',
@@ -338,7 +338,7 @@ class Settings(BaseModel):
     results_endpoint: Annotated[
         ResultsUrl | None,
         Field(
-            description="who is [told of results](scores.md#scores-out): the URL that takes log records in OTLP, over"
+            description="receiver of [results](scores.md#scores-out): the URL that takes log records in OTLP, over"
             " HTTP or gRPC",
             examples=["https://collector.example.com/v1/logs", "grpcs://collector.example.com:4317"],
         ),
@@ -399,12 +399,12 @@ class Settings(BaseModel):
     ] = None
     reads: Annotated[
         str,
-        Field(pattern="^(key|open)$", description="`open` lets whoever shows no key read what belongs to no tenant"),
+        Field(pattern="^(key|open)$", description="`open` lets clients without a key read the data of no tenant"),
     ] = "key"
     insecure_open: Annotated[
         bool,
         Field(
-            description="listen beyond this machine although there is no key, so that anybody may read and write"
+            description="listen beyond this machine although there is no key, so that anyone may read and write"
             " everything"
         ),
     ] = False
@@ -430,7 +430,7 @@ class Settings(BaseModel):
     ] = ""
     key_requests_per_second: Annotated[
         float | None,
-        Field(ge=0.001, le=1e9, description="export requests that one key may send; more are told to wait"),
+        Field(ge=0.001, le=1e9, description="export requests that one key may send; more get a retry delay"),
     ] = None
     key_bytes_per_second: Annotated[
         float | None, Field(ge=1, le=1e12, description="bytes of export requests that one key may send, decompressed")
@@ -446,7 +446,7 @@ class Settings(BaseModel):
     redaction: Annotated[
         Redaction,
         Field(
-            description="what is taken out before anything is written: `redaction.keys`, `redaction.patterns`,"
+            description="what to redact before anything is written: `redaction.keys`, `redaction.patterns`,"
             " `redaction.presets`; [redaction](access.md#redaction)",
             examples=["{keys: [user.*], patterns: ['AB-[0-9]{6}'], presets: [email, card, key]}"],
         ),
@@ -482,7 +482,7 @@ class Settings(BaseModel):
 
     @property
     def own_keys(self) -> OwnKeys:
-        """What of these says how spans are read."""
+        """Return the settings that decide how spans are read."""
         return OwnKeys(self.attribute_keys, price_table(self.model_prices))
 
     @model_validator(mode="after")

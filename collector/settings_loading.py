@@ -29,7 +29,7 @@ _UNQUOTED = {
     "own_traces_endpoint",
     "own_traces_headers",
 }
-"""Settings that may hold a secret, if only by mistake: what is wrong with them is told, and not what they hold."""
+"""Settings that may hold a secret, if only by mistake: errors do not quote their values."""
 
 
 def load_settings(file: Path | None, flags: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Settings:
@@ -60,12 +60,12 @@ def load_settings(file: Path | None, flags: Mapping[str, object], environ: Mappi
 
 
 def environment_variable(name: str) -> str | None:
-    """The variable that a configuration names, such as the one that holds a judge's key; None where it is not set."""
+    """Return a variable that the configuration names, such as the one with a judge's key; None if it is not set."""
     return os.environ.get(name)
 
 
 def whole_environment() -> Mapping[str, str]:
-    """All variables, for a command that runs what its user names as a shell would."""
+    """Return all variables, for a command that runs a user's command as a shell would."""
     return dict(os.environ)
 
 
@@ -84,8 +84,8 @@ def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
         return f"{origins[name]}: unknown setting; there are: {', '.join(Settings.model_fields)}"
     inside = "".join(f"{key}: " for key in problem["loc"][1:])
-    told = f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')}"
-    return told if name in _UNQUOTED else f"{told} (got {problem['input']!r})"
+    message = f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')}"
+    return message if name in _UNQUOTED else f"{message} (got {problem['input']!r})"
 
 
 def _from_file(file: Path | None) -> dict[str, object]:
@@ -119,7 +119,6 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 def _yaml(text: str) -> object:
-    """The value; a text that is none is refused by the setting's type."""
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Spans in the order of their tree, whatever their parent ids say: every span once, no recursion."""
+"""Spans in the order of their tree, for any parent ids: every span once, no recursion."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,26 +10,26 @@ _FAR_FUTURE_NS = 1 << 64
 
 
 class Spanlike(Protocol):
-    """What a tree needs to know of a span."""
+    """The facts about a span that a tree needs."""
 
     @property
     def span_id(self) -> str:
-        """Its own id."""
+        """Return its id."""
 
     @property
     def parent_span_id(self) -> str | None:
-        """That of its parent, which need not be here."""
+        """Return the id of its parent, which need not be here."""
 
     @property
     def start_ns(self) -> int | None:
-        """When it began; None where nobody knows."""
+        """Return its start; None if unknown."""
 
 
 AnySpan = TypeVar("AnySpan", bound=Spanlike)
 
 
 class Placement(Enum):
-    """Why a span stands where it does."""
+    """Reason for the place of a span."""
 
     ROOT = auto()
     CHILD = auto()
@@ -41,7 +41,7 @@ class Placement(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanNode(Generic[AnySpan]):
-    """A span and where it stands."""
+    """A span and its place in the tree."""
 
     span: AnySpan
     place: Placement
@@ -51,7 +51,7 @@ class SpanNode(Generic[AnySpan]):
 
 
 def in_tree_order(spans: Sequence[AnySpan]) -> Iterator[SpanNode[AnySpan]]:
-    """Depth first, siblings by start time; roots first, then orphans, then what hangs on a cycle.
+    """Yield spans depth first, siblings by start time; roots first, then orphans, then cycles.
 
     Of several spans with one id the first is the parent of those that name it.
     """
@@ -79,12 +79,12 @@ class _Forest(Generic[AnySpan]):
                 self._children[parent].append(index)
 
     def parent(self, index: int) -> int | None:
-        """The index of a span's parent, if it is here."""
+        """Return the index of a span's parent, if it is here."""
         parent_id = self._spans[index].parent_span_id
         return self._by_id.get(parent_id) if parent_id else None
 
     def walk(self, tops: Sequence[int], place: Placement) -> Iterator[SpanNode[AnySpan]]:
-        """The trees under `tops`, without the spans that were walked before."""
+        """Yield the trees under `tops`, without the spans that were visited before."""
         stack = self._layer(tops, 0, place)
         while stack:
             index, depth, last, why = stack.pop()
@@ -94,18 +94,17 @@ class _Forest(Generic[AnySpan]):
             stack.extend(below)
 
     def walk_cycles(self) -> Iterator[SpanNode[AnySpan]]:
-        """What no root or orphan leads to, each cycle from its earliest span."""
+        """Yield the spans that no root or orphan leads to, each cycle from its earliest span."""
         for index in self._by_start(range(len(self._spans))):
             if not self._seen[index]:
                 yield from self.walk([self._by_start(self._cycle_above(index))[0]], Placement.CYCLE)
 
     def _layer(self, siblings: Sequence[int], depth: int, place: Placement) -> list[tuple[int, int, bool, Placement]]:
-        """Siblings that were not walked, last one first: the order in which a stack gives them back."""
         backwards = self._by_start(index for index in siblings if not self._seen[index])[::-1]
         return [(index, depth, position == 0, place) for position, index in enumerate(backwards)]
 
     def _cycle_above(self, index: int) -> list[int]:
-        """The spans of the cycle that the parents of `index` run into."""
+        """Return the spans of the cycle that the parents of `index` run into."""
         path: dict[int, None] = {}
         at: int | None = index
         while at is not None and at not in path:

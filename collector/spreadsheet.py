@@ -8,7 +8,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCI
 
 
 def is_formula(text: str) -> bool:
-    """Tell whether a spreadsheet would compute a text, in quotes or not; numbers are left alone."""
+    """Return True if a spreadsheet would compute a text, in quotes or not; numbers are left alone."""
     return text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
 
 

@@ -14,7 +14,7 @@ _RETRY_AFTER_S = 5
 
 
 class StartingApplication:
-    """An ASGI application that stands in until the data directory is open, which takes minutes after some upgrades."""
+    """ASGI application until the data directory is open, which takes minutes after some upgrades."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -75,7 +75,7 @@ class DeferredApplication:
 
 
 class _Loading:
-    """An application that a thread loads when it is first asked for; after a failure it is loaded again."""
+    """Application that a thread loads on first use; after a failure it is loaded again."""
 
     def __init__(self, load: Callable[[], ASGIApp]) -> None:
         self._load = load

@@ -12,7 +12,7 @@ _S_PER_H = 3_600
 
 
 def duration_text(duration_ms: float | None) -> str:
-    """A duration with about three digits and a unit; a dash where it is not known."""
+    """Format a duration with about three digits and a unit; a dash if it is unknown."""
     if duration_ms is None:
         return "-"
     if abs(duration_ms) < _MS_PER_S:
@@ -28,14 +28,14 @@ def duration_text(duration_ms: float | None) -> str:
 
 
 def offset_text(from_ns: int | None, to_ns: int | None) -> str:
-    """How long after the first instant the second came; nothing where either is not known."""
+    """Return the time from the first instant to the second as text; "" if either is unknown."""
     if from_ns is None or to_ns is None:
         return ""
     return f"+{duration_text((to_ns - from_ns) / 1e6)}"
 
 
 def instant_text(time_ns: int | None, *, short: bool = False) -> str:
-    """An instant in UTC to the second; `short` leaves the year out."""
+    """Format an instant in UTC to the second; `short` leaves the year out."""
     if time_ns is None:
         return "-"
     instant = _EPOCH + dt.timedelta(seconds=time_ns // 1_000_000_000)
@@ -43,7 +43,7 @@ def instant_text(time_ns: int | None, *, short: bool = False) -> str:
 
 
 def count_text(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """Format a number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
@@ -89,5 +89,5 @@ _UNITS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def metric_text(value: float, unit: str) -> str:
-    """A metric with its unit."""
+    """Format a metric with its unit."""
     return _UNITS.get(unit, "{:.6g}".format)(value)

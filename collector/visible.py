@@ -20,7 +20,7 @@ _HIDING: Final = re.compile(f"[{_MOVING}{_EMPTY}]")
 
 
 def one_line(text: str) -> str:
-    """The text with everything that is not plainly visible spelled out, line ends too."""
+    """Spell out all invisible characters of a text, line ends included."""
     return text if text.isascii() and text.isprintable() else UNSAFE.sub(_spell, text)
 
 
@@ -30,22 +30,22 @@ def harmless(text: str) -> str:
 
 
 def nothing_hidden(text: str) -> str:
-    """One line for a model, which reads even what shows nothing."""
+    """Return one line for a model, with all invisible characters spelled out."""
     return _HIDING.sub(_spell, text)
 
 
 def some_lines(text: str) -> str:
-    """The text with its line ends, and everything else that is not plainly visible spelled out."""
+    """Spell out all invisible characters of a text, except line ends."""
     return "\n".join(one_line(line) for line in text.splitlines())
 
 
 def file_problem(error: OSError, path: Path) -> str:
-    """Say in one line which file an error is about, else `path`, and what is wrong with it."""
+    """Name in one line the file of an error, else `path`, and its problem."""
     return one_line(f"{error.filename or path}: {error.strerror or error}")
 
 
 def as_json(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """A value as JSON in one line, in which everything that is not plainly visible is escaped: it is read as it was."""
+    """Encode a value as JSON in one line with all invisible characters escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if text.isascii() and text.isprintable() else _HIDING.sub(_escape, text)
 

@@ -12,7 +12,7 @@ ALLOWED: Final = 10
 with a typing error needs to notice."""
 
 REGAINED_S: Final = 6.0
-"""After so many seconds one more may be shown: ten a minute, which finds no key of 16 random characters."""
+"""Time in seconds after which one more key may be tried: ten a minute, which finds no key of 16 random characters."""
 
 LIMIT: Final = Limit(
     value=ALLOWED,
@@ -25,11 +25,10 @@ _V6_SITE_BITS: Final = 64
 
 
 class Attempts:
-    """Counts failures by address; an address that has too many waits, unless it showed the same key before.
+    """Counter of failed keys by address; an address with too many has to wait, except with a key that was good there.
 
-    A key that was good there is welcome, and one that was wrong there is no guess any more: it is wrong again.
-
-    Of the addresses and of the keys the latest are remembered. Not safe to use from several threads at once.
+    A wrong key that is repeated is no new guess. Of the addresses and of the keys the latest are remembered. Not
+    thread-safe.
     """
 
     def __init__(self) -> None:
@@ -38,7 +37,7 @@ class Attempts:
         self._wrong: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def wait_s(self, address: str, digest: bytes, now_s: float) -> int:
-        """Seconds until this key may be tried from this address; 0 for at once."""
+        """Return the seconds until this key may be tried from this address; 0 for at once."""
         place = _place(address)
         for known in (self._good, self._wrong):
             if (place, digest) in known:
@@ -61,7 +60,7 @@ class Attempts:
         _trim(self._failed)
 
     def succeeded(self, address: str, digest: bytes) -> None:
-        """Note a good key, which is welcome from there from now on whoever else guesses there."""
+        """Note a good key: requests with it from this address pass even while others guess there."""
         self._good[_place(address), digest] = None
         _trim(self._good)
 
@@ -71,7 +70,7 @@ class Attempts:
 
 
 def _place(address: str) -> str:
-    """What counts as one address: of IPv6 the network, since one machine has all addresses in it."""
+    """Return what counts as one address: of IPv6 the network, since one machine has all addresses in it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

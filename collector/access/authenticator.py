@@ -1,4 +1,4 @@
-"""The one place where somebody is let in, whichever door he came to."""
+"""Authentication of requests, for all listeners."""
 
 import time
 from collections.abc import Callable
@@ -22,9 +22,9 @@ _SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
 
 
 class Authenticator:
-    """Tells who asks, and refuses what he may not do. Used on the event loop only, and never waits.
+    """Authentication and authorization of requests. For the event loop; never blocks.
 
-    `journal` keeps who wrote and who was refused, `traffic` counts what came of all requests.
+    `journal` stores writes and refusals, `traffic` counts all requests by outcome.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Authenticator:
         *,
         signed_in: bytes | None = None,
     ) -> Caller:
-        """Who asks. `without_key` is called before a request is let in that shows no key, or needs none.
+        """Return the caller of a request. `without_key` is called before a request without a key passes.
 
-        `signed_in` is the digest of a key that was good before, and counts where none is shown, if it still is.
+        `signed_in` is the digest of a key that was good before; it counts if no key is sent, while it is still valid.
 
         Raises:
-            Refused: not like this; the refusal names the caller if he is known.
+            Refused: the request may not pass; the refusal names the caller if known.
         """
         caller = self._signed_in(authorization, signed_in, need.permission)
         if caller is None:
@@ -70,10 +70,10 @@ class Authenticator:
     def enter_to_send(
         self, authorization: str | None, request_info: RequestInfo, without_key: Callable[[], None] | None = None
     ) -> Caller:
-        """Whoever comes to a door that takes spans, within what the key may send.
+        """Return the caller of a request to a listener for spans, within the rates of its key.
 
         Raises:
-            Refused: not like this.
+            Refused: the request may not pass.
         """
         caller = self.enter(authorization, request_info, _SENDING, without_key)
         try:
@@ -90,10 +90,10 @@ class Authenticator:
         return address if caller is None else replace(caller, address=address).client
 
     def sign_in(self, key: str, request_info: RequestInfo) -> Caller:
-        """Who shows this key, in a form.
+        """Return the caller whose key was entered in a form.
 
         Raises:
-            Refused: it opens nothing, or too many wrong ones came from there.
+            Refused: the key is not valid, or there were too many wrong ones from the address.
         """
         return self._by_key(key, request_info)
 
@@ -135,16 +135,16 @@ class Authenticator:
         return self.keyring.find(signed_in, time.time_ns() // 1000)
 
     def _by_key(self, key: str, request_info: RequestInfo) -> Caller:
-        wanted, now_s = digest(key), time.monotonic()
-        wait_s = self._attempts.wait_s(request_info.address, wanted, now_s)
+        key_digest, now_s = digest(key), time.monotonic()
+        wait_s = self._attempts.wait_s(request_info.address, key_digest, now_s)
         if wait_s:
             raise TooMany(f"more wrong API keys came from this address than {LIMIT}", retry_after_s=wait_s)
-        found = self.keyring.find(wanted, time.time_ns() // 1000)
-        if found is None:
-            self._attempts.failed(request_info.address, wanted, now_s)
+        caller = self.keyring.find(key_digest, time.time_ns() // 1000)
+        if caller is None:
+            self._attempts.failed(request_info.address, key_digest, now_s)
             raise Unauthenticated
-        self._attempts.succeeded(request_info.address, wanted)
-        return found
+        self._attempts.succeeded(request_info.address, key_digest)
+        return caller
 
 
 def check(caller: Caller, need: Need) -> None:

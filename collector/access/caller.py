@@ -1,4 +1,4 @@
-"""Whoever asks: the caller, once his key is known, and where he calls from."""
+"""The caller of a request, by its key, and its address."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ from collector.access.permission import Permission, Role, may
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, by the key that he showed."""
+    """The caller of a request, by its key."""
 
     role: Role
     key_id: str | None  # None: he showed none, and none is needed
@@ -19,7 +19,7 @@ class Caller:
 
     @property
     def client(self) -> str:
-        """The client that shares room and places with others: its key, or its address if it shows none.
+        """Return the name of the client for fair queues: its key, or its address without one.
 
         The key of a tenant comes after its tenant and a slash, as `group_of` reads it.
         """
@@ -29,24 +29,24 @@ class Caller:
 
     @property
     def visible_tenant(self) -> str | None:
-        """The tenant whose rows he sees beside the shared ones; None for those of all."""
+        """Return the tenant whose rows the caller sees beside the shared ones; None for all."""
         return None if self.sees_all else self.tenant
 
     def sees(self, tenant: str) -> bool:
-        """Whether he sees what belongs to a tenant, or to none: that is shared."""
+        """Return True if the caller sees what belongs to this tenant, or to none: that is shared."""
         return self.sees_all or tenant in {self.tenant, ""}
 
     def owns(self, tenant: str) -> bool:
-        """Whether what belongs to a tenant, or to none, is his to change."""
+        """Return True if the caller may change what belongs to this tenant, or to none."""
         return self.sees_all or (tenant != "" and tenant == self.tenant)
 
     def may(self, permission: Permission) -> bool:
-        """Whether his role grants it."""
+        """Return True if the caller's role grants it."""
         return may(self.role, permission)
 
 
 ANYBODY: Final = Caller(role=Role.ADMIN, key_id=None)
-"""The caller of a server that asks for no key."""
+"""The caller of a server without keys."""
 
 READER: Final = Caller(role=Role.VIEWER, key_id=None, sees_all=False)
 """Who shows no key to a server whose reads are open: sees what is shared, and nothing of any tenant."""
@@ -54,7 +54,7 @@ READER: Final = Caller(role=Role.VIEWER, key_id=None, sees_all=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """One request: what for, and where from."""
+    """One request: its target and its address."""
 
     method: str
     path: str

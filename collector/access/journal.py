@@ -26,7 +26,7 @@ _MORE: Final = "(more than was kept apart)"
 
 
 class AuditJournal:
-    """Notes writes and refusals. `start` begins to store them; `close` stores the rest.
+    """Log of writes and refusals. `start` begins to store them; `close` stores the rest.
 
     A crash loses what was noted in the last second; while nothing can be written, the different entries kept are
     bounded, and all others are counted in one.
@@ -50,7 +50,7 @@ class AuditJournal:
         self._thread.start()
 
     def close(self) -> None:
-        """Store what there is, and stop."""
+        """Store the rest, and stop."""
         self._stop.set()
         self._thread.join()
 

@@ -38,7 +38,7 @@ _USE_IS_NOTED_AFTER_US: Final = 600 * _US
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDraft:
-    """A key to be made."""
+    """Settings of a new key."""
 
     name: str
     role: Role
@@ -48,7 +48,7 @@ class KeyDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """What a digest opens."""
+    """The caller of a key, by its digest."""
 
     digest: bytes
     caller: Caller
@@ -56,10 +56,10 @@ class _Opening:
 
 
 class Keyring:
-    """Who a key stands for. Looking one up is reading a dictionary that is replaced as a whole when keys change.
+    """Callers by key. A lookup reads a dictionary that is replaced as a whole when keys change.
 
-    As long as there is any key, also one that is disabled or has expired, the server is closed to whoever shows none.
-    A credential that can administer it and lasts is the key of the settings, or an enabled ADMIN key of no tenant that
+    As long as there is any key, also one that is disabled or has expired, requests without a key are refused. A
+    credential that can administer it and lasts is the key of the settings, or an enabled ADMIN key of no tenant that
     does not expire: the first key has to be one, and the last one cannot be taken away.
     """
 
@@ -75,16 +75,16 @@ class Keyring:
 
     @property
     def is_open(self) -> bool:
-        """Whether no key is needed, because none exists."""
+        """Return True while no key exists, so none is needed."""
         return self._operator is None and not self._keys
 
     @property
     def has_lasting_credential(self) -> bool:
-        """Whether somebody can administer the server, and will be able to."""
+        """Return True if a credential can administer the server, and does not expire."""
         return self._operator is not None or any(map(_lasts, self._keys.values()))
 
     def find(self, digest: bytes, now_us: int) -> Caller | None:
-        """Who shows a key of this digest; None where it opens nothing."""
+        """Return the caller of a key by its digest; None if the key is not valid."""
         opening = self._openings.get(digest)
         if opening is None or not hmac.compare_digest(opening.digest, digest):
             return None
@@ -95,15 +95,15 @@ class Keyring:
         return opening.caller
 
     def keys(self, caller: Caller) -> list[ApiKey]:
-        """The keys that a caller administers: all, or those of his tenant; oldest first."""
+        """Return the keys that a caller administers: all, or those of the caller's tenant; oldest first."""
         return [self._fresh(key) for key in self._keys.values() if caller.sees_all or key.tenant == caller.tenant]
 
     def create(self, draft: KeyDraft, caller: Caller) -> tuple[ApiKey, str]:
-        """A new key and its text, which is told this once.
+        """Create a key; return it and its text, which is not stored.
 
         Raises:
             Forbidden: it would belong to another tenant than the caller.
-            Conflict: it is the first one and nobody could administer the server with it, or there are too many.
+            Conflict: it is the first one and could not administer the server, or there are too many.
             Overloaded: nothing can be written now.
         """
         tenant = caller.tenant if draft.tenant is None else draft.tenant
@@ -126,7 +126,7 @@ class Keyring:
         with self._changing:
             self._require_room(tenant)
             if self.is_open and not _lasts(key):
-                raise Conflict(f"the first key closes the server to whoever shows none, so {_LASTING}")
+                raise Conflict(f"with the first key, requests without a key are refused, so {_LASTING}")
             self._access.add_key(key)
             self._reload()
         return key, text
@@ -164,11 +164,11 @@ class Keyring:
         return self.find(_WITHOUT_KEY, now_us)
 
     def disable(self, key_id: str, caller: Caller) -> ApiKey:
-        """Let a key open nothing any longer.
+        """Disable a key.
 
         Raises:
             Missing: there is none of this id that the caller administers.
-            Conflict: nobody could administer the server without it.
+            Conflict: it is the last one that can administer the server.
             Overloaded: nothing can be written now.
         """
         with self._changing:
@@ -191,7 +191,7 @@ class Keyring:
             self._reload()
 
     def uses_to_note(self) -> dict[str, int]:
-        """The keys whose last use should be stored again, and when it was."""
+        """Return the keys whose last use should be stored again, and when it was."""
         keys = self._keys
         return {
             key_id: used_us
@@ -214,7 +214,7 @@ class Keyring:
     def _require_another(self, key: ApiKey) -> None:
         others = [other for other in self._keys.values() if other.key_id != key.key_id]
         if self._operator is None and (not others or (_lasts(key) and not any(map(_lasts, others)))):
-            raise Conflict(f"nobody could administer the server without this key: {_LASTING}")
+            raise Conflict(f"this is the last key that can administer the server: {_LASTING}")
 
     def _get(self, key_id: str, caller: Caller) -> ApiKey:
         key = self._keys.get(key_id)

@@ -1,7 +1,8 @@
-"""Whether a request without a key may come from a page of somebody else, open in a browser on this machine.
+"""Checks that a request without a key does not come from a foreign page, open in a browser on this machine.
 
-Such a page can make its own name point here, and then read what it is answered (DNS rebinding); and it can send what
-it gets no answer to (CSRF). The first shows in `Host`, the second in `Origin`, which pages cannot choose.
+Such a page can make its own name resolve to this host, and then read responses (DNS rebinding); and it can send
+requests whose responses it cannot read (CSRF). The first shows in `Host`, the second in `Origin`, which pages cannot
+choose.
 """
 
 import ipaddress
@@ -14,7 +15,7 @@ from collector.access.errors import Elsewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What the server is called: where it is bound, names that were configured, and whose pages may call it."""
+    """Names of the server: its bound address, configured names, and the origins that may call it."""
 
     bound: str  # HOST:PORT
     allowed: Sequence[str] = ()
@@ -47,7 +48,7 @@ class Names:
 
 
 def host_of(address: str) -> str:
-    """The host in HOST, HOST:PORT or [HOST]:PORT, in lower case."""
+    """Return the host in HOST, HOST:PORT or [HOST]:PORT, in lower case."""
     text = address.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -55,7 +56,7 @@ def host_of(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nothing else."""
+    """Return True if a host is always this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -9,14 +9,14 @@ from collector.access.errors import TooMany
 from storage.limit import Limit
 
 _BURST_S: Final = 10.0
-"""What was not used within so many seconds is lost. A guess: exporters send every five."""
+"""Seconds of the rate that may be saved up. A guess: exporters send every five."""
 
 _REMEMBERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What each key may send a second; None for as much as it likes."""
+    """Rates of each key, per second; None: unlimited."""
 
     requests: float | None = None
     nbytes: float | None = None
@@ -57,10 +57,10 @@ class _Buckets:
         self._rate = limit.value
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait_s(self, key_id: str, wanted: float, now_s: float) -> float:
+    def wait_s(self, key_id: str, amount: float, now_s: float) -> float:
         if self._rate == math.inf:
             return 0
-        missing = wanted - self._now_left(key_id, now_s)
+        missing = amount - self._now_left(key_id, now_s)
         return max(missing / self._rate, 0)
 
     def take(self, key_id: str, amount: float, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What may be done, who may do it, and how a route says what it asks for."""
+"""Permissions, the roles that grant them, and their declaration on routes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Permission(StrEnum):
-    """One kind of thing to do. `OPEN` asks for nothing, not even a key.
+    """A permission. `OPEN` needs no key.
 
-    `SEE_QUEUES` is looking at queues of reviews and at what is in them, `REVIEW` is answering their questions.
+    `SEE_QUEUES` is to read review queues and their entries, `REVIEW` is to answer their questions.
     """
 
     OPEN = "OPEN"
@@ -26,7 +26,7 @@ class Permission(StrEnum):
 
 
 class Role(StrEnum):
-    """What a key is for."""
+    """Role of a key."""
 
     VIEWER = "VIEWER"
     EDITOR = "EDITOR"
@@ -42,20 +42,21 @@ GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     Role.EDITOR: frozenset(Permission) - {Permission.ADMINISTER},
     Role.ADMIN: frozenset(Permission),
 }
-"""What each role may do. A key that sends spans is in the environment of an application, so it can read nothing.
-Whoever reviews sees nothing but what he is asked about, so that what judges said cannot sway him."""
+"""Permissions of each role. A key that sends spans is in the environment of an application, so it can read nothing.
+Reviewers see only the questions to them, so that the results of judges cannot sway them.
+"""
 
 
 def may(role: Role, permission: Permission) -> bool:
-    """Whether a role grants it."""
+    """Return True if a role grants it."""
     return permission in GRANTS[role]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a route asks for.
+    """Requirements of a route.
 
-    `by_tenant` is its promise that whatever it shows or changes belongs to the asker's tenant, or is shared where it is
+    `by_tenant` is its promise that whatever it shows or changes belongs to the caller's tenant, or is shared if it is
     only shown. Routes that do not promise it are closed to keys with a tenant.
     """
 
@@ -68,7 +69,7 @@ class Need:
 def needs(
     permission: Permission, *, by_tenant: bool = False, takes_files: bool = False, takes_spans: bool = False
 ) -> Callable[[_Endpoint], _Endpoint]:
-    """Declare what a route asks for; below the line that makes it a route."""
+    """Declare the requirements of a route; put it below the route's decorator."""
 
     def declare(endpoint: _Endpoint) -> _Endpoint:
         need = Need(permission=permission, by_tenant=by_tenant, takes_files=takes_files, takes_spans=takes_spans)
@@ -79,7 +80,7 @@ def needs(
 
 
 def need_of(endpoint: object, method: str) -> Need:
-    """What a route asks for: as it declares, else reading where its method changes nothing, and writing elsewhere."""
+    """Return the declared requirements of a route; by default READ for safe methods, else WRITE."""
     declared = getattr(endpoint, _MARK, None)
     if isinstance(declared, Need):
         return declared
@@ -87,5 +88,5 @@ def need_of(endpoint: object, method: str) -> Need:
 
 
 def changes(method: str) -> bool:
-    """Whether a method is one of those that change something."""
+    """Return True if a method changes something."""
     return method not in _SAFE

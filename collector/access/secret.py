@@ -13,31 +13,31 @@ _KEY: Final = re.compile(r"tj_[A-Za-z0-9_-]{20,}")
 
 
 def new_key() -> str:
-    """A new key, of 256 random bits."""
+    """Make a key of 256 random bits."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def digest(key: str) -> bytes:
-    """What is stored of a key.
+    """Return the stored digest of a key.
 
-    SHA-256 without salt or stretching is right here, and would be wrong for passwords: nobody can try out 2^256 keys,
+    SHA-256 without salt or stretching is right here, and would be wrong for passwords: 2^256 keys cannot be tried out,
     however fast each try is, and this one is made for every request.
     """
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def hint_of(key: str) -> str:
-    """The beginning of a key, by which a person recognises it: 30 of its 256 bits."""
+    """Return the beginning of a key, by which a person recognises it: 30 of its 256 bits."""
     return key[:_HINT_CHARACTERS]
 
 
 def masked(text: str) -> str:
-    """The text with whatever looks like one of our keys hidden."""
+    """Mask whatever looks like one of our keys in a text."""
     return _KEY.sub(f"{PREFIX}***", text)
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The key in an `Authorization` header; None where there is no header, "" where it holds something else."""
+    """Return the key in an `Authorization` header; None without a header, "" if it holds something else."""
     if authorization is None:
         return None
     scheme, _, key = authorization.strip().partition(" ")

@@ -17,14 +17,14 @@ MORE = "more"
 
 
 class ChildFailed(Exception):
-    """The process died or hung over a request."""
+    """Failure of a process that died or hung over a request."""
 
 
 class ChildProcess:
-    """Answers requests, one at a time. `kill` ends the process, and so does the end of this one."""
+    """A child process that answers requests, one at a time. `kill` ends it, and so does the end of this process."""
 
     def __init__(self, program: str, greeting: Header, *, timeout_s: float) -> None:
-        """Of `program`, a text of Python, nothing runs before the first request; `greeting` goes before that."""
+        """Set up; the first request starts `program`, which is Python source, and sends `greeting` first."""
         self._program = program
         self._greeting = greeting
         self._timeout_s = timeout_s
@@ -33,19 +33,19 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while there is none."""
+        """Return the id of the process; None while there is none."""
         return self._process.pid if self._process else None
 
     @property
     def closed(self) -> bool:
-        """Whether it was ended for good."""
+        """Return True once it was ended for good."""
         return self._closed
 
     def ask(self, header: Header, tables: Sequence[pa.Table]) -> Iterator[Message]:
-        """The answers to one request. Whoever does not take them all ends the process.
+        """Send a request and yield its answers. Take them all: otherwise the process is ended.
 
         Raises:
-            ChildFailed: this request kills the process, or it says nothing for longer than the time limit.
+            ChildFailed: this request kills the process, or there was no answer within the time limit.
         """
         process = self._process or self._start()
         complete = False
@@ -72,7 +72,7 @@ class ChildProcess:
             process.kill()
 
     def close(self) -> None:
-        """Let go of the process, once nobody asks."""
+        """Release the process once no request runs."""
         self._closed = True
         self._end()
 
@@ -108,7 +108,7 @@ def _receive(process: "subprocess.Popen[bytes]") -> Message:
 
 
 class _Alarm:
-    """Kills a process that takes longer than the block may."""
+    """Watchdog that kills a process if the block takes too long."""
 
     def __init__(self, timeout_s: float, process: "subprocess.Popen[bytes]") -> None:
         self._timer = threading.Timer(timeout_s, process.kill)
@@ -124,4 +124,4 @@ class _Alarm:
 def _pipe(file: object) -> BinaryIO:
     if file is None:
         raise EOFError("it has no pipes")
-    return file  # type: ignore[return-value] # Popen was asked for pipes
+    return file  # type: ignore[return-value] # Popen has pipes here

@@ -1,1 +1,1 @@
-"""Experiments without code: a file says what is run on which cases, and what judges it."""
+"""Experiments without code: a file names the task, the cases, and the evaluators."""

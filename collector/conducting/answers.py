@@ -1,4 +1,4 @@
-"""What a task is told of a case, and what its answer means."""
+"""The input of a task, and the meaning of its answer."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _MISSING: Final = object()
 
 
 class NoTaskAnswer(Exception):
-    """The task gave no answer that counts; `kind` is what the error is called, `outputs` what there is nevertheless."""
+    """Failure of a task; `kind` is its error kind, `outputs` are the outputs that there are nevertheless."""
 
     def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class NoTaskAnswer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationAnswer:
-    """What came out, and what it took where that was told."""
+    """Output of an application, and its usage if reported."""
 
     outputs: Mapping[str, Any]
     tokens_in: int | None = None
@@ -35,31 +35,31 @@ class ApplicationAnswer:
 
 
 def case_for_task(item: ItemText, trial: int) -> dict[str, Any]:
-    """What a task knows of a case: all but what is expected."""
+    """Return a case for a task: without its expected outputs."""
     return {"id": item.item_id, "inputs": item.inputs, "metadata": item.metadata, "trial": trial}
 
 
-def filled(template: Any, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """A JSON value with what is told of a case in its places; a text that is one place becomes the value there.
+def filled(template: Any, case: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """Fill the placeholders of a JSON value with values of a case; a text that is one placeholder becomes the value.
 
     Raises:
-        NoTaskAnswer: the case has nothing for a place.
+        NoTaskAnswer: the case has no value for a placeholder.
     """
     if isinstance(template, Mapping):
-        return {name: filled(each, told) for name, each in template.items()}
+        return {name: filled(each, case) for name, each in template.items()}
     if isinstance(template, list):
-        return [filled(each, told) for each in template]
+        return [filled(each, case) for each in template]
     if not isinstance(template, str):
         return template
     whole = _PLACE.fullmatch(template.strip())
     if whole is not None:
-        return _value(whole[1], told)
-    return _PLACE.sub(lambda place: text_of(_value(place[1], told)), template)
+        return _value(whole[1], case)
+    return _PLACE.sub(lambda place: text_of(_value(place[1], case)), template)
 
 
-def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+def _value(path: str, case: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     steps = ["inputs", "input"] if path == "input" else path.split(".")
-    value: Any = told
+    value: Any = case
     for step in steps:
         value = value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
         if value is _MISSING:
@@ -68,10 +68,10 @@ def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
-    """What a task answered: a JSON object is the outputs, anything else the text of the one output.
+    """Parse the answer of a task: a JSON object is the outputs, anything else the text of the one output.
 
     Raises:
-        NoTaskAnswer: it lacks what the plan says is there.
+        NoTaskAnswer: it lacks a value that the plan names.
     """
     text = content.decode("utf-8", "replace")
     try:

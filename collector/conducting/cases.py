@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_cases(file: BinaryIO, form: Format) -> Sequence[ItemText]:
-    """The cases in a file in their order; what has no id is called after its inputs, as a dataset does.
+    """Read the cases of a file in their order; those without an id get one from their inputs, as in a dataset.
 
     Raises:
         BadPlan: something in it is wrong; the message says in which line or row.
@@ -46,10 +46,10 @@ def read_cases(file: BinaryIO, form: Format) -> Sequence[ItemText]:
 
 
 def form_of(path: Path) -> Format:
-    """The format of a file by its name.
+    """Return the format of a file by its name.
 
     Raises:
-        BadPlan: the name says none.
+        BadPlan: the name has no known ending.
     """
     form = next((each for each in FORMS if each == ending_of(path)), None)
     if form is None:
@@ -58,7 +58,7 @@ def form_of(path: Path) -> Format:
 
 
 def cases_of(simulation: Simulation) -> Sequence[ItemText]:
-    """The scenarios of a simulation as the cases of an experiment."""
+    """Return the scenarios of a simulation as the cases of an experiment."""
     examples = [each.example() for each in keyed(simulation.scenarios)]
     lines = [
         {
@@ -73,15 +73,16 @@ def cases_of(simulation: Simulation) -> Sequence[ItemText]:
 
 
 def conversing(simulation: Simulation) -> Task:
-    """A task that has the conversation of a scenario, within the budget of the simulation.
+    """Return a task that runs the conversation of a scenario, within the budget of the simulation.
 
-    What broke off keeps its turns; its kind says whether the agent, the simulator or the budget ended it.
+    A conversation that broke off keeps its turns; the kind of error says whether the agent, the simulator or the budget
+    ended it.
     """
     task = simulated_task(simulation)
 
-    async def ask(told: Mapping[str, Any], _place: ConversationPlace) -> ApplicationAnswer:
-        current_item.set((told["id"], told["trial"]))
-        example = Example.model_validate({name: told[name] for name in ("id", "inputs", "metadata")})
+    async def ask(case: Mapping[str, Any], _place: ConversationPlace) -> ApplicationAnswer:
+        current_item.set((case["id"], case["trial"]))
+        example = Example.model_validate({name: case[name] for name in ("id", "inputs", "metadata")})
         try:
             had = await task(example)
         except results.TaskFailed as failed:

@@ -17,30 +17,30 @@ from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from tracejury.dataset_text import ItemText
 
 _WAITING_ITEMS: Final = 1_000
-"""Items that are done and wait for whoever takes them; beyond it, no case is begun. A guess."""
+"""Finished items that wait to be sent; beyond it, no case is begun. A guess."""
 
-_TOLD_CHARACTERS: Final = 100_000  # of a reason or an error, as the API takes it
+_REASON_CHARACTERS: Final = 100_000  # of a reason or an error, as the API takes it
 
 Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conductor:
-    """What is done to each case."""
+    """Runner of an experiment's cases."""
 
     task: Task
     evaluators: Sequence[Evaluator]
     parallelism: int
-    link_traces: bool  # whether the task goes on with the trace that it is told
-    is_stored: bool  # whether the server has what the cases say
+    link_traces: bool  # the task continues the trace that it gets
+    is_stored: bool  # the server has the text of the cases
 
-    async def items(self, wanted: Iterable[tuple[ItemText, int]], run_id: str) -> AsyncGenerator[Document, None]:
-        """What came of each case and trial, as the API takes it; in the order in which they end.
+    async def items(self, trials: Iterable[tuple[ItemText, int]], run_id: str) -> AsyncGenerator[Document, None]:
+        """Run cases and trials; yield their documents for the API in the order in which they end.
 
-        The task is told which run it is for, so that its spans can say so.
+        The task gets the id of its run, so that its spans can name it.
         """
         done: asyncio.Queue[Document | None] = asyncio.Queue(_WAITING_ITEMS)
-        left = iter(wanted)
+        left = iter(trials)
 
         async def work() -> None:
             for item, trial in left:
@@ -66,9 +66,9 @@ class Conductor:
 
     async def _item(self, item: ItemText, trial: int, run_id: str) -> Document:
         trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
-        found: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._case_document(item)}
+        document: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._case_document(item)}
         if self.link_traces:
-            found |= {"traceId": trace_id, "spanId": span_id}
+            document |= {"traceId": trace_id, "spanId": span_id}
         began_s = time.perf_counter()
         try:
             answer = await self.task(
@@ -76,14 +76,13 @@ class Conductor:
             )
         except NoTaskAnswer as failed:
             had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
-            return found | had | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
-        found["latencyMs"] = (time.perf_counter() - began_s) * 1_000
-        told = {"tokensIn": answer.tokens_in, "tokensOut": answer.tokens_out, "costUsd": answer.cost_usd}
-        found |= {name: value for name, value in told.items() if value is not None}
-        return found | {"actualOutputs": answer.outputs, "evalResults": await self._scores(item, answer)}
+            return document | had | {"error": str(failed)[:_REASON_CHARACTERS], "errorKind": failed.kind}
+        document["latencyMs"] = (time.perf_counter() - began_s) * 1_000
+        usage = {"tokensIn": answer.tokens_in, "tokensOut": answer.tokens_out, "costUsd": answer.cost_usd}
+        document |= {name: value for name, value in usage.items() if value is not None}
+        return document | {"actualOutputs": answer.outputs, "evalResults": await self._scores(item, answer)}
 
     def _case_document(self, item: ItemText) -> Document:
-        """What the case says, or only which one of the dataset it is."""
         if self.is_stored:
             return {"datasetItemId": item.item_id}
         return {"inputs": item.inputs, "expectedOutputs": item.expected_outputs, "metadata": item.metadata}
@@ -110,23 +109,23 @@ def _failure(evaluator: Evaluator, broken: Broken) -> Failure:
 
 
 def score_of(outcome: Outcome) -> Document:
-    """An outcome as the API takes it."""
+    """Serialize an outcome for the API."""
     usage = outcome.usage
-    found: dict[str, Any] = {"name": outcome.name, "fingerprint": outcome.fingerprint}
+    document: dict[str, Any] = {"name": outcome.name, "fingerprint": outcome.fingerprint}
     if usage is not None:
-        found |= {"judgeModel": usage.model, "costUsd": usage.cost_usd, "latencyMs": usage.latency_ms}
+        document |= {"judgeModel": usage.model, "costUsd": usage.cost_usd, "latencyMs": usage.latency_ms}
     match outcome:
         case Verdict():
-            found |= {
+            document |= {
                 "score": outcome.score,
                 "threshold": outcome.threshold,
                 "direction": outcome.direction,
                 "success": outcome.success,
-                "reason": outcome.reason[:_TOLD_CHARACTERS],
+                "reason": outcome.reason[:_REASON_CHARACTERS],
                 "metadata": dict(outcome.metadata) or None,
             }
         case Failure():
-            found |= {"error": outcome.message[:_TOLD_CHARACTERS], "errorKind": outcome.kind}
+            document |= {"error": outcome.message[:_REASON_CHARACTERS], "errorKind": outcome.kind}
         case Skipped():
-            found |= {"outcome": "skipped", "reason": outcome.reason[:_TOLD_CHARACTERS]}
-    return {name: value for name, value in found.items() if value is not None}
+            document |= {"outcome": "skipped", "reason": outcome.reason[:_REASON_CHARACTERS]}
+    return {name: value for name, value in document.items() if value is not None}

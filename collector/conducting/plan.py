@@ -35,7 +35,6 @@ class Plan(WireModel):
     @field_validator("evaluators", mode="before")
     @classmethod
     def _by_name(cls, value: object) -> object:
-        """A name alone is an evaluator without a configuration."""
         if not isinstance(value, list):
             return value
         return [{"evaluator": each} if isinstance(each, str) else each for each in value]

@@ -28,7 +28,7 @@ _RESOURCE: Final = "OTEL_RESOURCE_ATTRIBUTES"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationPlace:
-    """Where the spans of a task belong: below a span of a trace, and to a run."""
+    """The parent of a task's spans: a span of a trace, and a run."""
 
     trace_id: str
     span_id: str
@@ -36,25 +36,25 @@ class ConversationPlace:
 
     @property
     def mark(self) -> str:
-        """The attribute by which spans are known to be of the run, as `key=value`."""
+        """Return the attribute that marks spans of the run, as `key=value`."""
         return f"{RUN}={self.run_id}"
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What a request says of it, as W3C's recommendations have it."""
+        """Return the headers that carry it, by W3C's recommendations."""
         return {"traceparent": f"00-{self.trace_id}-{self.span_id}-01", "baggage": self.mark}
 
 
 Task: TypeAlias = Callable[[Mapping[str, Any], ConversationPlace], Awaitable[ApplicationAnswer]]
-"""Answers what is told of a case, at that place. Raises `NoTaskAnswer`."""
+"""Function from a case and a place to an answer. Raises `NoTaskAnswer`."""
 
 
 @asynccontextmanager
 async def task_of(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Task]:
-    """The task that a plan describes; commands start in the folder, with the environment and what the plan adds.
+    """Open the task of a plan; commands start in the folder, with the environment and what the plan adds.
 
     Raises:
-        BadPlan: a header is to come from a variable that is not set.
+        BadPlan: a header names a variable that is not set.
     """
     if plan.command is not None:
         yield _command(plan, folder, environment)
@@ -68,19 +68,19 @@ async def task_of(plan: ProgramPlan, folder: Path, environment: Mapping[str, str
 
 
 def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> Task:
-    async def ask(told: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
-        given = {**environment, **plan.environment}
-        marks = ",".join(filter(None, (given.get(_RESOURCE), place.mark)))
+    async def ask(case: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
+        variables = {**environment, **plan.environment}
+        marks = ",".join(filter(None, (variables.get(_RESOURCE), place.mark)))
         carried = {name.upper(): value for name, value in place.headers.items()} | {_RESOURCE: marks}
         program = JudgeProgram(
             command=list(plan.command or ()),
-            environment=given | carried,
+            environment=variables | carried,
             folder=folder,
             time_limit_s=plan.timeout_seconds,
             output_bytes=MAX_ANSWER_BYTES,
         )
         try:
-            return answer_of(await run(program, json.dumps(told).encode()), plan)
+            return answer_of(await run(program, json.dumps(case).encode()), plan)
         except NotRun as error:
             raise NoTaskAnswer(_KINDS.get(error.kind, "task"), str(error)) from None
 
@@ -88,8 +88,8 @@ def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) ->
 
 
 def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
-    async def ask(told: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
-        body = told if plan.body is None else filled(plan.body, told)
+    async def ask(case: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
+        body = case if plan.body is None else filled(plan.body, case)
         try:
             content, response = await _answered(client, plan, body, place)
         except httpx.TransportError as error:
@@ -105,7 +105,7 @@ def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
 async def _answered(
     client: httpx.AsyncClient, plan: ProgramPlan, body: object, place: ConversationPlace
 ) -> tuple[bytes, httpx.Response]:
-    """The answer of an endpoint, in time and of a bounded length."""
+    """Request an answer of an endpoint, with a time limit and a size limit."""
     content = bytearray()
     try:
         async with (

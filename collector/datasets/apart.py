@@ -14,7 +14,7 @@ _TIMEOUT_S: Final = 60.0
 
 
 class Unread(Exception):
-    """The error for a file that cannot be read. With `is_lost`, the process failed over it."""
+    """Failure to read a file. With `is_lost`, the process died over it."""
 
     def __init__(self, message: str, *, is_lost: bool = False) -> None:
         super().__init__(message)

@@ -32,11 +32,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         send(answers, outcome, [])
 
 
-def _send_documents(answers: BinaryIO, asked: dict[str, Any]) -> None:
+def _send_documents(answers: BinaryIO, request: dict[str, Any]) -> None:
     documents: list[tuple[str, str]] = []
     size = 0
-    with Path(asked["path"]).open("rb") as file:
-        for place, document in in_this_process(file, asked["form"]):
+    with Path(request["path"]).open("rb") as file:
+        for place, document in in_this_process(file, request["form"]):
             documents.append((place, json.dumps(document)))
             size += len(documents[-1][1])
             if size > _SENT_CHARACTERS:

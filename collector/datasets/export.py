@@ -20,12 +20,12 @@ _PARQUET: Final = pa.schema([(name, pa.string()) for name in _COLUMNS])
 
 
 def export_items(dataset: Dataset, items: Iterable[Item], form: Format) -> Iterator[bytes]:
-    """The file in pieces."""
+    """Yield the file in pieces."""
     return _WRITERS[form](dataset, iter(items))
 
 
 def item_json(item: Item) -> str:
-    """An item as JSON: the texts as they are stored, so that numbers stay as they are."""
+    """Encode an item as JSON: the texts as they are stored, so that numbers stay as they are."""
     members = [f'"id":{json.dumps(item.item_id, ensure_ascii=False)}']
     members += [f'"{name}":{getattr(item, field)}' for name, field in _MAPS]
     if item.source is not None:
@@ -60,14 +60,14 @@ def _csv(_: Dataset, items: Iterator[Item]) -> Iterator[bytes]:
 
 
 class _WrittenPieces(io.RawIOBase):
-    """A file that hands out what was written to it."""
+    """File object that returns what was written to it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._written = 0
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - a buffer
@@ -78,11 +78,11 @@ class _WrittenPieces(io.RawIOBase):
         return len(part)
 
     def tell(self) -> int:
-        """How much was written."""
+        """Return the number of bytes written."""
         return self._written
 
     def take(self) -> bytes:
-        """What was written since."""
+        """Return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

@@ -1,4 +1,4 @@
-"""Files of items: JSON, JSONL, CSV and Parquet, read row by row. What is wrong is told with its line or row."""
+"""Files of items: JSON, JSONL, CSV and Parquet, read row by row. Errors name the line or row."""
 
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -58,13 +58,13 @@ def read_items(
     described: Callable[[str], None] = lambda _: None,
     left_out: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[str, ItemText]]:
-    """The items of a file in their order, each with the line or row where it stands.
+    """Yield the items of a file in their order, each with its line or row.
 
     `described` is called with the description that a JSON document has beside its items, before the first of them;
-    `left_out` with the place of each row of a table that holds nothing.
+    `left_out` with the place of each empty row of a table.
 
     Raises:
-        BadFile: something in it is wrong; the items before it were handed out.
+        BadFile: something in it is wrong; the items before it were yielded.
     """
     none, empty = True, 0
     for place, document in _documents(file, form):
@@ -98,7 +98,7 @@ def in_this_process(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]
 
 
 def _documents(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
-    """Read what takes memory that the size of the file does not tell, or holds the lock, in a process of its own."""
+    """Read in a child process what takes much more memory than the size of the file, or holds the GIL."""
     path = (
         path_of(file) if form == "parquet" or (form == "json" and has_more_values(_content(file), MOST_VALUES)) else ""
     )
@@ -168,7 +168,6 @@ def _parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
 
 
 def _longest(batch: pa.RecordBatch) -> int:
-    """Return the bytes of the longest texts in the dictionaries, of which each row may have a copy."""
     dictionaries = [each.dictionary for each in batch.columns if isinstance(each, pa.DictionaryArray)]
     return sum(pc.max(pc.binary_length(each)).as_py() or 0 for each in dictionaries)
 
@@ -193,7 +192,7 @@ def _of_row(row: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _plain(value: object, place: str) -> object:
-    """A value of a column as JSON has it."""
+    """Convert a value of a column to JSON."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""What an item of a dataset says, read from whatever file or request it comes in."""
+"""Items of a dataset, parsed from any file or request."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ Redact = Callable[[Any], Any]
 
 
 class BadItem(BadQuery, ValueError):
-    """The error for an item that is not valid; the message names the key."""
+    """Refusal of an item that is not valid; the message names the key."""
 
 
 def read_item(document: object) -> ItemText:
-    """The item in a JSON document, as the SDK reads it.
+    """Parse the item in a JSON document, by the rules of the SDK.
 
     Raises:
         BadItem: it is none.
@@ -35,13 +35,13 @@ def read_item(document: object) -> ItemText:
 
 
 def digest_of(*values: object) -> str:
-    """Equal for JSON values that are written alike but for the order of members: 5 is not 5.0."""
+    """Return a digest that is equal for JSON values that differ in the order of members only: 5 is not 5.0."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def json_text(value: object) -> str:
-    """A JSON value as it is stored.
+    """Encode a JSON value for storage.
 
     Raises:
         BadItem: it cannot be written as UTF-8, or is too deep.
@@ -54,10 +54,10 @@ def json_text(value: object) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ItemMaker:
-    """Makes the items of one version: redacted, checked against the schemas, each with an id that no other one has.
+    """Maker of the items of one version: redacted, checked against the schemas, with unique ids.
 
-    An item without an id is called after its inputs, so that the same item is known again in the next version; items
-    with the same inputs are numbered.
+    An item without an id gets one from its inputs, so that it has the same one in the next version; items with the same
+    inputs are numbered.
     """
 
     schemas: ItemSchemas
@@ -66,7 +66,7 @@ class ItemMaker:
     _numbers: dict[str, int] = field(default_factory=dict)  # the last one of each name, or equal items are quadratic
 
     def make(self, text: ItemText) -> NewItem:
-        """The item, ready to be stored.
+        """Make an item for storage.
 
         Raises:
             BadItem: its id is taken, it is too large, or a schema refuses it.
@@ -89,10 +89,10 @@ class ItemMaker:
     def _redacted(self, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return values if self.redact is None else self.redact(values)
 
-    def _id_of(self, given: str | None, inputs: object) -> str:
-        if given is not None and given in self._ids:
-            raise BadItem(f"id: another item is called {given!r}")
-        name = given or f"item-{digest_of(inputs)[:16]}"
+    def _id_of(self, own_id: str | None, inputs: object) -> str:
+        if own_id is not None and own_id in self._ids:
+            raise BadItem(f"id: another item is called {own_id!r}")
+        name = own_id or f"item-{digest_of(inputs)[:16]}"
         item_id, number = name, self._numbers.get(name, 1)
         while item_id in self._ids:
             number += 1

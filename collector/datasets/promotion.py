@@ -16,7 +16,7 @@ _KEPT: Final = ("tools", "tasks", "constraints")  # of the metadata of a case: w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What a person adds. Without an expectation, what came out is one only if `use_output`."""
+    """A person's correction. Without it, the output is expected only if `use_output`."""
 
     expected: Mapping[str, Any] | None = None
     use_output: bool = False
@@ -24,22 +24,22 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromotedTurn:
-    """What one trace of a session says."""
+    """The input and output of one trace of a session."""
 
-    asked: str | None
+    prompt: str | None
     answered: str | None
 
 
 def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction: Correction) -> ItemText:
-    """The item that a recorded case is.
+    """Make an item of a recorded case.
 
     Raises:
-        BadItem: it tells no input.
+        BadItem: it has no input.
     """
     document = json.loads(text_of(case))
     inputs = document.get("inputs") or {}
     if not inputs:
-        raise BadItem("it tells no input, and every item needs some")
+        raise BadItem("it has no input, and every item needs one")
     outputs = {"output": document["actualOutputs"]["output"]} if _has_output(document) else {}
     expected = correction.expected if correction.expected is not None else outputs if correction.use_output else {}
     metadata = document.get("metadata") or {}
@@ -52,50 +52,48 @@ def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction
     )
 
 
-def item_of_result(
-    told: Mapping[str, Any], item_id: str, source: Mapping[str, Any], correction: Correction
-) -> ItemText:
-    """The item that an item of a run becomes: as it was run, but for what a person expects of it.
+def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, Any], correction: Correction) -> ItemText:
+    """Make an item of a run's item: as it was run, except for a person's expectation.
 
     Raises:
-        BadItem: it tells no input.
+        BadItem: it has no input.
     """
-    inputs, expected = json.loads(told["inputs"]), json.loads(told["expected_outputs"])
+    inputs, expected = json.loads(row["inputs"]), json.loads(row["expected_outputs"])
     if not inputs:
-        raise BadItem("it tells no input, and every item needs some")
+        raise BadItem("it has no input, and every item needs one")
     if correction.expected is not None:
         expected = correction.expected
     elif correction.use_output:
-        expected = json.loads(told["actual_outputs"])
-    metadata = json.loads(told["metadata"])
+        expected = json.loads(row["actual_outputs"])
+    metadata = json.loads(row["metadata"])
     return ItemText(item_id=item_id, inputs=inputs, expected_outputs=expected, metadata=metadata, source=source)
 
 
 def case_of_session(turns: Sequence[PromotedTurn]) -> Case:
-    """The last turn of a session as a case: what was asked, after all that was said before it.
+    """Make a case of the last turn of a session: its input, after all earlier messages.
 
     Raises:
-        BadItem: no turn tells what was asked.
+        BadItem: no turn has an input.
     """
-    last = next((number for number in reversed(range(len(turns))) if turns[number].asked), None)
+    last = next((number for number in reversed(range(len(turns))) if turns[number].prompt), None)
     if last is None:
-        raise BadItem("no trace of the session tells an input")
-    said = [
+        raise BadItem("no trace of the session has an input")
+    earlier = [
         {"role": role, "content": text}
         for turn in turns[:last]
-        for role, text in (("user", turn.asked), ("assistant", turn.answered))
+        for role, text in (("user", turn.prompt), ("assistant", turn.answered))
         if text
     ]
-    asked = turns[last].asked
+    prompt = turns[last].prompt
     answered = turns[last].answered
     return Case(
-        inputs={"input": asked, "messages": [*said, {"role": "user", "content": asked}]},
+        inputs={"input": prompt, "messages": [*earlier, {"role": "user", "content": prompt}]},
         actual_outputs={} if answered is None else {"output": answered},
     )
 
 
 def corrected(stored: Item, correction: Correction) -> ItemText:
-    """An item that is there already: as it is, but for what a person expects of it by now."""
+    """Return a stored item with a person's new expectation."""
     expected = correction.expected
     return ItemText(
         item_id=stored.item_id,
@@ -107,7 +105,7 @@ def corrected(stored: Item, correction: Correction) -> ItemText:
 
 
 def named_after(kind: str, *parts: str) -> str:
-    """The id of an item that came from this; the same each time."""
+    """Return the id of an item of this origin; the same each time."""
     name = "-".join((kind, *parts))
     if len(name) <= MAX_ID_CHARACTERS and name.isprintable():
         return name

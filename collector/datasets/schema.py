@@ -17,16 +17,16 @@ _REQUEST: Final = 4  # the items of a request may take so much longer than one v
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are names of theirs
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 _REFUSED: Final = frozenset({"pattern", "patternProperties"})
-"""Nothing could stop a regular expression that takes for ever, and while Python looks for it nobody is served."""
+"""Keywords that are refused: a regular expression could run forever, and holds the GIL meanwhile."""
 
 
 class AgainstSchema(ValueError):
-    """An item is not what the schema of its dataset allows; the message says where."""
+    """Refusal of an item that the dataset's schema does not allow; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSchemas:
-    """The schemas of a dataset, compiled, for the items of one request. Without any, every item passes."""
+    """The compiled schemas of a dataset, for the items of one request. Without any, every item passes."""
 
     inputs: Schema | None = None
     expected: Schema | None = None
@@ -50,16 +50,16 @@ class ItemSchemas:
 
 
 def schemas_of(inputs: str | None, expected: str | None) -> ItemSchemas:
-    """The stored schemas, compiled."""
+    """Compile the stored schemas."""
     compiled = [None if text is None else compile_schema(json.loads(text)) for text in (inputs, expected)]
     return ItemSchemas(inputs=compiled[0], expected=compiled[1])
 
 
 def schema_text(document: Mapping[str, Any] | None) -> str | None:
-    """A schema as it is stored.
+    """Encode a schema for storage.
 
     Raises:
-        BadSchema: it is none, or has what is refused here.
+        BadSchema: it is not valid, or uses a refused feature.
     """
     if document is None:
         return None
@@ -78,7 +78,7 @@ def schema_text(document: Mapping[str, Any] | None) -> str | None:
 
 
 def _keywords(schema: object) -> Iterator[str]:
-    """Every keyword in a schema and in those inside of it; what only looks like one is a name or a value."""
+    """Yield the keywords of a schema and of those inside of it, not names or values that look like one."""
     if isinstance(schema, list):
         for each in schema:
             yield from _keywords(each)

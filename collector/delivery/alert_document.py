@@ -14,7 +14,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def alert_document(alert: Alert) -> Document:
-    """An alert with all that a person needs to check it."""
+    """Serialize an alert with all that a person needs to check it."""
     finding = alert.finding
     return {
         "alertId": alert.alert_id,
@@ -49,7 +49,7 @@ def alert_document(alert: Alert) -> Document:
 
 
 def instant_text(time_ns: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC with nine digits."""
+    """Format an instant as RFC 3339 in UTC with nine digits."""
     if time_ns is None:
         return None
     seconds, nanoseconds = divmod(time_ns, 10**9)
@@ -62,7 +62,7 @@ def _side_document(side: ComparedSide) -> Document:
 
 
 def finite(value: object) -> JsonValue:
-    """The value with the numbers that JSON has no spelling for as the strings of OTLP/JSON."""
+    """Replace numbers that JSON cannot spell by the strings of OTLP/JSON."""
     match value:
         case float() if math.isnan(value):
             return "NaN"

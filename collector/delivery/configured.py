@@ -11,7 +11,7 @@ from collector.settings_loading import environment_variable
 
 
 def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
-    """The receivers, with what the variables hold that they name.
+    """Return the configured webhooks, with the values of the variables that they name.
 
     Raises:
         BadSettings: a variable is not set.

@@ -1,4 +1,4 @@
-"""The thread that tells receivers what the outbox holds, many at the same time."""
+"""The thread that sends the deliveries of the outbox, many at the same time."""
 
 import asyncio
 import logging
@@ -24,26 +24,26 @@ log = logging.getLogger(__name__)
 _NS = 10**9
 _DAY_S = 86_400
 _KEPT_S = 90 * _DAY_S
-"""Finished deliveries are shown so long. A guess: longer than anybody asks what became of an alert."""
+"""Retention of finished deliveries. A guess: longer than an alert is of interest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryOptions:
-    """How much is done at once, and how long waits are. All are guesses."""
+    """Limits and waits of deliveries. All are guesses."""
 
     at_once: int = 128
     at_once_each: int = 4  # for each receiver
-    look_again_s: float = 5  # when nobody said that something is due
+    look_again_s: float = 5  # without a notification of a due delivery
     grace_s: float = 2  # for attempts under way when stopping
-    watch: Watch | None = None  # hears of each attempt
+    watch: Watch | None = None  # called with each attempt
     record_again_s: float = 1
     switch_off_policy: SwitchOffPolicy = field(default_factory=SwitchOffPolicy)
 
 
 class Deliverer:
-    """Sends what is due and records what came of it, from `start` until `close`.
+    """Sender of due deliveries, from `start` until `close`.
 
-    A delivery stays pending until its outcome is stored: whatever is cut off before is sent again, with the same id.
+    A delivery stays pending until its outcome is stored: one that is cut off before is sent again, with the same id.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Deliverer:
         try:
             due, next_ns = await asyncio.to_thread(self._due)
         except Exception:  # noqa: BLE001 - the top of the thread: what cannot be read now is looked for again
-            log.warning("what is due for webhooks cannot be read; it is tried again", exc_info=True)
+            log.warning("the due deliveries of webhooks cannot be read; trying again", exc_info=True)
             return self._options.look_again_s
         busy = Counter(each.webhook_id for each in self._under_way.values())
         for each in due:
@@ -131,7 +131,7 @@ class Deliverer:
         return min(max(left_s, 0.0), self._options.look_again_s)
 
     def _due(self) -> tuple[list[DueDelivery], int | None]:
-        """What is due, and when something else will be."""
+        """Return the deliveries that are due, and when the next one will be."""
         now_s = self._clock()
         if now_s - self._pruned_at_s > _DAY_S:
             with suppress(Overloaded):
@@ -144,11 +144,11 @@ class Deliverer:
         return due, self._outbox.next_due_ns(now_ns)
 
     async def _attempt(self, due: DueDelivery) -> None:
-        """One attempt, and what follows from it."""
+        """Make one attempt, and store its result."""
         began_ns = int(self._clock() * _NS)
         try:
             answer = await self._answer(due)
-        except Exception:  # noqa: BLE001 - the top of the task: the delivery is tried again, and told as failing
+        except Exception:  # noqa: BLE001 - the top of the task: the delivery is tried again, and reported as failing
             log.exception("delivery %s could not be attempted", due.delivery_id)
             answer = DeliveryResponse(error="internal error; the server's log has it")
         if answer is None:  # the receiver was deleted, and its deliveries were called off with it
@@ -221,8 +221,8 @@ class Deliverer:
 
 
 def _attempted(due: DueDelivery, outcome: DeliveryAttempt, began_ns: int) -> FinishedWork:
-    """An attempt, for whoever traces the server; where it went is nobody's business."""
-    told: dict[str, Value | None] = {
+    """Return an attempt as finished work, for the server's own traces; without its URL, which is secret."""
+    attributes: dict[str, Value | None] = {
         "tracejury.delivery_id": due.delivery_id,
         "tracejury.event": due.type,
         "tracejury.attempt": due.attempts + 1,
@@ -230,4 +230,4 @@ def _attempted(due: DueDelivery, outcome: DeliveryAttempt, began_ns: int) -> Fin
         "http.response.status_code": outcome.status,
     }
     failed = None if outcome.state == "delivered" else "not delivered"
-    return FinishedWork(name="deliver webhook", began_ns=began_ns, kind="client", failed=failed, told=told)
+    return FinishedWork(name="deliver webhook", began_ns=began_ns, kind="client", failed=failed, attributes=attributes)

@@ -1,4 +1,4 @@
-"""What events about several alerts, and about a run that is worse, say to a person."""
+"""Text of events about several alerts, and about a run that is worse."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ _MOST_LINES: Final = 10
 """Alerts that a message for people lists; the rest is counted. A guess at what fits into one text of Slack's."""
 _STEPS: Final[Mapping[str, str]] = {
     "alert.opened": "opened",
-    "alert.escalated": "worse than was told",
+    "alert.escalated": "worse than reported",
     "alert.acknowledged": "looked after",
     "alert.recovered": "over",
 }
@@ -21,7 +21,7 @@ _MOST_EVALUATORS: Final = 5
 
 
 def digest_document(digest: Mapping[str, Any]) -> Document:
-    """A digest as receivers get it: how many events there were, and each alert as it was after its last."""
+    """Serialize a digest for receivers: the number of events, and each alert as of its last one."""
     return {
         "from": instant_text(digest["from_ns"]),
         "until": instant_text(digest["until_ns"]),
@@ -32,7 +32,7 @@ def digest_document(digest: Mapping[str, Any]) -> Document:
 
 
 def words_of_digest(digest: Mapping[str, Any]) -> Words:
-    """The lines about a digest, of the document of its event."""
+    """Return the lines about a digest, from the document of its event."""
     alerts, left_out = digest["alerts"], digest["left_out"]
     lines = [line_of(alert_of(each)) for each in alerts[:_MOST_LINES]]
     more = len(alerts) - len(lines) + left_out
@@ -51,7 +51,7 @@ def _steps(counts: Mapping[str, int]) -> Sequence[str]:
 
 
 def words_of_run(run: Mapping[str, Any]) -> Words:
-    """The lines about a run, of the document of its event."""
+    """Return the lines about a run, from the document of its event."""
     rates = " → ".join(_percent(run[name]) for name in ("baselinePassRate", "candidatePassRate"))
     facts = [
         ("Project", _cut(run["projectName"])),
@@ -78,5 +78,5 @@ def _percent(rate: float | None) -> str:
 
 
 def _cut(text: object) -> str:
-    told = str(text)
-    return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
+    whole = str(text)
+    return whole if len(whole) <= _MOST_CHARACTERS else whole[: _MOST_CHARACTERS - 1] + "…"

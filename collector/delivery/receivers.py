@@ -22,7 +22,7 @@ from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
 
 SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
-"""Whoever knows these URLs may post; so they are secrets."""
+"""Templates whose URLs are secrets: knowing one is enough to post."""
 
 _KEYS: Final[frozenset[Template]] = frozenset({"pagerduty"})
 """Their secret is sent in the body, and signs nothing; so an old one is of no use."""
@@ -35,9 +35,9 @@ _TRIES: Final = 3
 
 
 class BadWebhook(ValueError):
-    """It cannot be a receiver; the message says why, and nothing that is secret.
+    """Refusal of a webhook; the message says why, without secrets.
 
-    `field` is what it is about, "" where it is about none or several; `what` is the message without it.
+    `field` is the field at fault, "" if none or several; `what` is the message without it.
     """
 
     def __init__(self, what: str, *, field: str = "") -> None:
@@ -47,14 +47,14 @@ class BadWebhook(ValueError):
 
 
 class FromFile(Exception):
-    """The receiver is that of the configuration, and is changed there."""
+    """Refusal to change a webhook of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Requested settings of a receiver. `url` None: as it is. `secret` None: none, unless `keeps_secret`.
+    """Requested settings of a receiver. `url` None: unchanged. `secret` None: none, unless `keeps_secret`.
 
-    `events` None: all of them, but of a receiver that chooses among alerts, or has a person called, those of alerts.
+    `events` None: all of them, but for a receiver that filters alerts, or pages a person, those of alerts.
     """
 
     url: str | None
@@ -63,14 +63,14 @@ class Wish:
     enabled: bool = True
     events: Sequence[EventType] | None = None
     template: Template = "json"
-    rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
-    digest_minutes: int | None = None  # how often it is told of alerts; None: of each event at once
+    rules: Sequence[str] | None = None  # names or ids of rules to send alerts of; None: all
+    severities: Sequence[Severity] | None = None  # severities of alerts to send; None: all
+    digest_minutes: int | None = None  # interval of digests of alerts; None: each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWebhook:
-    """A receiver of the configuration. `project` None: all of them."""
+    """A configured webhook. `project` None: all projects."""
 
     project: str | None
     wish: Wish
@@ -78,14 +78,14 @@ class FileWebhook:
 
     @property
     def webhook_id(self) -> str:
-        """An id that stays as long as project and URL do."""
+        """Return an id that stays the same for the same project and URL."""
         text = json.dumps(["file", self.project, self.wish.url])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """Where something is sent, and the secrets in use, the newest first."""
+    """Address of a webhook, and its secrets in use, newest first."""
 
     url: str
     template: Template
@@ -94,13 +94,13 @@ class Receiver:
 
     @property
     def signing_secrets(self) -> Sequence[str]:
-        """The secrets that sign."""
+        """Return the secrets that sign."""
         return () if self.template in _KEYS else self.secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Secrets:
-    """What is sealed."""
+    """The encrypted fields."""
 
     url: str | None = None  # sealed where the template's URLs are secrets
     secret: str | None = None
@@ -108,7 +108,7 @@ class _Secrets:
 
 
 class Receivers:
-    """The receivers of a server. Safe to use from any thread but the writer's."""
+    """The webhooks of a server. Thread-safe, except for the writer's thread."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class Receivers:
         self._files: dict[str, FileWebhook] = {}
 
     def take_files(self, files: Sequence[FileWebhook]) -> None:
-        """Make the receivers of the configuration those that it holds now. Call it once, at the start.
+        """Store the webhooks of the configuration, and remove earlier ones. Call it once, at the start.
 
         Raises:
-            BadWebhook: one cannot be a receiver, or is there twice.
+            BadWebhook: one is not valid, or is there twice.
             Overloaded: the store does not take them.
         """
         self._files = {each.webhook_id: each for each in files}
@@ -151,27 +151,30 @@ class Receivers:
             self._webhooks.delete(webhook_id, stored[webhook_id], self._now_ns())
 
     def project(self, text: str, tenant: str | None = None) -> str | None:
-        """The name of the project with an id, of a tenant or of none; a text that is no id of one is a name."""
+        """Return the project name of an id, of a tenant or of none; any other text is a name."""
         return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
 
     def all(self, tenant: str | None = None) -> list[Webhook]:
-        """The webhooks of every project, oldest first: of a tenant; None for all."""
+        """Return the webhooks of every project of a tenant, oldest first; None for all tenants."""
         return self._webhooks.all(tenant=tenant)
 
     def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
-        """The webhooks of one project, oldest first; None: those for all projects. Of a tenant; None for all."""
+        """Return the webhooks of one project, oldest first.
+
+        None: those for all projects. Tenant None for all tenants.
+        """
         return self._webhooks.of_project(project, tenant=tenant)
 
     def get(self, project: str | None, webhook_id: str) -> Webhook | None:
-        """One receiver of a project."""
-        found = self._webhooks.get(webhook_id)
-        return found if found and found.project == project else None
+        """Return a webhook of a project."""
+        webhook = self._webhooks.get(webhook_id)
+        return webhook if webhook and webhook.project == project else None
 
     def create(self, project: str | None, wish: Wish, *, tenant: str = "") -> Webhook:
-        """Add a receiver; one of no tenant is told of all alerts, one of a tenant of its own.
+        """Create a webhook; one of no tenant gets all alerts, one of a tenant its own.
 
         Raises:
-            BadWebhook: it cannot be one.
+            BadWebhook: it is not valid.
             Overloaded: nothing was stored.
         """
         if wish.url is None:
@@ -248,7 +251,7 @@ class Receivers:
         return self._outbox.replay(webhook.webhook_id, delivery_id, self._now_ns())
 
     def receiver(self, webhook_id: str) -> Receiver | None:
-        """How a receiver is reached now; None where it was deleted.
+        """Return how to reach a webhook now; None if it was deleted.
 
         Raises:
             BadWebhook: its secrets cannot be read.
@@ -276,7 +279,7 @@ class Receivers:
         raise Overloaded("the webhook is being changed")
 
     def _replaced(self, webhook: Webhook, wish: Wish) -> WebhookText:
-        """What a receiver becomes."""
+        """Return a webhook with a wish applied."""
         old = self._secrets(webhook)
         _refuse_to_move_secrets(webhook, old, wish)
         url = old.url if wish.url in {None, webhook.url} else wish.url
@@ -292,11 +295,7 @@ class Receivers:
         return webhook
 
     def _checked(self, wish: Wish, secrets: _Secrets) -> _Secrets:
-        """The secrets with the URL, once nothing speaks against them.
-
-        Raises:
-            BadWebhook: something does.
-        """
+        """Return the secrets with the URL once all checks pass."""
         try:
             self._policy.check(secrets.url or "")
         except BadUrl as error:
@@ -309,12 +308,12 @@ class Receivers:
         if wish.template in _KEYS and secrets.secret is None:
             raise BadWebhook(f"the template {wish.template} needs the routing key as the secret", field="secret")
         if wish.template in _KEYS and wish.digest_minutes is not None:
-            told = f"the template {wish.template} has an incident for each alert, no digests"
-            raise BadWebhook(told, field="digestMinutes")
+            message = f"the template {wish.template} has an incident for each alert, no digests"
+            raise BadWebhook(message, field="digestMinutes")
         return secrets
 
     def _rotated(self, webhook: Webhook, old: _Secrets, wish: Wish) -> tuple[_Secrets, int | None]:
-        """The secrets after a change, and until when the previous one is used."""
+        """Return the secrets after a change, and until when the previous one is used."""
         if wish.keeps_secret or (wish.secret or None) == old.secret:
             return _Secrets(secret=old.secret, previous=old.previous), webhook.previous_until_ns
         if not wish.secret or not old.secret or wish.template in _KEYS:
@@ -322,11 +321,7 @@ class Receivers:
         return _Secrets(secret=wish.secret, previous=old.secret), self._now_ns() + self._rotation_ns
 
     def _sealed(self, webhook_id: str, wish: Wish, secrets: _Secrets) -> bytes | None:
-        """What is secret of it, sealed; None where nothing is.
-
-        Raises:
-            BadWebhook: there is no key to seal it with.
-        """
+        """Encrypt the secret fields; None if there are none."""
         kept = secrets if wish.template in SECRET_URLS else replace(secrets, url=None)
         if not any(asdict(kept).values()):
             return None
@@ -336,11 +331,7 @@ class Receivers:
             raise BadWebhook(str(error), field="url" if kept.url else "secret") from error
 
     def _secrets(self, webhook: Webhook) -> _Secrets:
-        """What is secret of a receiver, with its URL.
-
-        Raises:
-            BadWebhook: it cannot be read.
-        """
+        """Decrypt the secret fields, with the URL."""
         file = self._files.get(webhook.webhook_id)
         if file is not None:
             return _secrets_of_file(file)
@@ -358,11 +349,7 @@ class Receivers:
 
 
 def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None:
-    """Refuse a change that would show a secret that is kept to somebody who did not know it.
-
-    Raises:
-        BadWebhook: it would.
-    """
+    """Refuse a change that would send a stored secret to a new address, since its author may not know the secret."""
     moves = wish.url not in {None, webhook.url, old.url}
     tells = wish.template in _KEYS and (moves or webhook.template not in _KEYS)
     if tells and wish.keeps_secret and old.secret:

@@ -1,4 +1,4 @@
-"""One attempt: a POST over a connection of its own, to an address that was looked at, within limits."""
+"""One attempt: a POST over a connection of its own, to a checked address, within limits."""
 
 import asyncio
 import datetime as dt
@@ -27,8 +27,8 @@ _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 
 """Between attempts, 23.7 h in all. A guess: a restart is over with the first three, a night's outage with the last."""
 _SPREAD = 0.2
 """Delays differ by so much, so that not everything that failed together comes back together. A guess."""
-_LONGEST_ASKED_S = 24 * 3_600
-"""A receiver that asks for more patience than a day is asked again after a day."""
+_LONGEST_REQUESTED_S = 24 * 3_600
+"""A receiver that requests a longer pause than a day gets the next attempt after a day."""
 _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 MOST_ATTEMPTS = len(_DELAYS_S) + 1
@@ -36,7 +36,7 @@ MOST_ATTEMPTS = len(_DELAYS_S) + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResponse:
-    """What came of sending. `status` is None where no answer came."""
+    """Result of an attempt. `status` is None without a response."""
 
     status: int | None = None
     error: str | None = None
@@ -45,7 +45,7 @@ class DeliveryResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDecision:
-    """What is to be done next. `disable` is why the receiver is to be left alone from now on."""
+    """The next step. `disable` is the reason to send no more to the receiver."""
 
     state: DeliveryState
     delay_s: float = 0
@@ -54,7 +54,7 @@ class RetryDecision:
 
 
 def judge(answer: DeliveryResponse, *, attempts: int, source: random.Random) -> RetryDecision:
-    """What follows from the answer to attempt number `attempts`."""
+    """Decide what follows from the response to attempt number `attempts`."""
     status = answer.status
     if status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return RetryDecision(state="delivered")
@@ -66,17 +66,16 @@ def judge(answer: DeliveryResponse, *, attempts: int, source: random.Random) -> 
     if attempts >= MOST_ATTEMPTS:
         return RetryDecision(state="failed", error=f"{error}; given up after {attempts} attempts")
     delay_s = _DELAYS_S[attempts - 1] * source.uniform(1 - _SPREAD, 1 + _SPREAD)
-    asked_s = min(answer.retry_after_s or 0, _LONGEST_ASKED_S)
-    return RetryDecision(state="pending", delay_s=max(delay_s, asked_s), error=error)
+    requested_s = min(answer.retry_after_s or 0, _LONGEST_REQUESTED_S)
+    return RetryDecision(state="pending", delay_s=max(delay_s, requested_s), error=error)
 
 
 def _is_final(status: int) -> bool:
-    """Whether the same would be answered again. A redirect is not followed, but whoever sent it may mend it."""
     return HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _LATER
 
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, as `getaddrinfo` writes them. Raises OSError where there are none."""
+"""Function to the addresses of a host, as `getaddrinfo` writes them. Raises OSError if there are none."""
 
 _MOST_ADDRESSES = 4
 """Of one host, tried one after the other. A guess."""
@@ -94,11 +93,11 @@ class TimeLimits:
 
 
 class _Refused(httpcore.ConnectError):
-    """The host has no address that anything may be sent to."""
+    """Refusal of a host without an allowed address."""
 
 
 class Sender:
-    """Sends bodies to URLs. Follows no redirects, asks no proxy, reads no more of an answer than its head."""
+    """HTTP client that follows no redirects, uses no proxy, and reads only the head of a response."""
 
     def __init__(
         self,
@@ -116,7 +115,7 @@ class Sender:
         self._tls = tls
 
     async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
-        """POST a body and say what came of it; whatever goes wrong is an answer too."""
+        """POST a body and return the result; errors are results too."""
         try:
             url = self._policy.check(url_text)
         except BadUrl as error:
@@ -132,7 +131,7 @@ class Sender:
             return DeliveryResponse(error=str(error))
         except (
             httpcore.ProtocolError
-        ) as error:  # its text may quote what answered, and whoever chose the URL may read it
+        ) as error:  # its text may quote the response, and the author of the URL may read it
             return DeliveryResponse(error=f"no HTTP answer: {type(error).__name__}")
         except (httpcore.NetworkError, OSError) as error:
             return DeliveryResponse(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
@@ -153,22 +152,21 @@ class Sender:
             ) as response,
         ):
             named = {name.lower(): value for name, value in response.headers}
-            asked = named.get(b"retry-after", b"").decode("latin-1")
+            retry_after = named.get(b"retry-after", b"").decode("latin-1")
             now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
-            return DeliveryResponse(status=response.status, retry_after_s=retry_after_s(asked, now))
+            return DeliveryResponse(status=response.status, retry_after_s=retry_after_s(retry_after, now))
 
     async def _trust(self) -> ssl.SSLContext:
-        """Whom it trusts. To read certificates takes a thirtieth of a start, and many servers send nothing."""
         if self._tls is None:
             self._tls = await asyncio.to_thread(httpcore.default_ssl_context)
         return self._tls
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were looked at, and to nothing else.
+    """Network that connects to checked addresses only.
 
-    Whoever answers for a name can answer differently the next time. So the name is asked for once, and the connection
-    goes to the very address that was found good; TLS still asks for the certificate of the name.
+    A name can resolve to other addresses the next time. So it is resolved once, and the connection goes to the address
+    that was checked; TLS still verifies the certificate of the name.
     """
 
     def __init__(self, url: httpx.URL, policy: AddressPolicy, resolve: Resolve) -> None:
@@ -187,8 +185,8 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                found = [ipaddress.ip_address(text) for text in await self._resolve(host.strip("[]"), port)]
-                refusals = {each: self._policy.refusal(self._url, each) for each in found[:_MOST_ADDRESSES]}
+                addresses = [ipaddress.ip_address(text) for text in await self._resolve(host.strip("[]"), port)]
+                refusals = {each: self._policy.refusal(self._url, each) for each in addresses[:_MOST_ADDRESSES]}
                 allowed = [each for each, refusal in refusals.items() if refusal is None]
                 if not allowed:
                     raise _Refused(next(iter(refusals.values()), None) or f"{host} has no address")
@@ -203,7 +201,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         port: int,
         *options: Any,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection to the first address that takes one."""
+        """Connect to the first address that accepts."""
         *others, last = addresses
         for address in others:
             with suppress(httpcore.NetworkError, httpcore.ConnectTimeout):
@@ -215,7 +213,7 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
 
 
 def retry_after_s(text: str, now: dt.datetime) -> float | None:
-    """What a `Retry-After` asks for: a number of seconds, or what is left until a date; None where it is neither."""
+    """Parse a `Retry-After`, seconds or a date; return the seconds to wait, or None if it is neither."""
     if text.isascii() and text.isdecimal():
         return float(text[:_MOST_DIGITS])
     try:
@@ -228,16 +226,16 @@ def retry_after_s(text: str, now: dt.datetime) -> float | None:
 
 
 class SystemResolver:
-    """Asks the system for addresses, in threads of its own: names that nobody answers for hold up no others."""
+    """Resolver of the system, in threads of its own: names that time out do not delay others."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook-names")
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a host."""
-        asked = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+        """Return the addresses of a host."""
+        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().run_in_executor(self._threads, lookup)
+        return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
     def close(self) -> None:
         """Ask nothing more."""

@@ -16,7 +16,7 @@ _LONGEST_SECRET = 512
 
 
 class BadSecret(ValueError):
-    """Nothing can be signed with it; the message says why, and not what it was."""
+    """Refusal of a secret that cannot sign; the message says why, without the secret."""
 
 
 def check_secret(secret: str) -> None:
@@ -36,19 +36,19 @@ def check_secret(secret: str) -> None:
 
 
 def new_secret() -> str:
-    """A secret that both ways to sign can use, of 256 random bits."""
+    """Make a secret of 256 random bits for both ways to sign."""
     return _PREFIX + base64.b64encode(token_bytes(32)).decode("ascii")
 
 
 def standard_key(secret: str) -> bytes:
-    """The key of Standard Webhooks: of `whsec_…` what its base64 stands for, of any other text its UTF-8."""
+    """Return the key of Standard Webhooks: of `whsec_…` the decoded base64, of any other text its UTF-8."""
     return (_decoded(secret) if secret.startswith(_PREFIX) else None) or secret.encode()
 
 
 def signature_headers(body: bytes, *, event_id: str, timestamp_s: int, secrets: Sequence[str]) -> dict[str, str]:
-    """The headers over a body, for the secrets in use, the newest first; without any, the id and the time alone.
+    """Return the signature headers of a body, for all secrets, newest first; without any, only the id and the time.
 
-    `X-Dokimos-Signature` is made with the newest secret as it was written.
+    `X-Dokimos-Signature` is made with the newest secret as text.
     """
     headers = {"webhook-id": event_id, "webhook-timestamp": str(timestamp_s)}
     if secrets:
@@ -64,7 +64,7 @@ def _standard(secret: str, signed: bytes) -> str:
 
 
 def _decoded(secret: str) -> bytes | None:
-    """The bytes of a key in base64, with or without its padding; None where it is none of a fitting length."""
+    """Decode a base64 key, padded or not; None if its length does not fit."""
     text = secret.removeprefix(_PREFIX).rstrip("=")
     try:
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)

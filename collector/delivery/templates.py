@@ -23,7 +23,7 @@ _DECIMALS = 6  # of the difference, as receivers of Dokimos expect it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """An event as it is told. `alert` is None of a test, of a digest, and of an event about a run."""
+    """The data of an event. `alert` is None for a test, a digest, and an event about a run."""
 
     event_id: str
     type: EventType
@@ -36,7 +36,7 @@ class Telling:
 
 
 def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> Telling:
-    """The event of a delivery; `project` is that of the receiver, for a test."""
+    """Return the event of a delivery; `project` is that of the receiver, for a test."""
     run = finite(due.document["run"]) if due.type == RUN_REGRESSION else None
     digest = due.document["digest"] if due.type == DIGEST else None
     alert = None if due.type in {TEST, DIGEST, RUN_REGRESSION} else alert_of(due.document)
@@ -53,13 +53,13 @@ def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> 
 
 
 def render(template: Template, telling: Telling) -> bytes:
-    """The body, the same for the same event: JSON in ASCII."""
+    """Render the body, the same for the same event: JSON in ASCII."""
     document = finite(_TEMPLATES[template](telling))
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def _plain(telling: Telling) -> Document:
-    """The fields of Dokimos, with the rule as the experiment and releases as runs, and the alert under `data`."""
+    """Return the fields of Dokimos, the rule as the experiment and releases as runs, and the alert under `data`."""
     if telling.run is not None:
         return _plain_run(telling, telling.run)
     finding = telling.alert.finding if telling.alert else None
@@ -86,7 +86,7 @@ def _plain(telling: Telling) -> Document:
 
 
 def _plain_run(telling: Telling, run: Document) -> Document:
-    """The fields of Dokimos of a run, and all that is known of it under `data`."""
+    """Return the fields of Dokimos for a run, and its document under `data`."""
     names = ("experimentId", "experimentName", "runId", "baselineRunId")
     rates = ("baselinePassRate", "candidatePassRate", "passRateDelta")
     return {
@@ -149,7 +149,7 @@ def _teams(telling: Telling) -> Document:
 
 
 def _pagerduty(telling: Telling) -> Document:
-    """A test resolves what never was, so that the key is checked and nobody is called."""
+    """Return the event. A test resolves an incident that never was: that checks the key and alerts no person."""
     if telling.run is not None:
         return _pagerduty_run(telling, telling.run)
     alert = telling.alert
@@ -175,7 +175,7 @@ def _pagerduty(telling: Telling) -> Document:
 
 
 def _pagerduty_run(telling: Telling, run: Document) -> Document:
-    """One incident for each run, which people resolve: a run stays as it is."""
+    """Return an incident for a run, which people resolve: a run stays as it is."""
     words = words_of_run(run)
     payload: Document = {
         "summary": _cut(f"{words.title}: {words.summary}", 1024),
@@ -217,7 +217,6 @@ _TEMPLATES: Final[Mapping[Template, Callable[[Telling], Document]]] = {
 
 
 def _line(text: str, **looks: JsonValue) -> JsonValue:
-    """A line whose text is no Markdown: what a rule is called cannot become a link."""
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **looks}]}
 
 
@@ -230,13 +229,11 @@ def _named_line(name: str, value: str) -> JsonValue:
 
 
 def _marked(text: str, name: str | None = None) -> JsonValue:
-    """A text of Slack's; `verbatim`: no address in it becomes a link."""
     above = f"*{_slack_text(name)}*\n" if name else ""
     return {"type": "mrkdwn", "text": above + _cut(_slack_text(text), _SLACK_CHARACTERS), "verbatim": True}
 
 
 def _slack_text(text: str) -> str:
-    """Text in which nothing is a link or a mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

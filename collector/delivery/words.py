@@ -1,4 +1,4 @@
-"""What an event says to a person."""
+"""Text of events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class Words:
 
 _ENDINGS: Final[Mapping[str, str]] = {
     "withdrawn": "The release is gone",
-    "lasting": "It stays like this, and is what is compared with from now on",
+    "lasting": "It lasts, and is the new baseline",
     "evaluator": "The evaluator or its threshold was changed",
     "settings": "Other settings of the monitors began anew",
     "deleted": "The rule was deleted",
-    "resolved": "Resolved by hand",
+    "resolved": "Resolved manually",
 }
 """How alerts end without quality being back."""
 
@@ -60,7 +60,7 @@ _TITLES_OF_METRICS: Final[Mapping[EventType, str]] = {
 
 
 def words_of(event: EventType, alert: Alert | None, project: str | None) -> Words:
-    """The lines about an alert; without one, those of a test."""
+    """Return the lines about an alert; without one, those of a test."""
     if alert is None:
         closing = f"project {name_text(project)}" if project else "all projects"
         return Words(
@@ -77,9 +77,9 @@ def words_of(event: EventType, alert: Alert | None, project: str | None) -> Word
 
 
 def line_of(alert: Alert) -> str:
-    """An alert in one line, as a digest has it."""
+    """Return an alert in one line, for a digest."""
     finding = alert.finding
-    state = f"{alert.state}, worse than first told" if alert.escalations else alert.state
+    state = f"{alert.state}, worse than first reported" if alert.escalations else alert.state
     return f"{alert_line(alert)}; {finding.severity}, {state}"
 
 
@@ -97,10 +97,9 @@ def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
 
 
 def _earlier_rates(finding: AlertFinding) -> list[str]:
-    """The rates that were told of an alert before it became worse, the oldest first."""
-    told = finding.document.get("told")
-    found = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    rates = [rate for each in found if isinstance(rate := each.get("rate"), int | float)]
+    reported = finding.document.get("told")
+    rated = [each for each in reported if isinstance(each, Mapping)] if isinstance(reported, list) else []
+    rates = [rate for each in rated if isinstance(rate := each.get("rate"), int | float)]
     return [rate_text(finding, rate) for rate in rates[-_MOST_EXAMPLES:]]
 
 
@@ -147,13 +146,12 @@ def _side(finding: AlertFinding, side: ComparedSide) -> str:
 
 
 def _examples(finding: AlertFinding) -> Sequence[str]:
-    """The first examples: the trace, and why it was judged so."""
     listed = finding.document.get("examples")
-    found = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-    return [_example(each) for each in found[:_MOST_EXAMPLES]]
+    maps = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return [_example(each) for each in maps[:_MOST_EXAMPLES]]
 
 
 def _example(example: Mapping[str, JsonValue]) -> str:
     reason = example.get("reason")
-    told = f": {single_line(str(reason), _MOST_REASON_CHARACTERS)}" if reason else ""
-    return f"trace {single_line(str(example.get('traceId')), MOST_NAME_CHARACTERS)}{told}"
+    suffix = f": {single_line(str(reason), _MOST_REASON_CHARACTERS)}" if reason else ""
+    return f"trace {single_line(str(example.get('traceId')), MOST_NAME_CHARACTERS)}{suffix}"

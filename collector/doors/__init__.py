@@ -1,1 +1,1 @@
-"""The OTLP doors: gRPC and HTTP, with one table of answers behind both."""
+"""The OTLP listeners: gRPC and HTTP, with one table of answers behind both."""

@@ -54,7 +54,7 @@ class _Connection:
 
 
 class Acceptor:
-    """Accepts connections until it is closed. Used on the event loop only."""
+    """Acceptor of connections until it is closed. For the event loop."""
 
     def __init__(
         self,

@@ -34,19 +34,19 @@ once: 8 MiB."""
 _CUT_OFF = "it ends too early"
 
 _ZSTD_WINDOW_BYTES = 8 << 20
-"""What RFC 8878 asks every decoder to support; more would let a sender choose how much memory we use."""
+"""Largest window that RFC 8878 requires of decoders; more would let a sender choose our memory use."""
 
 
 _SMALLER = "send fewer spans or log records at once"
 
 
 class Disconnected(Exception):
-    """The client went away before the body was complete."""
+    """Signal that the client left before the body was complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """How large bodies may be, in bytes, before and after decompression; and how long one may take to arrive."""
+    """Limits of request bodies: bytes before and after decompression, and the time to arrive."""
 
     received: int
     decompressed: int
@@ -66,7 +66,7 @@ class BodyLimits:
 
 
 class HeldBody:
-    """A body whose bytes are counted in a budget until it is let go."""
+    """A body whose bytes count in a budget until it is released."""
 
     def __init__(self, budget: ByteBudget, sender: str = "") -> None:
         self._budget = budget
@@ -94,7 +94,10 @@ class HeldBody:
 
 @contextmanager
 def arriving(budget: ByteBudget, traffic: Traffic, protocol: str, sender: str = "") -> Iterator[HeldBody]:
-    """The body of an export request while it is worked on. A request that fails before its spans are counted is."""
+    """Hold the body of an export request while it is processed.
+
+    A request that fails before its spans are counted counts.
+    """
     body = HeldBody(budget, sender)
     try:
         yield body
@@ -160,14 +163,14 @@ _Decompress = Callable[[bytes], Generator[bytes, None, None]]
 
 
 class _Decompression:
-    """A body while it is decompressed. Once let go, frames of a failure, which live on, keep nothing of it."""
+    """Decompression of a body. Once released, frames of a failure, which live on, keep nothing of it."""
 
     def __init__(self, parts: Generator[bytes, None, None], limit: Limit, body: HeldBody) -> None:
         self._parts, self._limit, self._body = parts, limit, body
         self._whole = io.BytesIO()
 
     def go_on(self, until: int) -> bool:
-        """Decompress until there are so many bytes, and return whether that was all.
+        """Decompress up to `most` bytes; return True at the end.
 
         Raises:
             BodyTooLarge, Malformed, Overloaded: as `read_body`.
@@ -209,7 +212,6 @@ def _gzip(raw: bytes) -> Generator[bytes, None, None]:
 
 
 def _deflate(raw: bytes) -> Generator[bytes, None, None]:
-    """Decompress deflate, which HTTP defines as the zlib format; some clients send the raw one without its header."""
     is_zlib = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and (raw[0] << 8 | raw[1]) % 31 == 0
     return _inflate(raw, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 

@@ -48,11 +48,11 @@ class Certificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context for a new connection."""
+        """Return the context for a new connection."""
         return self.current.context
 
     def look(self) -> Mapping[str, str]:
-        """Load the files again if they have changed; returns what is wrong with them or with the certificate."""
+        """Load the files again if they have changed; return what is wrong with them or with the certificate."""
         state = self._state_of_files()
         if state != self._state:
             try:
@@ -105,7 +105,6 @@ class Certificate:
         )
 
     def _state_of_files(self) -> object:
-        """Compare what changes when a file or a link to one is replaced, and when it is written in place."""
         return [_state_of(file) for file in (self._chain_file, self._key_file)]
 
 

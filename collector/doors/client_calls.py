@@ -27,7 +27,7 @@ class _Places:
 
 
 class ClientCalls:
-    """Lets a number of calls of each client go on, and the next ones wait in their order. Used on the event loop."""
+    """Concurrency limit of each client's calls; further calls wait in their order. For the event loop."""
 
     def __init__(self) -> None:
         self._places: dict[str, _Places] = {}

@@ -20,7 +20,7 @@ _EVERY_S: Final = 60.0
 
 
 class Reason(StrEnum):
-    """Reasons why a listener cuts or refuses; also the values of a label of the metric."""
+    """Reason for which a listener closes or refuses a connection; also the values of a label of the metric."""
 
     ADDRESS_LIMIT = "address_limit"
     TOTAL_LIMIT = "total_limit"
@@ -86,7 +86,7 @@ _TEXTS: Final[Mapping[Reason, Callable[[ConnectionLimits], str]]] = {
     Reason.UNREAD_BODY: lambda _: f"after its answer, the body went on for more than {_UNREAD}",
     Reason.UNREAD_ANSWER: lambda limits: f"the client did not read its answer within {_unread_limit(limits)}",
     Reason.PIPELINED: lambda _: f"more requests waited on one connection than {_PIPELINED}",
-    Reason.MALFORMED: lambda _: "what came is not HTTP",
+    Reason.MALFORMED: lambda _: "the bytes received are not HTTP",
     Reason.WASTED_CALLS: lambda _: (
         "the address has too many calls at a time, sent large metadata, or left more than"
         f" {_WASTED}; it is refused for 10 s, longer if it goes on"

@@ -12,7 +12,7 @@ Peer: TypeAlias = tuple[str, int]
 
 
 class ConnectionCalls:
-    """Notes calls by connection. Noted on the event loop, read from one other thread."""
+    """Calls by connection. Written on the event loop, read from one other thread."""
 
     def __init__(self) -> None:
         self.refused = RefusedAddresses()

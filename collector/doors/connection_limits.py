@@ -10,7 +10,7 @@ _RESERVED_FILES: Final = 256
 A guess: an idle server holds 60 to 90."""
 
 _SHARES: Final = 4
-"""HTTP, OTLP over HTTP and gRPC, and as much again for what the process that speaks Quack asks over HTTP."""
+"""Listeners that share the limit: HTTP, OTLP over HTTP, gRPC, and the requests of the Quack process over HTTP."""
 
 _LEAST: Final = 16
 

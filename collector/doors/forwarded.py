@@ -12,7 +12,7 @@ _SCHEMES: Final = frozenset({"http", "https"})
 
 
 class ForwardedClient:
-    """An ASGI application in front of another one, which sees clients as trusted proxies forward them."""
+    """ASGI application that replaces the client's address by the one that trusted proxies forward."""
 
     def __init__(self, application: ASGIApp, proxies: TrustedProxies) -> None:
         self._application = application

@@ -27,15 +27,15 @@ Refuse: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 class Refused(Exception):  # no StorageError: handlers of the application must not answer it
-    """The client has its refusal. It ends what the application is still writing."""
+    """Signal that the client has its refusal. It ends what the application is still writing."""
 
 
 class CutOff(Exception):  # no StorageError either
-    """An answer that has begun cannot be completed, which the log tells: its connection is aborted."""
+    """Failure of an answer that has begun; it is logged, and its connection is aborted."""
 
 
 class AnswerRoom:
-    """Room for answers that clients have not read yet, shared by them. Used on the event loop."""
+    """Memory limit of answers that clients have not read yet. For the event loop."""
 
     def __init__(self, nbytes: int = 128 << 20) -> None:
         self._nbytes = nbytes
@@ -45,11 +45,11 @@ class AnswerRoom:
 
     @property
     def held(self) -> int:
-        """Bytes that wait now."""
+        """Return the number of waiting bytes."""
         return self._shares.total
 
     def lack(self, client: str, nbytes: int = CHANGE_BYTES) -> str | None:
-        """Return why there is no room for so much more to a client; by default, for the answer to a change.
+        """Return why there is no room for more bytes to a client; by default, for the answer to a change.
 
         A single answer may be larger than all room.
         """

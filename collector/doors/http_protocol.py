@@ -31,19 +31,19 @@ _RESET: Final = struct.pack("ii", 1, 0)  # of SO_LINGER: a connection that is cl
 
 
 class TooManyParts(Exception):
-    """A body comes in very many very small parts."""
+    """Refusal of a body in very many very small parts."""
 
 
 class Unread(Exception):
-    """A body goes on for long after its answer."""
+    """Refusal of a body that goes on for long after its answer."""
 
 
 class HeaderTooLarge(Exception):
-    """A request's header, or its trailer, exceeds the limit."""
+    """Refusal of a request whose header or trailer exceeds the limit."""
 
 
 class TooManyPipelined(Exception):
-    """More requests wait on one connection than are queued."""
+    """Refusal of a connection with too many waiting requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True while no request is being answered."""
+        """Return True while no request is being answered."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
         return cycle is None or cycle.response_complete
 
     @property
     def has_served(self) -> bool:
-        """True once a request was answered on this connection."""
+        """Return True once a request was answered on this connection."""
         return self.cycle is not None
 
     def abort(self) -> None:
@@ -158,7 +158,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._extend()
         super().on_headers_complete()
         if self._around.is_crowded():
-            self.cycle.keep_alive = False  # so that the answer says so, and the connection ends with it
+            self.cycle.keep_alive = False  # so that the answer announces it, and the connection ends with it
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -215,11 +215,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._wait(Reason.BODY_TIMEOUT, self._limits.idle_s)
 
     def _wait(self, reason: Reason, seconds: float) -> None:
-        """Give the client so long, and cut the connection for this reason then."""
         self._deadline_s, self._deadline_reason = time.monotonic() + seconds, reason
 
     def _cut(self, reason: Reason) -> None:
-        """Report why the connection ends, with the first reason if several follow from each other."""
         if not self._is_cut:
             self._is_cut = True
             self._around.report(reason)

@@ -59,7 +59,7 @@ _ENTRY_BYTES: Final = 32
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
 _TURN_SECONDS = 5.0
-"""A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
+"""Retry delay of a sender that waits for a turn. A guess: exporters give up after 10 s."""
 
 _STALLED_SECONDS = 3.0
 """A message may take this long while another sender has no turn. A guess: it leaves that one time within its wait."""
@@ -71,9 +71,9 @@ _Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
 class _Turns:
     """Turns at reading a message, shared by senders.
 
-    gRPC tells a message's size only once it is here, so the number of turns follows the largest message of
-    the last minute: many while messages are small, few when they are large. A sender holds at most three times what
-    is free, as in `storage.ingest.shares`, and one without any ends a stalled turn of the one with the most.
+    gRPC reports a message's size only once it is here, so the number of turns follows the largest message of the last
+    minute: many while messages are small, few when they are large. A sender holds at most three times what is free, as
+    in `storage.ingest.shares`, and one without any ends a stalled turn of the one with the most.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class _Turns:
 
 
 class OtlpGrpc:
-    """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
+    """The gRPC server: `Export` of traces and of logs, and a documented refusal of metrics."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class OtlpGrpc:
             ("grpc.server_handshake_timeout_ms", int(limits.first_byte_s * 1000)),  # with the client's first frame
             ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
             ("grpc.keepalive_time_ms", int(limits.idle_s * 1000)),
-            # Above the limit that is checked here, since the core tells of none that it refuses.
+            # Above the limit that is checked here, since the core does not report its own refusals.
             ("grpc.max_metadata_size", 2 * limits.header_bytes),
             ("grpc.absolute_max_metadata_size", 2 * limits.header_bytes),
             ("grpc.max_concurrent_streams", _STREAMS),
@@ -219,7 +219,7 @@ class OtlpGrpc:
 
     def _method(self, service: str, answer: _Answer) -> Any:  # noqa: ANN401 - grpc's handlers have no public type
         # Registered as a stream of requests although each call carries one, because only then the message
-        # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
+        # is read when the handler requests it, and reading can be bounded. On the wire the two are the same.
         method = f"/{_PACKAGE}.{service}/Export"
 
         async def answered(context: _Context, peer: Peer) -> bytes:
@@ -234,7 +234,7 @@ class OtlpGrpc:
                         reply = (await answer(body, caller)).SerializeToString()
                 self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
                 return reply
-            except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
+            except Exception as error:  # noqa: BLE001 - the border of the listener: every call gets an answer from the table
                 failure = _failure_of(error)
             self._authenticator.traffic.called(method, failure.grpc_code.name)
             if not has_entered:
@@ -331,7 +331,7 @@ class OtlpGrpc:
 
 
 class _AnyMethod(grpc.GenericRpcHandler):
-    """A handler of the methods that no other one has."""
+    """A handler for all unknown methods."""
 
     def __init__(self, method: Any) -> None:  # noqa: ANN401 - grpc's handlers have no public type
         self._method = method

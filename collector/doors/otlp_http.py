@@ -47,10 +47,10 @@ _SMALL_JSON_BYTES = 64 << 10
 
 
 class JsonReader:
-    """Reads JSON bodies as far as there is memory for it: small ones in one thread, large ones in another.
+    """Reader of JSON bodies within a memory limit: small ones in one thread, large ones in another.
 
-    More threads would only take Python's lock from each other and from the event loop. Of each sender one body at a
-    time is in a thread, so that its others do not wait before those of other senders.
+    More threads would only compete for the GIL with each other and the event loop. One body of each sender is in a
+    thread at a time, so that its others do not wait before those of other senders.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ _KEPT_LOGS = f"Tracejury keeps log records of spans (trace_id, span_id) whose ev
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Headers:
-    """The headers that OTLP gives a meaning."""
+    """The headers with a meaning in OTLP."""
 
     content_type: str
     content_encoding: str
@@ -125,12 +125,12 @@ class _Headers:
         )
 
     def reply_type(self) -> str:
-        """The type of the answer: the request's own where it is one of ours."""
+        """Return the content type of the answer: the request's own if supported."""
         return _TYPES.get(self.content_type, JSON)
 
 
 class OtlpReader:
-    """From an HTTP request to the receipt for its spans or log records."""
+    """Reader of HTTP requests, up to the receipt for their spans or log records."""
 
     def __init__(self, ingest: Ingest, limits: BodyLimits, authenticator: Authenticator) -> None:
         self.ingest = ingest
@@ -141,11 +141,11 @@ class OtlpReader:
     async def read(
         self, scope: Scope, receive: Receive, caller: Caller, signal: Signal = TRACES, *, counts_traces: bool = False
     ) -> Receipt:
-        """Take what is in a request, for the tenant of who sends it; it is durable on return.
+        """Store what a request holds, for the tenant of its caller; it is durable on return.
 
         Raises:
-            Exception: any that `collector.doors.status` has an answer for.
-            Disconnected: nobody is left to answer.
+            Exception: any that `collector.doors.status` maps to a status.
+            Disconnected: the client left.
         """
         headers = _Headers.of(scope["headers"])
         with arriving(self.ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
@@ -172,10 +172,10 @@ class OtlpReader:
                 raise Overloaded("the server stopped before it had the whole request") from None
 
     async def take(self, request: bytes, caller: Caller) -> Receipt:
-        """Take an export request of our own, in protobuf, for the tenant of who causes it; it is durable on return.
+        """Store an export request of our own, in protobuf, for the tenant that causes it; it is durable on return.
 
         Raises:
-            Exception: any that `collector.doors.status` has an answer for.
+            Exception: any that `collector.doors.status` maps to a status.
         """
         with arriving(self.ingest.budget, self._authenticator.traffic, "http", caller.client) as body:
             body.receive(len(request))
@@ -183,10 +183,10 @@ class OtlpReader:
             return await self.ingest.offer(Request(body=request, tenant=caller.tenant, sender=caller.client))
 
     async def skip(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
-        """Read metrics, with which nothing is done, and return the answer to them.
+        """Read metrics, which are not stored, and return the answer.
 
         Raises:
-            Exception: any that `collector.doors.status` has an answer for.
+            Exception: any that `collector.doors.status` maps to a status.
             Disconnected: the client left.
         """
         headers = _Headers.of(scope["headers"])
@@ -203,11 +203,7 @@ class OtlpReader:
 
 
 async def _unless_gone(answer: "asyncio.Future[Receipt]", receive: Receive) -> Receipt:
-    """Wait for an answer while the client waits for it.
-
-    Raises:
-        Disconnected: the client left. The answer is cancelled, so what was not decoded yet is not.
-    """
+    """Wait for an answer; once the client left, cancel it, which skips what was not decoded yet."""
     left = asyncio.ensure_future(_client_left(receive))
     try:
         await asyncio.wait((answer, left), return_when=asyncio.FIRST_COMPLETED)
@@ -226,7 +222,7 @@ async def _client_left(receive: Receive) -> None:
 
 
 class OtlpHttp:
-    """The ASGI application behind the OTLP/HTTP address: traces, logs, and a polite no to metrics."""
+    """The ASGI application behind the OTLP/HTTP address: traces, logs, and a documented refusal of metrics."""
 
     def __init__(self, reader: OtlpReader, authenticator: Authenticator, names: Names) -> None:
         self._reader = reader
@@ -262,7 +258,7 @@ class OtlpHttp:
                 reply = await route(scope, receive, self._enter(scope, headers))
             except Disconnected:
                 return
-            except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
+            except Exception as error:  # noqa: BLE001 - the border of the listener: every request gets an answer from the table
                 await _send_failure(send, kind, failure_of(error), error)
             else:
                 await _send(send, 200, kind, reply)
@@ -306,13 +302,13 @@ def _numbered(send: Send, number: str, answered: Callable[[int], None]) -> Send:
 
 
 def address_of(scope: Scope) -> str:
-    """Where a request came from, without the port."""
+    """Return the address of the client, without the port."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceResponse:
-    """OTLP's answer to spans: `partial_success` only where some were rejected."""
+    """Return OTLP's answer to spans: `partial_success` only if some were rejected."""
     reply = trace_service_pb2.ExportTraceServiceResponse()
     if receipt.rejected:
         reply.partial_success.rejected_spans = receipt.rejected
@@ -321,7 +317,7 @@ def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceRespons
 
 
 def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.ExportMetricsServiceResponse:
-    """OTLP's answer to metrics, which nothing here reads: the reason, without a count, which would cost reading them.
+    """Return OTLP's answer to metrics, which are not stored: the reason, without a count, which would need decoding.
 
     Raises:
         Malformed: it is no message at all.
@@ -334,7 +330,7 @@ def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.
         is_empty = not text[1:-1].strip(_AROUND_JSON)
     else:
         try:
-            Empty.FromString(data)  # looks at the outermost fields only, 25 ms for 8 million of them
+            Empty.FromString(data)  # parses the outermost fields only, 25 ms for 8 million of them
         except DecodeError as error:
             raise Malformed(f"not an ExportMetricsServiceRequest: {error}") from error
         is_empty = not data
@@ -344,7 +340,7 @@ def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.
 
 
 def logs_reply(receipt: Receipt) -> logs_service_pb2.ExportLogsServiceResponse:
-    """OTLP's answer to log records: those that are not kept are rejected, for good, with what would be kept."""
+    """Return OTLP's answer to log records: unsupported ones are rejected for good, with what would be stored."""
     reply = logs_service_pb2.ExportLogsServiceResponse()
     if receipt.rejected:
         reply.partial_success.rejected_log_records = receipt.rejected

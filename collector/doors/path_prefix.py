@@ -15,10 +15,10 @@ _IN_PAGE: Final = re.compile(
 
 
 class PathPrefix:
-    """An ASGI application in front of another one, which knows nothing of the prefix.
+    """ASGI application that removes a path prefix from requests, for another one that does not know it.
 
-    Requests come with it or, from a proxy that takes it off, without it. What they are answered has it: `Location`,
-    `Link`, and pages by `page_under`.
+    Requests have it or, behind a proxy that removes it, do not. Responses have it: in `Location`, `Link`, and pages by
+    `page_under`.
     """
 
     def __init__(self, application: ASGIApp, prefix: str) -> None:

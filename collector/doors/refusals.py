@@ -17,7 +17,7 @@ _MOST_WAITING: Final = 10_000
 
 
 class Refusals:
-    """Gives refused calls of an address their answers one after the other. Used on the event loop only."""
+    """Sender of answers to refused calls of an address, one after the other. For the event loop."""
 
     def __init__(self) -> None:
         self._next_s: OrderedDict[str, float] = OrderedDict()  # by address: when its next refusal is due

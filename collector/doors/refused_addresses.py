@@ -30,13 +30,13 @@ class _Waste:
 
 
 class RefusedAddresses:
-    """Counts wasted calls by address. Counted on the event loop, read from one other thread."""
+    """Counter of wasted calls by address. Written on the event loop, read from one other thread."""
 
     def __init__(self) -> None:
         self._wastes: OrderedDict[str, _Waste] = OrderedDict()
         self._refused: dict[str, float] = {}  # by address: until when; replaced, never changed
         self.changed = threading.Event()
-        """Set when there are new ones."""
+        """Set if there are new ones."""
 
     def waste(self, address: str) -> None:
         """Count a wasted call."""

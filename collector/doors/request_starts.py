@@ -12,7 +12,7 @@ With 8, others waited for 0.2 s behind 240 connections of one client; with 2 for
 
 
 class RequestStarts:
-    """Turns of clients at beginning a request, shared by all listeners. Used on the event loop only."""
+    """Turns of clients at beginning a request, shared by all listeners. For the event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # in the order of the next turns
@@ -50,7 +50,7 @@ class RequestStarts:
 
 
 class InTurns:
-    """An ASGI application in front of another one, whose requests begin in turns of their clients."""
+    """ASGI application that begins the requests of another one in turns of their clients."""
 
     def __init__(self, application: ASGIApp, starts: RequestStarts) -> None:
         self._application = application

@@ -52,7 +52,7 @@ _SENT_OFFSET, _RECEIVED_OFFSET = 44, 52
 """Of tcpi_last_data_sent and tcpi_last_data_recv in struct tcp_info: milliseconds since then, or since the accept."""
 
 _BYTES_OFFSET: Final = 128  # of tcpi_bytes_received, since Linux 4.1
-_PROGRESS_S: Final = 1.0  # between two looks at which requests are late
+_PROGRESS_S: Final = 1.0  # between two checks of late requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class _Activity:
 
 
 class SocketGuard:
-    """Closes the longest silent connections of a port while there are more than the limits allow.
+    """Limit on the connections of a port: closes those that have been silent the longest.
 
     With `calls`, those without any call come first, and last those with one under way. With `goaway`, the client of a
-    connection that had some is asked to leave, as HTTP/2 without TLS permits. It is for one thread at a time.
+    connection that had some is asked to leave, as HTTP/2 without TLS permits. For one thread at a time.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class SocketGuard:
         self._calls = calls or ConnectionCalls()
         self._dropped: Collection[str] = ()  # addresses of which the kernel drops packets
         self._goaway = goaway
-        self._leaving_s: dict[int, float] = {}  # by inode: since when its client is asked to leave
+        self._leaving_s: dict[int, float] = {}  # by inode: since when its client should leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
         self._ended: set[int] = set()  # inodes of those that were closed here and still have a descriptor
         self._peers: dict[int, Peer | None] = {}  # by inode; None for what is no connection of a client
-        # Descriptors are looked at through this one, since a new one may not be had when it matters.
+        # Descriptors are read through this one, since opening a new one may fail when it matters.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._slot = os.dup(self._nothing)
 
@@ -230,7 +230,7 @@ class SocketGuard:
 
     def _close(self, clients: list[_Client], reason: Reason) -> None:
         for client in clients:
-            if not (self._goaway and self._calls.has_served(client.peer) and self._asked_to_leave(client)):
+            if not (self._goaway and self._calls.has_served(client.peer) and self._sent_goaway(client)):
                 self._shut_down(client)
         new = [client for client in clients if client.inode not in self._ended]
         self._ended |= {client.inode for client in new}
@@ -242,7 +242,7 @@ class SocketGuard:
             if one is not None:
                 one.shutdown(socket.SHUT_RDWR)
 
-    def _asked_to_leave(self, client: _Client) -> bool:
+    def _sent_goaway(self, client: _Client) -> bool:
         """Send GOAWAY, and return whether it was sent: a frame is cut only where the buffer is full, so not then."""
         is_sent = False
         with self._looked_at(client.descriptor, client.inode) as one:
@@ -253,7 +253,6 @@ class SocketGuard:
         return is_sent
 
     def _turn(self, client: _Client) -> tuple[bool, bool, float]:
-        """Sort connections by when it is their turn to be closed."""
         activity = self._activity(client)
         silent_since_s = math.inf if activity is None else activity.received_s
         is_new = silent_since_s > time.monotonic() - _NEW_S

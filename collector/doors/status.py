@@ -16,19 +16,19 @@ from storage.errors import Barred, Damaged, Overloaded
 
 
 class Unreadable(Exception):
-    """A request that a door turns away before it is decoded."""
+    """Refusal of a request before it is decoded."""
 
 
 class BodyTooLarge(Unreadable):
-    """The body is over a limit; it will be so again."""
+    """Refusal of a body over a limit; permanent."""
 
 
 class TooSlow(Unreadable):
-    """The body did not arrive in time; over a better connection it would."""
+    """Refusal of a body that did not arrive in time; retryable."""
 
 
 class UnknownType(Unreadable):
-    """The content type or encoding is none that this door reads."""
+    """Refusal of an unsupported content type or encoding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,12 @@ class FailureAnswer:
     retry_after_s: int | None = None  # None: never send the same again
 
     def http_headers(self) -> dict[str, str]:
-        """The headers that go with it over HTTP."""
+        """Return the headers of the answer over HTTP."""
         later = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
         return later | ({"www-authenticate": "Bearer"} if self.http_status == HTTPStatus.UNAUTHORIZED else {})
 
     def status(self) -> status_pb2.Status:
-        """The answer as `google.rpc.Status`, which both transports carry."""
+        """Return the answer as `google.rpc.Status`, which both transports carry."""
         status = status_pb2.Status(code=self.grpc_code.value[0], message=self.message)
         if self.retry_after_s is not None:
             status.details.append(
@@ -81,7 +81,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
 
 
 def failure_of(error: BaseException) -> FailureAnswer:
-    """The answer to a request that failed so; what is in no row of the table is our fault and says no more."""
+    """Return the answer to a failed request; an error without a row of the table is an internal one without details."""
     for kind, code, http_status, reason in _TABLE:
         if isinstance(error, kind):
             return FailureAnswer(

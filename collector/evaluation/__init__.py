@@ -1,1 +1,1 @@
-"""Evaluations from outside: cases from traces and files, many at a time, and what is told of them."""
+"""Evaluations outside of the server: cases from traces and files, many at a time, and their reports."""

@@ -47,7 +47,7 @@ class BatchLine(WireModel):
 
 @dataclass(slots=True)
 class Summary:
-    """How many evaluations ended how."""
+    """Counts of evaluations by ending."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -57,7 +57,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """2 when anything broke, else 1 when anything did not pass, else 0."""
+        """Return 2 if anything broke, else 1 if anything did not pass, else 0."""
         return 2 if self.counts[NO_VERDICT] else 1 if self.counts[NOT_PASSED] else 0
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ _ENDINGS: Final = (PASSED, NOT_PASSED, SKIPPED, NO_VERDICT)
 
 
 def ending(outcome: Outcome) -> str:
-    """How an evaluation ended, in the words of the summary."""
+    """Return the ending of an evaluation in the words of the summary."""
     match outcome:
         case Verdict():
             return PASSED if outcome.success else NOT_PASSED
@@ -81,7 +81,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; one that is too long is handed out as its beginning, which is longer than a line may be."""
+    """Yield the lines of a file; of one that is too long only the beginning, which is longer than a line may be."""
     longest = int(_LINE.value) + 2
     while line := file.readline(longest):
         rest = line
@@ -91,9 +91,9 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tuple[Any, Outcome]]:
-    """The id and the outcome of each line, in order; some are judged while earlier ones are.
+    """Yield the id and the outcome of each line, in order; several are judged at the same time.
 
-    Lines are read in a thread of their own, so that whoever feeds a line has its answer before the next one.
+    Lines are read in a thread of their own, so that the outcome of a line is out before the next line arrives.
     """
     maker = _remembering(make)
     loop, free, stopped = asyncio.get_running_loop(), threading.Semaphore(_AT_A_TIME), threading.Event()
@@ -110,19 +110,19 @@ async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tu
                 if stopped.is_set():
                     return
                 loop.call_soon_threadsafe(begin, line)
-        except Exception as error:  # noqa: BLE001 - the top of a thread: whoever waits for the lines is told
+        except Exception as error:  # noqa: BLE001 - the top of a thread: raised again where the lines are read
             end = error
         loop.call_soon_threadsafe(read.put_nowait, end)
 
     threading.Thread(target=read_all, name="lines", daemon=True).start()
     try:
-        while (found := await read.get()) is not None:
-            if isinstance(found, Exception):
-                raise found
+        while (item := await read.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
             try:
-                yield await found
+                yield await item
             finally:
-                found.cancel()
+                item.cancel()
                 free.release()
     finally:
         stopped.set()
@@ -134,7 +134,7 @@ async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tu
 
 
 async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
-    """What becomes of one line."""
+    """Evaluate one line."""
     key, name = None, "batch"
     try:
         document = _document(raw)
@@ -173,10 +173,10 @@ def _remembering(make: Make) -> Make:
                 made[key] = make(name, configuration)
             except BadConfiguration as error:
                 made[key] = error
-        found = made[key]
-        if isinstance(found, BadConfiguration):
-            raise found
-        return found
+        evaluator = made[key]
+        if isinstance(evaluator, BadConfiguration):
+            raise evaluator
+        return evaluator
 
     return remember
 
@@ -196,7 +196,7 @@ class _Jury:
     """Evaluators, alike but for their judges, that vote on each case."""
 
     def __init__(self, members: Sequence[tuple[str, Evaluator]]) -> None:
-        """`members` have the names of their models.
+        """Set up with the models' names and evaluators.
 
         Raises:
             BadConfiguration: their number is even, or too large.
@@ -218,7 +218,7 @@ class _Jury:
 
 @asynccontextmanager
 async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[Make]:
-    """What builds evaluators; the judges that they share are open until the end, in the event loop that is running."""
+    """Yield a factory of evaluators; their judges are shared and open until the end, in the running event loop."""
     async with Judges(environment_variable) as judges:
 
         def make(name: str, configuration: Mapping[str, Any]) -> Evaluator:

@@ -1,4 +1,4 @@
-"""What is told of the evaluators there are."""
+"""Descriptions of the evaluators."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from evaluators.evaluator import EvaluatorKind
 
 
 def kind_document(kind: EvaluatorKind[Any]) -> dict[str, Any]:
-    """A kind of evaluator: what it checks and reads, and every key of its configuration with its default.
+    """Describe a kind of evaluator: what it checks and reads, and every key of its configuration with its default.
 
-    `judge` says whether it asks one: never, where its configuration says so, if there is one, always.
+    `judge` says whether it calls one: never, by its configuration, if there is one, always.
     """
     fields = kind.configuration.model_fields
     need = kind.judge(kind.configuration.model_construct())

@@ -1,13 +1,13 @@
-"""Parts of a test case that are made when an evaluator first asks for them."""
+"""Parts of a test case that are made on first use."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 class DeferredParts(Mapping[str, Any]):
-    """Attributes of an object under keys of their own, each asked for once, when somebody wants it.
+    """Attributes of an object under other keys, each read once, on first use.
 
-    What is None is not there, unless it has a default.
+    A value that is None counts as missing, unless it has a default.
     """
 
     __slots__ = ("_defaults", "_made", "_names", "_parts")
@@ -20,7 +20,7 @@ class DeferredParts(Mapping[str, Any]):
         defaults: Mapping[str, Any] | None = None,
         made: dict[str, Any] | None = None,
     ) -> None:
-        """`names` has the attribute of `parts` that each key stands for; `made` is what was asked for already."""
+        """Set up with the attribute of `parts` for each key; `made` are the values that were read already."""
         self._parts = parts
         self._names = names
         self._defaults = {} if defaults is None else defaults
@@ -33,7 +33,7 @@ class DeferredParts(Mapping[str, Any]):
         return value
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - the user's value
-        """The value of a key; the default where it is not there."""
+        """Return the value of a key, or the default."""
         if key in self._made:
             value = self._made[key]
         elif (name := self._names.get(key)) is None:
@@ -54,17 +54,17 @@ class DeferredParts(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def read(self, key: str) -> Any:  # noqa: ANN401 - the user's value
-        """Return the value of a key if an evaluator asked for it; nothing is made for that."""
+        """Return the value of a key if it was read before; never make one."""
         return self._made.get(key)
 
     def with_default(self, key: str, value: object) -> "DeferredParts":
-        """These values, and another one where there is none under its key; what one of them asks for, the other has."""
+        """Return these values with a default for a key; both share the values that were read."""
         defaults = {**self._defaults, key: self._defaults.get(key, value)}
         return DeferredParts(self._parts, self._names, defaults=defaults, made=self._made)
 
 
 def with_default(values: Mapping[str, Any], key: str, value: object) -> Mapping[str, Any]:
-    """Values of a test case, and another one where there is none under its key; nothing is made for that."""
+    """Return values with a default for a key, without reading any."""
     if isinstance(values, DeferredParts):
         return values.with_default(key, value)
     return values if key in values else {**values, key: value}

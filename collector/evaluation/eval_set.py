@@ -1,7 +1,7 @@
 """Eval sets: items, evaluators and their criteria from files, judged on recorded runs.
 
-The files are those of UiPath's evaluations: an eval set names evaluators by id, and each of its items says which of
-them judge it, with which criteria.
+The files are those of UiPath's evaluations: an eval set names evaluators by id, and each of its items names its
+evaluators and their criteria.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,17 +35,17 @@ _VERSION: Final = "1.0"
 
 
 class BadEvalSet(Exception):
-    """Files of which no eval set can be made; the message names file and key."""
+    """Refusal of files that are no eval set; the message names file and key."""
 
 
 class _File(WireModel):
-    """A shape of files that other programs wrote; keys that they need and we do not are left alone."""
+    """A file that other programs wrote; their keys that are not needed here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class EvaluatorFile(_File):
-    """One evaluator: its type, its configuration, and the criteria of items that bring none."""
+    """One evaluator: its type, its configuration, and its default criteria."""
 
     version: str = _VERSION
     id: NonBlank
@@ -55,18 +55,18 @@ class EvaluatorFile(_File):
 
     @property
     def kind(self) -> str:
-        """The name of the kind of evaluator: that of the type, as it is written here."""
+        """Return the kind of evaluator: its type in our spelling."""
         return self.evaluator_type_id.removeprefix("uipath-").replace("-", "_")
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """The configuration, named as the file is."""
+        """Return the configuration, with the name of its file."""
         config = {key: value for key, value in self.evaluator_config.items() if key not in _DEFAULTS}
         return config | {"name": self.name or config.get("name") or self.id}
 
     @property
     def default_criteria(self) -> Values | None:
-        """The criteria of items that bring none."""
+        """Return the criteria of items without their own."""
         return next((self.evaluator_config[key] for key in _DEFAULTS if self.evaluator_config.get(key)), None)
 
 
@@ -81,7 +81,7 @@ class Reference(_File):
 
 
 class EvalSetItem(_File):
-    """One item: what went in, and the criteria of each evaluator that judges it."""
+    """One item: its input, and the criteria of each evaluator that judges it."""
 
     id: NonBlank
     name: str = ""
@@ -102,7 +102,7 @@ class EvalSetFile(_File):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSetMember:
-    """An evaluator of the set, or why it cannot be one."""
+    """An evaluator of the set, or the reason why it is not usable."""
 
     id: str
     weight: float
@@ -113,7 +113,7 @@ class EvalSetMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalSet:
-    """A set that can be judged."""
+    """A loaded eval set."""
 
     name: str
     items: Sequence[EvalSetItem]
@@ -123,7 +123,7 @@ class EvalSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalItemResult:
-    """What the evaluators say about one item, by their ids; those that it does not name say nothing."""
+    """Results of the evaluators for one item, by their ids, as far as it names them."""
 
     item: EvalSetItem
     trace_id: str | None
@@ -131,14 +131,14 @@ class EvalItemResult:
 
 
 def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
-    """The eval set in a file, with the evaluators in a directory.
+    """Load the eval set in a file, with the evaluators in a directory.
 
     Raises:
-        BadEvalSet: a file cannot be read, or the set names an evaluator that is not there.
+        BadEvalSet: a file cannot be read, or the set names an unknown evaluator.
     """
-    found = _load(file, EvalSetFile)
+    file_set = _load(file, EvalSetFile)
     files = {one.id.lower(): one for one in map(_load_evaluator, files_ending(directory, "json"))}
-    references = found.evaluator_configs or tuple(Reference(ref=ref) for ref in found.evaluator_refs)
+    references = file_set.evaluator_configs or tuple(Reference(ref=ref) for ref in file_set.evaluator_refs)
     if not references:
         references = tuple(Reference(ref=one.id) for one in files.values())
     missing = [one.ref for one in references if one.ref.lower() not in files]
@@ -146,22 +146,22 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
         known = ", ".join(sorted(one.id for one in files.values())) or "none"
         raise BadEvalSet(f"{file}: no file in {directory} has the evaluator {', '.join(missing)}; there are: {known}")
     return EvalSet(
-        name=found.name or found.id or file.stem,
-        items=found.evaluations,
+        name=file_set.name or file_set.id or file.stem,
+        items=file_set.evaluations,
         members=[_member(files[one.ref.lower()], one, make) for one in references],
         known=frozenset(files),
     )
 
 
 def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, RecordedSpans]:
-    """The run that answers each item, by its id: a file called by its id or name, or traces that name it.
+    """Find the run of each item, by item id: a file with its id or name, or traces that name it.
 
-    A file that is given by itself, for a set of one item, is that item's run. Items without a run are left out.
+    A single file, for a set of one item, is that item's run. Items without a run are left out.
 
     Raises:
         Unreadable: a file holds no traces.
     """
-    found: dict[str, list[RecordedSpans]] = {}
+    by_item: dict[str, list[RecordedSpans]] = {}
     by_name = {name.lower(): item.id for item in items for name in (item.name, item.id) if name}
     for file in _trace_files(places):
         called = by_name.get(file.stem.lower())
@@ -169,12 +169,12 @@ def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dic
             answered = [by_name[name.lower()] for name in recording.items if name.lower() in by_name]
             alone = [items[0].id] if len(items) == 1 else []
             for key in answered or ([called] if called else alone):
-                found.setdefault(key, []).append(recording)
-    return {key: merged(recordings) for key, recordings in found.items()}
+                by_item.setdefault(key, []).append(recording)
+    return {key: merged(recordings) for key, recordings in by_item.items()}
 
 
 async def judge_item(eval_set: EvalSet, item: EvalSetItem, recording: RecordedSpans | None) -> EvalItemResult:
-    """What the set's evaluators say about the run of one item."""
+    """Evaluate the run of one item with the set's evaluators."""
     criteria = {key.lower(): value for key, value in item.evaluation_criterias.items()}
     outcomes: dict[str, Outcome] = {
         key: Failure(
@@ -194,11 +194,11 @@ async def _judge(
 ) -> Outcome:
     if isinstance(member.evaluator, BadConfiguration):
         return _failure(member, "bad_configuration", str(member.evaluator))
-    wanted = criteria or member.default_criteria
-    if not wanted:
+    expected = criteria or member.default_criteria
+    if not expected:
         return _failure(member, "bad_case", "the item has no criteria, and the evaluator no defaultEvaluationCriteria")
     allowed = _CRITERIA.get(member.kind)
-    wrong = [key for key in wanted if allowed and key not in allowed]
+    wrong = [key for key in expected if allowed and key not in allowed]
     if allowed and wrong:
         return _failure(
             member, "bad_case", f"evaluationCriterias.{member.id}.{wrong[0]}: {unknown(wrong[0], allowed[:1])}"
@@ -207,7 +207,7 @@ async def _judge(
         return _failure(member, "missing_trace", f"no trace answers the item {item.id}")
     case = recording.case()
     inputs = {"input": text_of(item.inputs), **item.inputs} if item.inputs else case.inputs
-    return await run(member.evaluator, case.model_copy(update={"inputs": inputs, "expected_outputs": wanted}))
+    return await run(member.evaluator, case.model_copy(update={"inputs": inputs, "expected_outputs": expected}))
 
 
 def _member(file: EvaluatorFile, reference: Reference, make: Make) -> EvalSetMember:
@@ -249,5 +249,5 @@ def _load(file: Path, shape: type[Shape]) -> Shape:
             raise BadEvalSet(f"{file}: version {_VERSION} is read, and this is {version!r}")
         return shape.model_validate(document)
     except (OSError, ValueError) as error:
-        told = explain(error, shape) if isinstance(error, ValidationError) else str(error)
-        raise BadEvalSet(f"{file}: {told}") from None
+        problem = explain(error, shape) if isinstance(error, ValidationError) else str(error)
+        raise BadEvalSet(f"{file}: {problem}") from None

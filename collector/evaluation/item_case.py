@@ -1,7 +1,7 @@
-"""The test case that an item of a run is: what the item says itself, and what its trace supplies.
+"""The test case of a run's item: the item itself, completed from its trace.
 
-What an item says counts, whatever its trace recorded. A trace supplies only keys that the item lacks, and is read only
-if an evaluator requires one of these.
+The item's own values win over its trace. A trace supplies only keys that the item lacks, and is read only if an
+evaluator requires one of these.
 """
 
 import json
@@ -23,7 +23,7 @@ _SUPPLIED: Final[Mapping[str, Sequence[str]]] = {
 """The keys of each map that a trace may supply."""
 
 _OF_CALLS: Final = frozenset({"eventCount", "toolNames", "toolCallsByName", "errorCount"})
-"""The members of a summary that count tool calls: of a trace, they do not describe the calls that an item says."""
+"""Members of a summary that count tool calls: those of a trace do not describe the item's own calls."""
 
 
 def case_document(item: Unscored) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def with_trace(item: Unscored, trace: Case) -> Unscored:
 def spans_below(spans: Sequence[Span], span_id: str | None) -> list[Span]:
     """Return a span and those below it, be it stored itself or not; all spans if that is none.
 
-    Items of one trace, as of a test session that is traced as a whole, are told apart by their spans.
+    Items of one trace, as of a test session that is traced as a whole, have different spans.
     """
     below = {span_id}
     children: dict[str | None, list[str]] = {}

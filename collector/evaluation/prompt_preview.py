@@ -1,4 +1,4 @@
-"""What a judge would be asked, without asking it."""
+"""The prompt of a judge, without a call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +15,24 @@ from storage.records import JsonValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPreview:
-    """The first question of an evaluator about a test case; or why it asks none."""
+    """The first prompt of an evaluator for a test case, or the reason why there is none."""
 
     messages: tuple[PromptMessage, ...] = ()
     problem: str = ""
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the preview as JSON."""
         messages = [{"role": one.role, "content": one.content} for one in self.messages]
         return {"messages": messages, "problem": self.problem or None}
 
 
-class _NotAsked(Broken):
+class _NotCalled(Broken):
     kind = "not_asked"
 
 
 @dataclass(slots=True)
 class _Listener:
-    """Implements `Judge`: hears the first question, and answers none."""
+    """Implementation of `Judge` that records the first prompt, and never answers."""
 
     model: str = ""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -40,11 +40,11 @@ class _Listener:
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:  # noqa: ARG002 - the protocol's
         self.heard = self.heard or tuple(messages)
-        raise _NotAsked("nobody is asked")
+        raise _NotCalled("nobody is asked")
 
 
 async def preview_prompt(evaluator: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> PromptPreview:
-    """The first question that an evaluator with a judge would ask about a test case."""
+    """Render the first prompt of an evaluator's judge for a test case."""
     listener = _Listener()
     try:
         outcome = await run(build(evaluator, configuration, listener), parse_case(case))
@@ -52,5 +52,5 @@ async def preview_prompt(evaluator: str, configuration: Mapping[str, Any], case:
         return PromptPreview(problem=str(broken))
     if listener.heard:
         return PromptPreview(messages=listener.heard)
-    told = outcome.message if isinstance(outcome, Failure) else "it asks no judge about this"
-    return PromptPreview(problem=told)
+    problem = outcome.message if isinstance(outcome, Failure) else "it calls no judge for this case"
+    return PromptPreview(problem=problem)

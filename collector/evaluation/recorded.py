@@ -21,7 +21,7 @@ from storage.query.rows import spans_of
 from storage.records import Resource, Scope, Span, SpanEvent
 
 ITEM_ATTRIBUTE: Final = "tracejury.item"
-"""The attribute, of a resource or of any span, that says which item of an eval set a trace answers."""
+"""The attribute, of a resource or of any span, with the eval set item that a trace answers."""
 
 _KINDS: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES: Final = ("UNSET", "OK", "ERROR")
@@ -29,7 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UnreadableTraces(Exception):
-    """A file that holds no traces; the message says why."""
+    """Refusal of a file without traces; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +40,22 @@ class RecordedSpans:
 
     @property
     def items(self) -> set[str]:
-        """The items of eval sets that the run says it answers."""
-        told = (attributes.get(ITEM_ATTRIBUTE) for span in self.spans for attributes in _both(span))
-        return {item for item in told if isinstance(item, str)}
+        """Return the eval set items that the run names."""
+        named = (attributes.get(ITEM_ATTRIBUTE) for span in self.spans for attributes in _both(span))
+        return {item for item in named if isinstance(item, str)}
 
     @property
     def trace_id(self) -> str | None:
-        """The trace, of several the first."""
+        """Return the trace id; of several traces the first."""
         return self.spans[0].trace_id if self.spans else None
 
     def case(self) -> Case:
-        """The test case that the run is."""
+        """Return the run as a test case."""
         return case_of_trace(read_trace(self.spans, [], OwnKeys()), self.spans)
 
 
 def recordings_in(file: Path) -> list[RecordedSpans]:
-    """The traces in a file, each by itself.
+    """Read the traces of a file, each by itself.
 
     Raises:
         Unreadable: it holds none.
@@ -74,7 +74,7 @@ def recordings_in(file: Path) -> list[RecordedSpans]:
 
 
 def recording_of(document: Mapping[str, Any]) -> RecordedSpans:
-    """The run in one OTLP/JSON export request.
+    """Read the run of one OTLP/JSON export request.
 
     Raises:
         Malformed: it is none.
@@ -83,15 +83,15 @@ def recording_of(document: Mapping[str, Any]) -> RecordedSpans:
 
 
 def by_trace(spans: Iterable[Span]) -> list[RecordedSpans]:
-    """The spans of each trace by themselves."""
+    """Group spans by trace."""
     traces: dict[str, list[Span]] = {}
     for span in spans:
         traces.setdefault(span.trace_id, []).append(span)
-    return [_recording(found) for found in traces.values()]
+    return [_recording(spans_of_trace) for spans_of_trace in traces.values()]
 
 
 def merged(recordings: Sequence[RecordedSpans]) -> RecordedSpans:
-    """Several traces as one run."""
+    """Merge several traces into one run."""
     return _recording([span for recording in recordings for span in recording.spans])
 
 
@@ -100,7 +100,7 @@ def _recording(spans: Iterable[Span]) -> RecordedSpans:
 
 
 def _documents(text: str) -> Iterator[object]:
-    """One JSON document, or one a line."""
+    """Yield one JSON document, or one per line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -141,11 +141,7 @@ def _of_request(document: Mapping[str, Any]) -> list[Span]:
 
 
 def _of_console(document: Mapping[str, Any]) -> Span:
-    """One span as `ConsoleSpanExporter` of the Python SDK prints it.
-
-    Raises:
-        ValueError: it lacks what every span has.
-    """
+    """Parse a span as `ConsoleSpanExporter` of the Python SDK prints it."""
     context, resource = document["context"], document.get("resource") or {}
     status = document.get("status") or {}
     try:
@@ -198,15 +194,15 @@ def _hex(number: str, digits: int) -> str:
     return f"{int(number, 16):0{digits}x}"
 
 
-def _number(names: Sequence[str], told: object) -> int:
-    name = str(told).rpartition(".")[2].upper()
+def _number(names: Sequence[str], text: object) -> int:
+    name = str(text).rpartition(".")[2].upper()
     return names.index(name) if name in names else 0
 
 
-def _nanoseconds(told: str | None) -> int | None:
-    if not told:
+def _nanoseconds(text: str | None) -> int | None:
+    if not text:
         return None
-    instant = datetime.fromisoformat(told)
+    instant = datetime.fromisoformat(text)
     since = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)) - _EPOCH
     return since // timedelta(microseconds=1) * 1000
 

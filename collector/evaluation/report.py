@@ -13,7 +13,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def summary_of(results: Sequence[EvalItemResult]) -> Summary:
-    """How many evaluations ended how."""
+    """Count evaluations by ending."""
     summary = Summary()
     for result in results:
         for outcome in result.outcomes.values():
@@ -22,9 +22,9 @@ def summary_of(results: Sequence[EvalItemResult]) -> Summary:
 
 
 def report_document(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> dict[str, Any]:
-    """The report: scores are means of the qualities of verdicts, by the weights of their evaluators.
+    """Return the report: scores are means of the qualities of verdicts, weighted by evaluator.
 
-    An item with a failure has no score, so that what broke is never taken for what was bad.
+    An item with a failure has no score, so that an error never counts as a bad result.
     """
     weights = {member.id: member.weight for member in eval_set.members}
     scores = [score_of(result.outcomes, weights) for result in results]
@@ -54,7 +54,7 @@ def report_document(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> dic
 
 
 def junit(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> str:
-    """The report as JUnit XML: a verdict that does not pass is a failure, an evaluation that broke is an error."""
+    """Render the report as JUnit XML: a verdict that does not pass is a failure, a broken evaluation an error."""
     suite = ET.Element("testsuite", name=_clean(eval_set.name))
     for result in results:
         for evaluator, outcome in result.outcomes.items():
@@ -74,7 +74,7 @@ def junit(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> str:
 
 
 def score_of(outcomes: Mapping[str, Outcome], weights: Mapping[str, float]) -> float | None:
-    """The weighted mean of the verdicts' qualities; None where something broke, or nothing has a weight."""
+    """Return the weighted mean of the verdicts' qualities; None if an evaluation broke, or nothing has a weight."""
     if any(isinstance(outcome, Failure) for outcome in outcomes.values()):
         return None
     verdicts = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Verdict)}
@@ -89,7 +89,6 @@ def _mean(results: Sequence[EvalItemResult], evaluator: str) -> float | None:
 
 
 def _quality(verdict: Verdict) -> float:
-    """The score, turned round where lower is better."""
     return verdict.score if verdict.direction == "higher" else 1 - verdict.score
 
 
@@ -98,8 +97,8 @@ def _tell(case: ET.Element, outcome: Outcome) -> None:
         case Verdict(success=True):
             pass
         case Verdict():
-            told = f"score {outcome.score:g}, threshold {outcome.threshold:g}"
-            ET.SubElement(case, "failure", message=told).text = _clean(outcome.reason)
+            message = f"score {outcome.score:g}, threshold {outcome.threshold:g}"
+            ET.SubElement(case, "failure", message=message).text = _clean(outcome.reason)
         case Failure():
             ET.SubElement(case, "error", type=_clean(outcome.kind), message=_clean(outcome.message))
         case Skipped():
@@ -107,5 +106,4 @@ def _tell(case: ET.Element, outcome: Outcome) -> None:
 
 
 def _clean(text: str) -> str:
-    """The text without the characters that XML cannot carry."""
     return _NOT_IN_XML.sub("�", text)

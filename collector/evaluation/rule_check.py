@@ -1,4 +1,4 @@
-"""Whether what a rule names is there: its evaluator as configured, its template in a file, and the tools it expects."""
+"""Checks of what a rule names: its evaluator as configured, its template in a file, and its expected tools."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from storage.limit import Limit
 
 
 def check_evaluator(text: RuleText) -> Need:
-    """Whether the rule's evaluator asks a judge.
+    """Check the rule's evaluator; return whether it calls a judge.
 
     Raises:
         BadRule: there is no such evaluator, or it cannot be used like this.
@@ -44,7 +44,7 @@ def check_evaluator(text: RuleText) -> Need:
     if not any(problem.key in {"evaluator", "config"} for problem in problems):
         need = kind_of(rule.evaluator).judge(kind_of(rule.evaluator).settings(rule.configuration))
         if rule.jury and need == "never":
-            message = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
+            message = f"needs an evaluator with a judge, and {rule.evaluator} has none"
             problems.append(Problem(line=text.lines.get("jury", 1), key="jury", message=message))
     if problems:
         raise BadRule(problems)
@@ -92,22 +92,22 @@ _FILE: Final = Limit(
 
 
 def with_template(text: RuleText, folder: Path) -> RuleText:
-    """The rule with the text of its template in it, so that another text is another revision of the rule.
+    """Return the rule with the text of its template in it, so that another text is another revision.
 
     Raises:
-        BadRule: the file that it names is not in the folder, or cannot be read.
+        BadRule: the template is not in the folder, or cannot be read.
     """
     configuration = text.rule.configuration
     if KEY not in configuration:
         return text
     try:
-        told = {"template": _read(configuration, folder)}
+        template = {"template": _read(configuration, folder)}
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         line = text.lines.get("config", 1)
         raise BadRule([Problem(line=line, key=f"config.{KEY}", message=why)]) from None
     others = {key: value for key, value in configuration.items() if key != KEY}
-    return replace(text, rule=replace(text.rule, configuration=others | told))
+    return replace(text, rule=replace(text.rule, configuration=others | template))
 
 
 def _read(configuration: Mapping[str, object], folder: Path) -> str:

@@ -15,14 +15,14 @@ from storage.judging.rule_trials import TrialQuestion, spans_called_for, spans_o
 
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]
 Ask: TypeAlias = Callable[[str, Parameters], Sequence[Sequence[Any]]]
-"""Asks the store: a SELECT and its parameters; the rows."""
+"""Query of the store: a SELECT and its parameters; the rows."""
 
 _DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many targets one thing becomes of."""
+    """A number of targets with the same decision."""
 
     decision: str
     why: str | None
@@ -48,7 +48,7 @@ class TargetExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTrial:
-    """What a rule would match in a window of time, and what it would cost."""
+    """Matches of a rule in a window of time, and their cost."""
 
     rule: Rule
     judge: Need
@@ -58,35 +58,35 @@ class RuleTrial:
 
     @property
     def looked_at(self) -> int:
-        """How many spans, traces or sessions there were."""
+        """Return the number of spans, traces or sessions."""
         return sum(count.count for count in self.counts)
 
     @property
     def evaluations(self) -> int:
-        """How many would be judged."""
+        """Return how many would be judged."""
         return sum(count.count for count in self.counts if count.decision == "matched")
 
     @property
     def evaluations_per_day(self) -> float:
-        """How many would be judged a day."""
+        """Return how many would be judged a day."""
         return self.evaluations * _DAY_S / self.window_s
 
 
 def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str | None = None) -> RuleTrial:
-    """What the rule would match of the spans that started within the window, up to this moment.
+    """Match a rule against the spans that started within the window, up to now.
 
-    With a tenant, of its spans.
+    With a tenant, against its spans only.
     """
-    found = predicate(rule.clauses)
+    compiled = predicate(rule.clauses)
     question = TrialQuestion(
         target=rule.target,
-        clause=found.sql,
+        clause=compiled.sql,
         sampled=sampled_sql("coalesce(session_id, trace_id)", "$sampled_below"),
         sums=_sums(rule),
         goes_by_results=rule.after is not None,
     )
     bounds: Parameters = {"window_s": window_s, "sampled_below": bound(rule.sample_rate), "tenant": tenant}
-    parameters: Parameters = {**found.parameters, **bounds, **(_after_parameters(rule.after) if rule.after else {})}
+    parameters: Parameters = {**compiled.parameters, **bounds, **(_after_parameters(rule.after) if rule.after else {})}
     return RuleTrial(
         rule=rule,
         judge=judge,
@@ -97,12 +97,12 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
 
 
 def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = None) -> dict[str, Any] | None:
-    """What becomes of one trace and of each of its spans, and why, as JSON; None where no span of it is stored.
+    """Explain the decisions on one trace and each of its spans, as JSON; None if no span of it is stored.
 
     Of a tenant's trace; without one, of the trace of no tenant, or of the first that has one with this id.
     """
-    asked = (column for field in fields_of(rule.clauses) for column in field.columns)
-    columns = sorted({"trace_id", "span_id", "name", *asked})
+    read_columns = (column for field in fields_of(rule.clauses) for column in field.columns)
+    columns = sorted({"trace_id", "span_id", "name", *read_columns})
     select = spans_of_trace(columns, _sums(rule))
     rows: list[Row] = [
         dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id, "tenant": tenant})
@@ -117,10 +117,9 @@ def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = N
 
 
 def _sums(rule: Rule) -> dict[str, str]:
-    """Columns of the sums of traces that conditions of a rule are about, by the names that these use."""
     columns = {field.column: name.removeprefix("trace.") for name, field in TOTALS.items()}
-    asked = {field.column for field in fields_of(rule.clauses)}
-    return {name: column for name, column in columns.items() if name in asked}
+    read_columns = {field.column for field in fields_of(rule.clauses)}
+    return {name: column for name, column in columns.items() if name in read_columns}
 
 
 def _after_parameters(after: AfterRule) -> Parameters:
@@ -134,32 +133,27 @@ def _after_parameters(after: AfterRule) -> Parameters:
 
 
 def _flagged_targets(rule: Rule, ask: Ask, of_trace: Parameters) -> frozenset[str | None] | None:
-    """The spans of a trace, and None for the trace, for which a result calls; None where the rule goes by none.
-
-    Results about its session are not looked at.
-    """
     if rule.after is None or rule.target == "SESSION":
         return None
-    found = frozenset(row[0] for row in ask(spans_called_for(), {**of_trace, **_after_parameters(rule.after)}))
-    return found | ({None} if found else frozenset())
+    spans = frozenset(row[0] for row in ask(spans_called_for(), {**of_trace, **_after_parameters(rule.after)}))
+    return spans | ({None} if spans else frozenset())
 
 
 def _decision(outcome: str, span_id: str | None, flagged: frozenset[str | None] | None) -> str:
-    """The decision about a span, or with None about the trace, by what its conditions say and what was flagged."""
     return "unflagged" if outcome == "matched" and flagged is not None and span_id not in flagged else outcome
 
 
 def _explained(rule: Rule, row: Row, flagged: frozenset[str | None] | None) -> dict[str, Any]:
     failing = failing_clause(rule, row)
     clause = None if failing is None else rule.clauses[failing]
-    found = {"value": clause.of.value(row)} if isinstance(clause, Condition) else {}
+    seen = {"value": clause.of.value(row)} if isinstance(clause, Condition) else {}
     outcome = _decision(decide(rule, [row]).outcome, str(row["span_id"]) if rule.target == "SPAN" else None, flagged)
     return {
         "spanId": row["span_id"],
         "name": row["name"],
         "decision": outcome,
         "clause": _label(rule, failing),
-        **found,
+        **seen,
     }
 
 

@@ -19,7 +19,7 @@ _Amount = TypeVar("_Amount", int, float)
 
 @dataclass(frozen=True, slots=True)
 class _CaseTurn:
-    """One trace of the session, by itself and as what it adds."""
+    """One trace of the session, as its case and as a turn."""
 
     case: Case
     turn: SessionTurn
@@ -27,17 +27,17 @@ class _CaseTurn:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The turn as evaluators of single turns read it; what was said in it stands in the conversation."""
+        """Return the turn for evaluators of single turns; its messages are in the conversation."""
         return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": list(map(tool_call_of, self.turn.tool_calls))}
 
 
 def case_of_session(
     session_id: str, traces: Iterable[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys
 ) -> Case:
-    """What was said and done in a session, under the keys that evaluators read; of its traces those that have spans.
+    """Make a case of a session, with the keys that evaluators read; traces without spans are left out.
 
-    The input is that of the first turn that tells one, the output that of the last; `trajectory` is the conversation,
-    and `turns` what each trace added to it.
+    The input is that of the first turn with one, the output that of the last; `trajectory` is the conversation, and
+    `turns` what each trace added to it.
     """
     turns = _turns([trace for trace in traces if trace[0]], own)
     spoken = [turn for turn in turns if turn.case.metadata["traceSummary"].get("llmCallCount")] or turns
@@ -72,7 +72,6 @@ def case_of_session(
 def _first_text(
     turns: Iterable[_CaseTurn], spoken: Sequence[_CaseTurn], text_of: Callable[[Case], str | None]
 ) -> str | None:
-    """Return the first text that a turn recorded; a blank one only counts of the turns that were spoken."""
     counted = set(map(id, spoken))
     texts = ((turn, text_of(turn.case)) for turn in turns)
     return next((text for turn, text in texts if text is not None and (text.strip() or id(turn) in counted)), None)
@@ -81,19 +80,19 @@ def _first_text(
 def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_CaseTurn]:
     readings = [(read_trace(spans, logs, own), spans) for spans, logs in traces]
     cases = {spans[0].trace_id: case_of_trace(reading, spans) for reading, spans in readings}
-    told = [session_trace(_named(spans), reading, ()) for reading, spans in readings]
+    traces_read = [session_trace(_named(spans), reading, ()) for reading, spans in readings]
     return [
-        _CaseTurn(cases[turn.trace.summary.trace_id], turn, _conversation(turn)) for turn in session_conversation(told)
+        _CaseTurn(cases[turn.trace.summary.trace_id], turn, _conversation(turn))
+        for turn in session_conversation(traces_read)
     ]
 
 
 def _conversation(turn: SessionTurn) -> Conversation:
-    """What a turn adds; calls that no message tells of are those of its last message of the assistant."""
     return conversation_of(turn.messages).with_calls(tuple(map(tool_call_of, turn.tool_calls)))
 
 
 def _named(spans: Sequence[Span]) -> TraceSummary:
-    """What tells a trace from others, and where it stands among them."""
+    """Return the name and the order of a trace."""
     first = min(spans, key=lambda span: (span.start_ns, span.span_id))
     ends = [span.end_ns for span in spans if span.end_ns is not None]
     return TraceSummary(
@@ -111,7 +110,7 @@ def _named(spans: Sequence[Span]) -> TraceSummary:
 
 
 def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
-    """The session in numbers: the sums of its traces, each call of a tool once."""
+    """Sum up the session: the sums of its traces, each tool call once."""
     ran = [RunSummary.model_validate(each.case.metadata["traceSummary"]) for each in turns]
     calls = [call for each in turns for call in each.turn.tool_calls]
     names = [call.name for call in calls]
@@ -135,14 +134,14 @@ def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
 
 
 def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
-    told = [amount for amount in amounts if amount is not None]
-    return sum(told[1:], told[0]) if told else None
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def _lacking(spoken: Sequence[_CaseTurn]) -> list[str]:
-    """The parts that some turn with a model did not record: the input of the first, the output of the last one.
+    """Return the parts that a turn with a model did not record: the input of the first, the output of the last one.
 
-    Tools are known if any turn tells them.
+    Tools are known if any turn has them.
     """
     each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in spoken]
     if not each:

@@ -18,7 +18,7 @@ from storage.records import Span, SpanReading, TraceReading
 
 ToldTrace: TypeAlias = TraceReading | StoredTrace
 TimedSpan: TypeAlias = Span | TraceMember
-"""A trace and its spans: read, or as stored columns tell them."""
+"""A trace and its spans: read, or from stored columns."""
 
 _ROLES = {"user", "assistant", "system", "tool"}
 _NS_PER_MS = 1_000_000
@@ -27,60 +27,60 @@ _TEXTS = ("page_content", "pageContent", "content", "text")  # members of a docu
 
 
 class _TraceParts:
-    """The parts of a test case that a trace tells; None: it does not."""
+    """The parts of a test case that a trace has; None: missing."""
 
-    def __init__(self, told: ToldTrace, spans: Sequence[TimedSpan], trace_id: str | None) -> None:
-        self._told, self._spans = told, spans
+    def __init__(self, trace: ToldTrace, spans: Sequence[TimedSpan], trace_id: str | None) -> None:
+        self._trace, self._spans = trace, spans
         self.trace_id = trace_id
 
     @property
     def input(self) -> str | None:
-        return self._told.input
+        return self._trace.input
 
     @property
     def output(self) -> str | None:
-        return self._told.output
+        return self._trace.output
 
     @property
     def tool_calls(self) -> list[ToolCall] | None:
-        return None if _lacks_calls(self._told) else list(map(tool_call_of, self._told.tool_calls))
+        return None if _lacks_calls(self._trace) else list(map(tool_call_of, self._trace.tool_calls))
 
     @cached_property
     def context(self) -> list[str] | None:
-        return _context(self._told, self._spans)
+        return _context(self._trace, self._spans)
 
     @property
     def trajectory(self) -> Conversation | None:
-        return None if _lacks_talk(self._told) else conversation_of(self._told.conversation)
+        return None if _lacks_talk(self._trace) else conversation_of(self._trace.conversation)
 
     @property
     def reasoning(self) -> list[str] | None:
-        return _reasoning(self._told.conversation) or None
+        return _reasoning(self._trace.conversation) or None
 
     @property
     def tools(self) -> list[ToolDefinition] | None:
-        return [_definition(tool) for tool in self._told.tool_definitions] or None
+        return [_definition(tool) for tool in self._trace.tool_definitions] or None
 
     @property
     def summary(self) -> dict[str, Any]:
-        return summary_of_trace(self._told, self._spans).model_dump(by_alias=True, exclude_none=True)
+        return summary_of_trace(self._trace, self._spans).model_dump(by_alias=True, exclude_none=True)
 
     @property
     def session_id(self) -> str | None:
-        return self._told.session_id
+        return self._trace.session_id
 
     @property
     def not_captured(self) -> list[str] | None:
-        return unrecorded_parts(self._told) or None
+        return unrecorded_parts(self._trace) or None
 
     @property
     def capture_hint(self) -> dict[str, str] | None:
-        notes = [note for span in self._told.spans.values() for note in span.notes] if self.not_captured else []
+        notes = [note for span in self._trace.spans.values() for note in span.notes] if self.not_captured else []
         return {side: hint for side in ("input", "output") if (hint := capture_hint(notes, side))} or None
 
     @property
     def user_id(self) -> str | None:
-        return self._told.user_id
+        return self._trace.user_id
 
 
 _INPUTS: Final = {"input": "input"}
@@ -105,9 +105,9 @@ _METADATA: Final = {
 
 
 def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
-    """What went into the run and what came out, under the keys that evaluators read.
+    """Make a case of a trace, with the keys that evaluators read.
 
-    What the trace does not tell is left out, so that an evaluator that needs it says so.
+    Missing values of the trace are left out, so that an evaluator that needs one reports it.
     """
     parts = _TraceParts(reading, spans, spans[0].trace_id if spans else None)
     inputs, outputs, metadata = (
@@ -118,7 +118,7 @@ def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
 
 
 def case_of_stored(trace: StoredTrace) -> Case:
-    """The test case that stored spans are, of which each part is made when an evaluator first asks for it."""
+    """Make a case of stored spans; each part is made when an evaluator first reads it."""
     parts = _TraceParts(trace, trace.members, trace.trace_id)
     return unchecked_case(
         inputs=DeferredParts(parts, _INPUTS),
@@ -129,25 +129,25 @@ def case_of_stored(trace: StoredTrace) -> Case:
 
 
 def whole_case(case: Case) -> Case:
-    """The case with every part made."""
+    """Return the case with every part made."""
     inputs, outputs, expected, metadata = (
         dict(values) for values in (case.inputs, case.actual_outputs, case.expected_outputs, case.metadata)
     )
     return Case(inputs=inputs, actual_outputs=outputs, expected_outputs=expected, metadata=metadata)
 
 
-def joined(trace: Case, given: Case) -> Case:
-    """The case of a trace with what a person adds: expectations, and whatever is to be other than the trace says."""
+def joined(trace: Case, case: Case) -> Case:
+    """Return the case of a trace with a person's expectations and changes."""
     return Case(
-        inputs={**trace.inputs, **given.inputs},
-        actual_outputs={**trace.actual_outputs, **given.actual_outputs},
-        expected_outputs=given.expected_outputs,
-        metadata={**trace.metadata, **given.metadata},
+        inputs={**trace.inputs, **case.inputs},
+        actual_outputs={**trace.actual_outputs, **case.actual_outputs},
+        expected_outputs=case.expected_outputs,
+        metadata={**trace.metadata, **case.metadata},
     )
 
 
 def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSummary:
-    """The run in numbers."""
+    """Sum up the run."""
     calls = None if _lacks_calls(reading) else reading.tool_calls
     names = [call.name for call in calls or ()]
     models = [one for one in reading.spans.values() if one.span_type == "llm"]
@@ -167,7 +167,7 @@ def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSumma
 
 
 def conversation_of(messages: Sequence[records.Message]) -> Conversation:
-    """The messages of a trace as evaluators read them: texts, and the calls of each message with their results."""
+    """Convert messages for evaluators: texts, and the calls of each message with their results."""
     results = {
         part.get("id"): part.get("response")
         for message in messages
@@ -200,7 +200,6 @@ def _message(message: records.Message, results: dict[Any, Any]) -> Message:
 
 
 def _says(message: records.Message) -> bool:
-    """Whether a message has anything besides the answers of tools, which stand with their calls."""
     return any(part.get("type") != "tool_call_response" for part in _parts(message))
 
 
@@ -229,7 +228,7 @@ def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str] | None
 
 
 def passages_in(retrieved: str) -> list[str]:
-    """The texts that a retriever gave, each by itself where its output is a list of them or of documents."""
+    """Return a retriever's texts one by one, if its output is a list of texts or documents."""
     try:
         value = parse_json(retrieved)
     except ValueError:
@@ -240,7 +239,7 @@ def passages_in(retrieved: str) -> list[str]:
 
 
 def _passage(item: object) -> str:
-    """The text of a document, or all of it where no member is known to be its text."""
+    """Return the text of a document, or all of it if no member is known to be its text."""
     fields = item.get("document", item) if isinstance(item, dict) else item
     if isinstance(fields, dict):
         texts = (fields[key] for key in _TEXTS if isinstance(fields.get(key), str))
@@ -248,58 +247,48 @@ def _passage(item: object) -> str:
     return text_of(fields)
 
 
-def unrecorded_parts(told: ToldTrace) -> list[str]:
-    """The parts of a case that no span recorded: each by itself, since capture can be on for one side alone.
+def unrecorded_parts(trace: ToldTrace) -> list[str]:
+    """Return the parts of a case that no span recorded, one by one: capture can be on for one side alone.
 
     A part is known to be absent only if spans recorded what they hold: a trace without retrievers has no context.
     """
-    retrievers = [span for span in told.spans.values() if span.span_type == "retriever"]
-    is_partial = told.input is None or told.output is None or any(map(_is_silent, _speakers(told)))
+    retrievers = [span for span in trace.spans.values() if span.span_type == "retriever"]
+    is_partial = trace.input is None or trace.output is None or any(map(_is_silent, _speakers(trace)))
     lacks_context = (is_partial or bool(retrievers)) and all(span.output is None for span in retrievers)
-    lacks_talk = _lacks_talk(told)
+    lacks_talk = _lacks_talk(trace)
     lacking = {
-        "input": told.input is None,
-        "output": told.output is None,
-        "toolCalls": _lacks_calls(told),
+        "input": trace.input is None,
+        "output": trace.output is None,
+        "toolCalls": _lacks_calls(trace),
         "trajectory": lacks_talk,
-        "reasoningSteps": (is_partial or lacks_talk) and not _reasoning(told.conversation),
+        "reasoningSteps": (is_partial or lacks_talk) and not _reasoning(trace.conversation),
         "context": lacks_context,
         "retrievalContext": lacks_context,
-        "tools": (is_partial or bool(told.tool_calls)) and not told.tool_definitions,
+        "tools": (is_partial or bool(trace.tool_calls)) and not trace.tool_definitions,
     }
     return [key for key, is_lacking in lacking.items() if is_lacking]
 
 
-def _lacks_calls(told: ToldTrace) -> bool:
-    """Return whether it is not known which tools were called: no tool has a span, and a model recorded no answer."""
-    return not told.tool_calls and any(map(_is_silent, _speakers(told)))
+def _lacks_calls(trace: ToldTrace) -> bool:
+    return not trace.tool_calls and any(map(_is_silent, _speakers(trace)))
 
 
-def _speakers(told: ToldTrace) -> list[SpanReading | TraceMember]:
-    """The spans whose answers tell what was called: those of models, else of agents and chains; others call nothing."""
-    spans: list[SpanReading | TraceMember] = list(told.spans.values())
+def _speakers(trace: ToldTrace) -> list[SpanReading | TraceMember]:
+    spans: list[SpanReading | TraceMember] = list(trace.spans.values())
     models = [one for one in spans if one.span_type == "llm"]
     return models or [one for one in spans if one.span_type in ("agent", "chain")]
 
 
 def _is_silent(span: SpanReading | TraceMember) -> bool:
-    """Return whether a span recorded no answer. Calls that it only names are known; a model that failed made none.
-
-    An agent that failed may have called tools before.
-    """
     if span.output is not None or (span.error is not None and span.span_type == "llm"):
         return False
     return not any(map(_parts, span.output_messages or ()))
 
 
-def _lacks_talk(told: ToldTrace) -> bool:
-    """Return whether a side of the conversation is missing, or the content of its calls.
-
-    What is asked may be recorded as an input that is no message.
-    """
-    parts = [part for message in told.conversation for part in _parts(message)]
-    roles = {message.role for message in conversation_of(told.conversation).messages}
-    is_one_sided = "assistant" not in roles or (told.input is None and not roles - {"assistant"})
+def _lacks_talk(trace: ToldTrace) -> bool:
+    parts = [part for message in trace.conversation for part in _parts(message)]
+    roles = {message.role for message in conversation_of(trace.conversation).messages}
+    is_one_sided = "assistant" not in roles or (trace.input is None and not roles - {"assistant"})
     return is_one_sided or any(_is_hollow(part) for part in parts)
 
 
@@ -314,9 +303,9 @@ def _is_hollow(part: dict[str, Any]) -> bool:
 
 
 def tool_call_of(call: records.TraceToolCall) -> ToolCall:
-    """A call of a tool as evaluators read it, with what was not recorded of it. A call that failed needs no result."""
+    """Convert a tool call for evaluators, with its unrecorded fields. A failed call needs no result."""
     is_recorded = {"arguments": call.has_arguments, "result": call.has_result or call.is_error}
-    lacking = [key for key, is_there in is_recorded.items() if not is_there]
+    lacking = [key for key, is_known in is_recorded.items() if not is_known]
     marks: dict[str, Any] = {NOT_CAPTURED: lacking} if lacking else {}
     if call.has_result and call.result is None:
         marks[NULL_RESULT] = True
@@ -340,5 +329,5 @@ def _definition(tool: records.OfferedTool) -> ToolDefinition:
 
 
 def _cached(models: Sequence[SpanReading | TraceMember]) -> int | None:
-    told = [one.cached_tokens for one in models if one.cached_tokens is not None]
-    return sum(told) if told else None
+    counts = [one.cached_tokens for one in models if one.cached_tokens is not None]
+    return sum(counts) if counts else None

@@ -1,1 +1,1 @@
-"""What came of a run as a file that somebody can take along."""
+"""Exports of a run as files."""

@@ -35,14 +35,14 @@ _CODES: Final = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedRun:
-    """A run as arrays, and which stored item each trial is."""
+    """A run as arrays, and the stored item of each trial."""
 
     results: Results
-    numbers: NDArray[np.int64]  # of items, by case and trial; 0 where there is no such trial
+    numbers: NDArray[np.int64]  # of items, by case and trial; 0 if there is no such trial
 
 
 def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
-    """The arrays of a run. Without texts, its items have neither input nor metadata.
+    """Load the arrays of a run. Without texts, its items have neither input nor metadata.
 
     Raises:
         BadResultsFile: nothing in it can be compared.
@@ -79,7 +79,7 @@ def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Places:
-    """Where each item of a run is in its arrays."""
+    """Positions of a run's items in its arrays."""
 
     keys: list[str]
     are_keyed: bool  # all of them, so that a key means the same case in another run
@@ -101,47 +101,46 @@ class _Places:
 
     @property
     def trials(self) -> int:
-        """The most that a case has."""
+        """Return the highest number of trials of a case."""
         return int(self.numbers.shape[1])
 
     def spread(self, column: pa.ChunkedArray) -> Numbers | None:
-        """A number of each item, by case and trial; None where none is known."""
+        """Spread a column over cases and trials; None if it has no values."""
         if column.null_count == len(column):
             return None
-        found = np.full(self.numbers.shape, math.nan)
-        found[self.cases, self.in_case] = column.to_numpy()
-        return found
+        values = np.full(self.numbers.shape, math.nan)
+        values[self.cases, self.in_case] = column.to_numpy()
+        return values
 
 
 def _judged(
     columns: RunColumns, places: _Places, evaluators: list[ComparedEvaluator]
 ) -> tuple[NDArray[np.uint8], Numbers, Numbers]:
-    """Outcomes, scores and passes, by evaluator, case and trial."""
+    """Return outcomes, scores and passes, by evaluator, case and trial."""
     shape = (len(evaluators), *places.numbers.shape)
     outcomes = np.where(places.numbers > 0, MISSING, NO_TRIAL).astype(np.uint8)
     outcomes = np.broadcast_to(outcomes, shape).copy()
     scores, passed = np.full(shape, math.nan), np.full(shape, math.nan)
     of_evaluator = {each.name: at for at, each in enumerate(evaluators)}
-    said, numbers = columns.scores, columns.items["item_number"].to_numpy()
+    table, numbers = columns.scores, columns.items["item_number"].to_numpy()
     by_number = np.argsort(numbers)
-    rows = by_number[np.searchsorted(numbers, said["item_number"].to_numpy(), sorter=by_number)]
-    at = (_coded(said["name"], of_evaluator), places.cases[rows], places.in_case[rows])
-    values = said["score"].to_numpy().astype(np.float64)
-    codes = _coded(said["outcome"], _CODES)
+    rows = by_number[np.searchsorted(numbers, table["item_number"].to_numpy(), sorter=by_number)]
+    at = (_coded(table["name"], of_evaluator), places.cases[rows], places.in_case[rows])
+    values = table["score"].to_numpy().astype(np.float64)
+    codes = _coded(table["outcome"], _CODES)
     codes = np.where((codes == SCORED) & ~np.isfinite(values), FAILED, codes)
     is_scored = codes == SCORED
     outcomes[at] = codes
     scores[at] = np.where(is_scored, np.round(values, 6), math.nan)
-    passed[at] = np.where(is_scored, said["passed"].cast(pa.float64()).to_numpy(), math.nan)
+    passed[at] = np.where(is_scored, table["passed"].cast(pa.float64()).to_numpy(), math.nan)
     return outcomes, scores, passed
 
 
 def _coded(column: pa.ChunkedArray, codes: dict[str, int]) -> NDArray[np.int64]:
-    """Texts as the numbers that they have in `codes`."""
     coded = column.combine_chunks().dictionary_encode()
     table = np.array([codes[text] for text in coded.dictionary.to_pylist()], dtype=np.int64)
-    found: NDArray[np.int64] = table[coded.indices.to_numpy()]
-    return found
+    codes_of_rows: NDArray[np.int64] = table[coded.indices.to_numpy()]
+    return codes_of_rows
 
 
 def _evaluator(stored: StoredEvaluator, where: str) -> ComparedEvaluator:
@@ -158,7 +157,7 @@ def _evaluator(stored: StoredEvaluator, where: str) -> ComparedEvaluator:
 def _items(places: _Places, texts: list[tuple[str, str]]) -> list[JudgedItem]:
     if not texts:
         return [JudgedItem(key=key) for key in places.keys]
-    # Items of a run share few maps of metadata, which nobody changes.
+    # Items of a run share few maps of metadata, which are never changed.
     known = {metadata: _metadata(json.loads(metadata)) for metadata in {metadata for _, metadata in texts}}
     return [
         JudgedItem(key=key, text=anchor(json.loads(inputs)), metadata=known[metadata])
@@ -166,5 +165,5 @@ def _items(places: _Places, texts: list[tuple[str, str]]) -> list[JudgedItem]:
     ]
 
 
-def _metadata(found: dict[str, Any]) -> dict[str, str]:
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+def _metadata(metadata: dict[str, Any]) -> dict[str, str]:
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}

@@ -40,20 +40,20 @@ _MOST_BASELINES: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StampedRun:
-    """A run that has ended, and of what it was at that moment."""
+    """An ended run, and the stamp of its results then."""
 
     run: Run
     stamp: RunStamp
 
     @property
     def key(self) -> tuple[str, RunStamp]:
-        """Equal where the run says the same."""
+        """Return a key that is equal for equal results of a run."""
         return self.run.run_id, self.stamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPair:
-    """Two runs that may be compared, and how."""
+    """Two runs to compare, and the options."""
 
     baseline: StampedRun
     candidate: StampedRun
@@ -61,24 +61,24 @@ class RunPair:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal where the comparison is the same."""
+        """Return a key that is equal for equal comparisons."""
         return self.baseline.key, self.candidate.key, repr(self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComparedRuns:
-    """Two runs as arrays, and what the engine says of them."""
+    """Two runs as arrays, and their comparison."""
 
     pair: RunPair
     baseline: LoadedRun
     candidate: LoadedRun
     comparison: Comparison
     table: ItemTable
-    slice_keys: Sequence[str]  # keys of metadata with some values, of which each stands in several items
+    slice_keys: Sequence[str]  # keys of metadata with some values, each in several items
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, roughly."""
+        """Estimate its memory."""
         runs = [of.results.run for of in (self.baseline, self.candidate)]
         items = sum(len(run.items) for run in runs)
         cells = sum(int(run.outcomes.size) for run in runs)
@@ -87,19 +87,19 @@ class ComparedRuns:
         return 17 * cells + 24 * trials + table + _ITEM_BYTES * items + _CHANGE_BYTES * len(self.comparison.items)
 
     def decision(self, policy: Policy) -> GateDecision:
-        """What the gate says of it under a policy with the same options."""
+        """Return the gate's decision under a policy with the same options."""
         return decision_on(self.comparison, self.candidate.results, policy)
 
 
 class RunComparer:
-    """Compares stored runs, and keeps what it found. Safe to use from any thread."""
+    """Comparison of stored runs, with a cache. Thread-safe."""
 
     def __init__(self, items: RunItems, kept: Kept[ComparedRuns]) -> None:
         self._items = items
         self._kept = kept
 
     def pair(self, candidate: Run, baseline: Run, options: Options) -> RunPair:
-        """Two runs as they are now.
+        """Return two runs as they are now.
 
         Raises:
             Conflict: one has not finished, or they are too large.
@@ -109,11 +109,11 @@ class RunComparer:
         return RunPair(baseline=one, candidate=other, options=options)
 
     def known(self, pair: RunPair) -> ComparedRuns | None:
-        """What was found of these before; None where it was not, or is not kept any more."""
+        """Return the kept comparison of a pair; None if there is none."""
         return self._kept.find(pair.key)
 
     def compare(self, pair: RunPair) -> ComparedRuns:
-        """What was found of these before, else what is found of them as soon as it is their turn.
+        """Return the kept comparison of a pair, or compare the two.
 
         Raises:
             Conflict: the two cannot be compared.
@@ -126,13 +126,13 @@ class RunComparer:
             return self.known(pair) or self._compared(pair)
 
     def _compared(self, pair: RunPair) -> ComparedRuns:
-        """Both are read, unless they are known from another comparison."""
+        """Read and compare both runs, unless they are loaded already."""
         try:
             before, after = self._loaded(pair.baseline), self._loaded(pair.candidate)
             if before.results.pairing != after.results.pairing:
                 raise Conflict("the items of one of these runs have keys, and those of the other have not")
             runs = (before.results.run, after.results.run)
-            found = ComparedRuns(
+            compared = ComparedRuns(
                 pair=pair,
                 baseline=before,
                 candidate=after,
@@ -142,11 +142,11 @@ class RunComparer:
             )
         except (BadResultsFile, Incomparable) as error:
             raise Conflict(str(error)) from error
-        self._kept.keep(pair.key, found, found.nbytes)
-        return found
+        self._kept.keep(pair.key, compared, compared.nbytes)
+        return compared
 
     def without_baseline(self, candidate: Run, policy: Policy) -> GateDecision:
-        """The decision where there is no run to compare with.
+        """Return the decision without a run to compare with.
 
         Raises:
             Conflict: the run has not finished, or cannot be read.
@@ -163,19 +163,19 @@ class RunComparer:
 
     def _stamped(self, run: Run) -> StampedRun:
         if run.status not in FINISHED:
-            raise Conflict(f"the run {run.run_id} is {run.status}: only what is SUCCESS or FAILED is compared")
+            raise Conflict(f"the run {run.run_id} is {run.status}: only runs with SUCCESS or FAILED can be compared")
         return StampedRun(run=run, stamp=self._items.stamp(run.run_id))
 
-    def _loaded(self, wanted: StampedRun) -> LoadedRun:
-        known = self._kept.first(lambda each: wanted.key in {each.pair.baseline.key, each.pair.candidate.key})
+    def _loaded(self, run: StampedRun) -> LoadedRun:
+        known = self._kept.first(lambda each: run.key in {each.pair.baseline.key, each.pair.candidate.key})
         if known is not None:
-            return known.baseline if known.pair.baseline.key == wanted.key else known.candidate
-        return load_run(wanted.run, self._items, with_texts=True)
+            return known.baseline if known.pair.baseline.key == run.key else known.candidate
+        return load_run(run.run, self._items, with_texts=True)
 
 
 @contextmanager
 def _one_comparison() -> Iterator[None]:
-    """The block in which runs are read and compared, of which only so many go on at once."""
+    """Limit how many runs are read and compared at once."""
     if not _comparing.acquire(timeout=_WAIT_S):
         raise Overloaded(f"runs are being compared already, which is done {_COMPARISONS}", retry_after_s=5)
     try:
@@ -192,18 +192,18 @@ def _refuse_too_large(*runs: StampedRun) -> None:
 
 
 def _slice_keys(items: Sequence[JudgedItem]) -> list[str]:
-    """Keys of metadata that have from two to some values in these items, fewer than there are items."""
+    """Return keys of metadata with two or more distinct values, up to a limit and below the number of items."""
     values: dict[str, set[str]] = {}
     for item in items:
         for key, value in item.metadata.items():
-            found = values.setdefault(key, set())
-            if len(found) <= _MOST_SLICES:
-                found.add(value)
-    return sorted(key for key, found in values.items() if 1 < len(found) <= min(_MOST_SLICES, len(items) - 1))
+            seen = values.setdefault(key, set())
+            if len(seen) <= _MOST_SLICES:
+                seen.add(value)
+    return sorted(key for key, seen in values.items() if 1 < len(seen) <= min(_MOST_SLICES, len(items) - 1))
 
 
 class Baseline(NamedTuple):
-    """A run to compare with, and a warning if it is not the newest that fits."""
+    """A run to compare with, and a warning if a newer one fits."""
 
     run: Run
     warnings: Sequence[str] = ()
@@ -254,9 +254,9 @@ def _scored(run: Run, runs: Runs) -> dict[str, int]:
 
 
 def newest_first(runs: Runs, experiment_id: str, *, most: int = 1_000, page: int = 100) -> Iterator[Run]:
-    """The latest runs of an experiment, read a page at a time."""
+    """Yield the latest runs of an experiment, read a page at a time."""
     for skip in range(0, most, page):
-        found = runs.of_experiment(experiment_id, skip=skip, most=page)
-        yield from found
-        if len(found) < page:
+        runs_page = runs.of_experiment(experiment_id, skip=skip, most=page)
+        yield from runs_page
+        if len(runs_page) < page:
             return

@@ -33,28 +33,28 @@ def write_csv(report: RunReport) -> Iterator[bytes]:
 
 
 def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
-    said = {score["name"]: score for score in trial["scores"]}
+    by_name = {score["name"]: score for score in trial["scores"]}
     row: list[object] = [
         *(safe_cell(readable_json(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
         _FLAGS[VERDICTS.get(trial["outcome"])],
     ]
     for name in names:
-        score = said.get(name)
+        score = by_name.get(name)
         row += ["", ""] if score is None else [plain_number(score["score"]), _FLAGS[score["passed"]]]
-    reasons = (said[name]["reason"] or said[name]["error_kind"] if name in said else None for name in names)
+    reasons = (by_name[name]["reason"] or by_name[name]["error_kind"] if name in by_name else None for name in names)
     error = trial["error"] or trial["error_kind"]
     return [*row, *(safe_cell(text or "") for text in (error, *reasons))]
 
 
 def _columns(names: list[str]) -> list[str]:
-    """The names of evaluators as those of columns, each there once."""
-    found: list[str] = []
+    """Return unique column names for evaluators."""
+    columns: list[str] = []
     for name in names:
         apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
         plain = re.sub(r"\W+", "_", apart).strip("_").lower() or "evaluator"
         column, number = plain, 1
-        while column in found:
+        while column in columns:
             number += 1
             column = f"{plain}_{number}"
-        found.append(column)
-    return found
+        columns.append(column)
+    return columns

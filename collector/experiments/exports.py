@@ -19,7 +19,7 @@ RunForm: TypeAlias = Literal["json", "csv", "markdown", "html", "junit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportForm:
-    """A form in which a run is exported."""
+    """A format of exported runs."""
 
     media_type: str
     suffix: str
@@ -36,7 +36,7 @@ REPORT_FORMS: Final[Mapping[RunForm, ReportForm]] = {
 
 
 def report_of(run: Run, sums: RunSums, items: RunItems) -> RunReport:
-    """What there is to tell of a run."""
+    """Return the report of a run."""
     return RunReport(
         run=run,
         sums=sums,

@@ -1,4 +1,4 @@
-"""A run as one HTML file that asks nobody for anything."""
+"""A run as one HTML file that loads nothing."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ _SCRIPT: Final = (_FOLDER / "report.js").read_text(encoding="utf-8")
 
 
 def write_html(report: RunReport) -> Iterator[bytes]:
-    """Numbers, evaluators, and the cases; what an application said in it does nothing, and it asks no other host."""
+    """Write numbers, evaluators, and the cases as a page that runs no scripts of outputs and loads nothing."""
     chosen = report.worst_first(_MOST_CASES)
     pieces = _TEMPLATE.generate(
         run=report.run,

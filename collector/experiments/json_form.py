@@ -11,7 +11,7 @@ _MAPS: Final = (("input", "inputs"), ("expectedOutput", "expected_outputs"), ("a
 
 
 def write_json(report: RunReport) -> Iterator[bytes]:
-    """One document, an item a line."""
+    """Write one document, one item per line."""
     yield _text(_head(report))[:-1].encode() + b',"items":['
     between = "\n"
     for case in report.cases():
@@ -65,7 +65,7 @@ def _head(report: RunReport) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> str:
-    """An item. The maps are the texts that are stored, so that numbers stay as they are."""
+    """Encode an item. The maps are the stored texts, so that numbers stay as they are."""
     members = [] if case.key is None else [f'"id":{_text(case.key)}']
     members += [f'"{name}":{case.shown[column]}' for name, column in _MAPS]
     members += [
@@ -84,9 +84,9 @@ def _case(case: CaseResult) -> str:
 
 
 def _evaluation(evaluation: CaseEvaluation) -> dict[str, Any]:
-    """What one evaluator said; its outcome only where no trial was scored, since a failure is not a bad score."""
+    """Return one evaluator's results; its outcome only if no trial was scored, since a failure is not a bad score."""
     document: dict[str, Any] = {"evaluator": evaluation.name, "averageScore": evaluation.mean}
-    if len(evaluation.said) == 1:
+    if len(evaluation.rows) == 1:
         document["score"] = evaluation.scores[0]
     else:
         document |= {"stdDev": evaluation.deviation, "scores": evaluation.scores}

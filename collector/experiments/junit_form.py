@@ -21,15 +21,15 @@ _TEXT_CHARACTERS: Final = 2_000
 
 
 def write_junit(report: RunReport) -> Iterator[bytes]:
-    """One suite."""
-    found = Counter(_ELEMENTS.get(outcome) for outcome in report.outcomes)
+    """Write one suite."""
+    counts = Counter(_ELEMENTS.get(outcome) for outcome in report.outcomes)
     suite = ET.Element(
         "testsuite",
         name=clean(report.run.experiment),
         tests=str(len(report.outcomes)),
-        failures=str(found["failure"]),
-        errors=str(found["error"]),
-        skipped=str(found["skipped"]),
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
     )
     begin = ET.tostring(suite, encoding="unicode", short_empty_elements=False).removesuffix("</testsuite>")
     yield f'<?xml version="1.0" encoding="utf-8"?>\n{begin}\n'.encode()
@@ -68,5 +68,5 @@ def _text(case: CaseResult) -> str:
     passed = sum(trial["outcome"] == "passed" for trial in case.trials)
     trials = f"{passed} of {len(case.trials)} trials passed\n" if len(case.trials) > 1 else ""
     parts = (("input", "inputs"), ("expected", "expected_outputs"), ("actual", "actual_outputs"))
-    told = {name: readable_json(case.shown[column])[:_TEXT_CHARACTERS] for name, column in parts}
-    return trials + "\n".join(f"{name}: {text}" for name, text in told.items())
+    texts = {name: readable_json(case.shown[column])[:_TEXT_CHARACTERS] for name, column in parts}
+    return trials + "\n".join(f"{name}: {text}" for name, text in texts.items())

@@ -1,4 +1,4 @@
-"""What was made of runs that have ended, kept for whoever asks for the same again."""
+"""Cache of comparisons of ended runs."""
 
 import threading
 from collections import OrderedDict
@@ -13,7 +13,7 @@ and their comparison take 18 MB, and another margin over these runs 3 MB more. T
 
 
 class Kept(Generic[T]):
-    """Values by what they were made of, the latest asked ones, within so many bytes. Safe to use from any thread."""
+    """LRU cache with a limit in bytes. Thread-safe."""
 
     def __init__(self, *, most_bytes: int = MAX_KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -22,7 +22,7 @@ class Kept(Generic[T]):
         self._changing = threading.Lock()
 
     def find(self, key: Hashable) -> T | None:
-        """The value of a key, which is then the last to leave."""
+        """Return the value of a key, and mark it as used last."""
         with self._changing:
             if key not in self._values:
                 return None
@@ -30,7 +30,7 @@ class Kept(Generic[T]):
             return self._values[key][0]
 
     def first(self, fits: Callable[[T], bool]) -> T | None:
-        """The latest asked value that fits."""
+        """Return the latest used value that fits."""
         with self._changing:
             return next((value for value, _ in reversed(self._values.values()) if fits(value)), None)
 

@@ -19,11 +19,11 @@ _SECTIONS: Final[Mapping[str, frozenset[CaseOutcome]]] = {
     "Examples Without a Verdict": frozenset(_BESIDE),
 }
 _MOST_CASES: Final = 50
-"""Guesses: a comment of GitHub holds 65,536 characters, and nobody reads on."""
+"""Guesses: a comment of GitHub holds 65,536 characters, and readers stop earlier."""
 
 
 def write_markdown(report: RunReport) -> Iterator[bytes]:
-    """The summary, and the cases that did not pass."""
+    """Write the summary, and the cases that did not pass."""
     lines = [
         f"# Experiment: {plain(report.run.experiment)}",
         "",
@@ -65,7 +65,6 @@ def _section(report: RunReport, title: str, outcomes: frozenset[CaseOutcome]) ->
 
 
 def _counts(report: RunReport) -> str:
-    """Count the cases that the rate is about, and the others."""
     passed, judged = report.count("passed"), report.count("passed") + report.count("not_passed")
     others = [(report.count(outcome), word) for outcome, word in _BESIDE.items()]
     beside = [f"{plain_number(count)} {word}" for count, word in others if count]
@@ -97,7 +96,6 @@ def _evaluation(evaluation: CaseEvaluation) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    """A text on one line, cut where it is long, of which Markdown makes nothing."""
     return plain(text if len(text) <= limit else f"{text[: limit - 1]}…") or "-"
 
 

@@ -1,4 +1,4 @@
-"""Two runs item by item: what each said, how it was scored, what it cost and how long it took."""
+"""Two runs item by item: outputs, scores, cost and latency."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDifference:
-    """One evaluator's mean scores of an item; None where a run has none, and then it is UNSCORED."""
+    """One evaluator's mean scores of an item; None if a run has none, and then it is UNSCORED."""
 
     name: str
     baseline_mean: float | None
@@ -42,17 +42,17 @@ class ScoreDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSide:
-    """An item in one of the runs. `row` is the trial that is shown: the first that did not pass, else the first."""
+    """An item in one of the runs. `row` is the trial to show: the first that did not pass, else the first."""
 
     row: Mapping[str, Any]
     trials: int
-    cost_usd: float | None  # means of the trials of which it is known
+    cost_usd: float | None  # mean of the trials with a known cost
     latency_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffCase:
-    """An item in both runs; a side that is None does not have it."""
+    """An item in both runs; None for a run without it."""
 
     key: str
     movement: Movement
@@ -63,7 +63,7 @@ class DiffCase:
 
 
 def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> list[DiffCase]:
-    """Some items, by their places in the table, with what each run said of them."""
+    """Return some items, by their places in the table, with the results of both runs."""
     table, pair = compared.table, compared.pair
     before = _sides(compared.baseline, pair.baseline.run.run_id, table.before[list(places)].tolist(), items)
     after = _sides(compared.candidate, pair.candidate.run.run_id, table.after[list(places)].tolist(), items)
@@ -81,7 +81,7 @@ def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> 
 
 
 def item_of(compared: ComparedRuns, place: int) -> JudgedItem:
-    """An item by its place in the table, as the candidate has it, else as the baseline has."""
+    """Return an item by its place in the table, from the candidate, else from the baseline."""
     after = int(compared.table.after[place])
     if after >= 0:
         return compared.candidate.results.run.items[after]
@@ -89,8 +89,8 @@ def item_of(compared: ComparedRuns, place: int) -> JudgedItem:
 
 
 def scores_of(compared: ComparedRuns, place: int) -> list[ScoreDifference]:
-    """What each evaluator said of an item in both runs."""
-    found = []
+    """Return the scores of an item in both runs, by evaluator."""
+    differences = []
     epsilon = compared.pair.options.epsilon
     for column in compared.table.columns:
         gain = float(column.gains[place])
@@ -98,7 +98,7 @@ def scores_of(compared: ComparedRuns, place: int) -> list[ScoreDifference]:
         if not math.isnan(gain):
             movement = "REGRESSED" if gain < -epsilon else "IMPROVED" if gain > epsilon else "UNCHANGED"
         before, after = float(column.before[place]), float(column.after[place])
-        found.append(
+        differences.append(
             ScoreDifference(
                 name=column.name,
                 baseline_mean=_known(before),
@@ -107,19 +107,19 @@ def scores_of(compared: ComparedRuns, place: int) -> list[ScoreDifference]:
                 movement=movement,
             )
         )
-    return found
+    return differences
 
 
 _FLIPS: Final[Mapping[int, Literal["to_fail", "to_pass"] | None]] = {-1: "to_fail", 0: None, 1: "to_pass"}
 
 
 def _sides(loaded: LoadedRun, run_id: str, places: Sequence[int], items: RunItems) -> list[DiffSide | None]:
-    """These items of a run, each by its place in the arrays; None for -1."""
+    """Return these items of a run, by their places in the arrays; None for -1."""
     run, numbers = loaded.results.run, loaded.numbers
-    there = [place for place in places if place >= 0]
-    passed = ((run.outcomes[:, there] == SCORED) & (run.passed[:, there] == 1)).all(axis=0)
-    trials = np.argmax(~passed & (numbers[there] > 0), axis=1).tolist() if there else []
-    chosen = {place: int(numbers[place, trial]) for place, trial in zip(there, trials, strict=True)}
+    present = [place for place in places if place >= 0]
+    passed = ((run.outcomes[:, present] == SCORED) & (run.passed[:, present] == 1)).all(axis=0)
+    trials = np.argmax(~passed & (numbers[present] > 0), axis=1).tolist() if present else []
+    chosen = {place: int(numbers[place, trial]) for place, trial in zip(present, trials, strict=True)}
     rows = {row["item_number"]: row for row in items.by_number(run_id, list(chosen.values()))}
     return [
         DiffSide(

@@ -1,4 +1,4 @@
-"""The thread that looks at runs that have ended: are they worse than the one before? It tells whoever asks."""
+"""The thread that compares each ended run with the one before, and sends an event if it is worse."""
 
 import hashlib
 import logging
@@ -19,10 +19,10 @@ from storage.offline.runs import Run, Runs
 
 log = logging.getLogger(__name__)
 
-_TICK_S: Final = 1.0  # a guess: soon enough for whoever waits for a run, and one statement over the runs
+_TICK_S: Final = 1.0  # a guess: soon enough for a waiting client, and only one statement over the runs
 _AT_ONCE: Final = 20
 _LATEST_S: Final = 600
-"""Runs that ended before that are compared only for who asks: after an outage many may be due at once. A guess."""
+"""Runs that ended before that are compared only if a webhook needs it: after an outage many may be due. A guess."""
 
 
 _POLICY: Final = Policy(fail_on_removed_evaluator=False)
@@ -30,9 +30,9 @@ _POLICY: Final = Policy(fail_on_removed_evaluator=False)
 
 
 class RunWatcher:
-    """Looks at each run once when it has ended, and again when it was judged again; each is told of once.
+    """Thread that compares each run once it has ended, and again after a new evaluation; events are sent once.
 
-    What it compared is kept, so who opens the page of a run that has just ended need not wait for it.
+    Comparisons are cached, so the page of a run that has just ended need not wait.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RunWatcher:
         )
 
     def start(self) -> None:
-        """Begin with those that ended while nobody looked."""
+        """Start with the runs that ended while the server was down."""
         self._thread.start()
 
     def close(self) -> None:
@@ -67,14 +67,14 @@ class RunWatcher:
         self._thread.close()
 
     def look_now(self) -> int:
-        """Look at runs that have ended; how many these were.
+        """Compare runs that have ended; return their number.
 
         Raises:
-            Overloaded: some were looked at, and others not, or it is not stored that they were.
+            Overloaded: some were compared, and others not, or the progress was not stored.
         """
         due = self._looks.due(most=_AT_ONCE, now_ns=self._clock())
         for run_id in due:
-            at_ns = self._clock()  # before anything is read: what comes later is looked at again
+            at_ns = self._clock()  # before anything is read: later changes are read next time
             self._looks.note(run_id, at_ns, self._event(run_id, at_ns))
         return len(due)
 
@@ -82,19 +82,19 @@ class RunWatcher:
         run = self._runs.find(None, run_id)
         if run is None:
             return None
-        is_asked_for = self._looks.is_asked_for(run.tenant, run.project, RUN_REGRESSION)
-        if not is_asked_for and at_ns - (run.completed_at_ns or 0) > _LATEST_S * 1_000_000_000:
+        is_subscribed = self._looks.is_asked_for(run.tenant, run.project, RUN_REGRESSION)
+        if not is_subscribed and at_ns - (run.completed_at_ns or 0) > _LATEST_S * 1_000_000_000:
             return None
         try:
             event = self._regression(run, at_ns)
         except Conflict as error:
             log.info("the run %s is not compared with the one before: %s", run_id, error)
         except Overloaded:
-            raise  # it was not its turn, so it is looked at again
+            raise  # it was not its turn, so it is compared later
         except Exception:  # noqa: BLE001 - one run that cannot be compared must not hold up the others
             log.exception("the run %s could not be compared with the one before", run_id)
         else:
-            return event if is_asked_for else None
+            return event if is_subscribed else None
         return None
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:

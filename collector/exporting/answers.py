@@ -12,7 +12,7 @@ LONGEST_TEXT: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """They have it; of what was in it, they rejected so many records."""
+    """Success; the receiver rejected so many of the records."""
 
     rejected: int = 0
     why: str = ""
@@ -20,14 +20,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """They will never take these bytes."""
+    """Permanent failure: the receiver will never take these bytes."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLater:
-    """They may take the same bytes later."""
+    """Retryable failure: the receiver may take the same bytes later."""
 
     why: str
     after_s: float = 0
@@ -37,20 +37,20 @@ Answer: TypeAlias = Accepted | Rejected | RetryLater
 
 
 class Endpoint(Protocol):
-    """Where log records are sent. For one thread at a time."""
+    """Receiver of log records. For one thread at a time."""
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and say what follows; whatever goes wrong is an answer too."""
+        """Send a request and return what follows; errors are results too."""
 
     def cancel(self) -> None:
         """Cut off the request under way, and those after it; safe to call from another thread."""
 
     def close(self) -> None:
-        """Let go of the connection, after `cancel`."""
+        """Close the connection, after `cancel`."""
 
 
 def taken(body: bytes) -> Accepted:
-    """A success, which may be partial; one that cannot be read is whole."""
+    """Parse a success, which may be partial; an unreadable one counts as whole."""
     try:
         partial = ExportLogsServiceResponse.FromString(body).partial_success
     except DecodeError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 async def telling(
     stack: AsyncExitStack, settings: Settings, store: Store, ingest_is_behind: Callable[[], bool]
 ) -> ResultsExporter | None:
-    """What tells results, until the stack is closed; None where nobody wants to be told.
+    """Start the exporter of results, until the stack is closed; None if none is configured.
 
     Raises:
         BadSettings: a variable is not set.
@@ -44,10 +44,10 @@ async def telling(
 
 
 def endpoint_at(url: str, headers: Mapping[str, str]) -> Endpoint:
-    """The endpoint, which speaks what its URL says.
+    """Return the endpoint for the protocol of its URL.
 
     Raises:
-        BadSettings: gRPC has no room for such a header.
+        BadSettings: gRPC cannot carry such a header.
     """
     if not is_grpc(url):
         return HttpEndpoint(url, headers)
@@ -58,7 +58,7 @@ def endpoint_at(url: str, headers: Mapping[str, str]) -> Endpoint:
 
 
 async def tracing(stack: AsyncExitStack, settings: Settings) -> "OwnTraces | None":
-    """What sends the server's own traces, until the stack is closed; None where nobody takes them.
+    """Start the exporter of the server's own traces, until the stack is closed; None if none is configured.
 
     Raises:
         BadSettings: a variable is not set.
@@ -75,7 +75,7 @@ async def tracing(stack: AsyncExitStack, settings: Settings) -> "OwnTraces | Non
 
 
 def values_of(setting: str, headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with what the variables hold that they name.
+    """Return the headers with the values of the variables that they name.
 
     Raises:
         BadSettings: one is not set.

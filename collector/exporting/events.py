@@ -1,6 +1,6 @@
-"""Results of evaluations as the events that OpenTelemetry has for them. Pure.
+"""Results of evaluations as OpenTelemetry's events. Pure.
 
-The same result is the same event, byte for byte, so that whoever gets it twice can tell.
+The same result is the same event, byte for byte, so that receivers can deduplicate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ _LONGEST_TEXT: Final = 16_384
 
 
 def events(results: Iterable[ResultToTell], instance: str) -> ExportLogsServiceRequest:
-    """The request that tells these results, those of a project under one resource."""
+    """Make a request with these results, those of a project under one resource."""
     request = ExportLogsServiceRequest()
     scopes: dict[tuple[str, str | None], ScopeLogs] = {}
     for result in results:
@@ -49,7 +49,7 @@ def _resource(result: ResultToTell) -> Mapping[str, Attribute]:
 
 
 def _record(result: ResultToTell, instance: str) -> LogRecord:
-    """The event, under the span that was judged, or under the root of the trace that was, or of a session's latest."""
+    """Make the event of a result, under the judged span, the root of the trace, or that of a session's latest trace."""
     return LogRecord(
         trace_id=bytes.fromhex(result.trace_id),
         span_id=bytes.fromhex(result.span_id or result.root_span_id or ""),

@@ -20,15 +20,22 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 10_000),  # below which the exporter waits by itself; a guess
 )
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
-"""What was refused so never succeeds; nor where a resource is exhausted and no RetryInfo says for how long. OTLP lists
-more codes as final: what those are about passes, or is mended by somebody, as a key or an address is."""
+"""Permanent codes; also RESOURCE_EXHAUSTED without RetryInfo. OTLP lists more codes as final: their causes pass, or are
+mended by an operator, such as a key or an address.
+"""
 
 
 class GrpcEndpoint:
-    """Where log records are sent. For one thread at a time; any other may `cancel`, and `close` it after that."""
+    """Receiver of log records over gRPC.
+
+    For one thread at a time; any other may `cancel`, and `close` it after that.
+    """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        """`url` is `grpc://`, or with TLS `grpcs://`, and an address; `headers` go with each call, told nowhere."""
+        """Set up the endpoint. `url` is `grpc://`, or with TLS `grpcs://`, and an address.
+
+        `headers` are never logged.
+        """
         parts = urlsplit(url)
         target = f"dns:///{parts.netloc}" + (f":{PORT}" if parts.port is None else "")
         gzip = grpc.Compression.Gzip
@@ -41,7 +48,7 @@ class GrpcEndpoint:
         self._metadata = tuple((name.lower(), value) for name, value in headers.items())
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and say what follows; whatever goes wrong is an answer too."""
+        """Send a request and return what follows; errors are results too."""
         try:
             return taken(self._export(body, timeout=TIMEOUT_S, metadata=self._metadata))
         except ValueError:  # what gRPC raises of a channel that is closed
@@ -54,7 +61,7 @@ class GrpcEndpoint:
         self._channel.close()
 
     def close(self) -> None:
-        """Let go of the connection, which `cancel` does."""
+        """Close the connection, which `cancel` does."""
         self._channel.close()
 
 
@@ -67,7 +74,7 @@ def _failed(call: grpc.Call) -> Answer:
 
 
 def _retry_after_s(call: grpc.Call) -> float | None:
-    """What the RetryInfo among the details of the failure asks for; None if there is none."""
+    """Return the delay in the RetryInfo of the failure; None if there is none."""
     info = RetryInfo()
     for name, value in call.trailing_metadata() or ():
         if name == _DETAILS:

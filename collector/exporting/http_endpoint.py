@@ -14,24 +14,27 @@ from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Accepted, Answe
 
 _MOST_ANSWER_BYTES = 64 << 10
 _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
-"""What was refused so cannot succeed later. All else passes, or is mended by somebody: a key, a path, a certificate."""
+"""Permanent codes. The causes of all others pass, or are mended by an operator: a key, a path, a certificate."""
 
 
 class HttpEndpoint:
-    """Where log records are sent. For one thread at a time; any other may `cancel`, and `close` it after that."""
+    """Receiver of log records over HTTP.
+
+    For one thread at a time; any other may `cancel`, and `close` it after that.
+    """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        """`headers` go with each request, and are told nowhere."""
-        told = {"content-type": "application/x-protobuf", "content-encoding": "gzip", "user-agent": "tracejury"}
+        """Set up the endpoint. `headers` go with each request, and are never logged."""
+        own = {"content-type": "application/x-protobuf", "content-encoding": "gzip", "user-agent": "tracejury"}
         self._url = url
         # Asynchronous, since only that bounds a request as a whole, whose answer may come byte by byte, and ends it.
-        self._client = httpx.AsyncClient(timeout=None, trust_env=False, headers={**told, **headers})  # noqa: S113 - see above
+        self._client = httpx.AsyncClient(timeout=None, trust_env=False, headers={**own, **headers})  # noqa: S113 - see above
         self._loop = asyncio.new_event_loop()
         self._is_cancelled = False
         self._posting: asyncio.Task[Answer] | None = None
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and say what follows; whatever goes wrong is an answer too."""
+        """Send a request and return what follows; errors are results too."""
         self._posting = self._loop.create_task(self._post(body))
         if self._is_cancelled:
             self._posting.cancel()
@@ -48,7 +51,7 @@ class HttpEndpoint:
             self._loop.call_soon_threadsafe(posting.cancel)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._loop.run_until_complete(self._client.aclose())
         self._loop.close()
 

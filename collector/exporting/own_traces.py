@@ -26,10 +26,10 @@ _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal
 
 
 class OwnTraces:
-    """Sends a span for each thing that is done; `close` ends it."""
+    """Sender of a span for each finished work; `close` ends it."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], *, instance: str) -> None:
-        """`endpoint` takes spans in OTLP over HTTP; `headers` go with each request."""
+        """Set up the sender. `endpoint` takes spans in OTLP over HTTP; `headers` go with each request."""
         self._session = requests.Session()
         self._session.trust_env = False
         sent = {**headers, INTERNAL_HEADER: "1"}
@@ -43,12 +43,12 @@ class OwnTraces:
 
     def watch(self, done: FinishedWork) -> None:
         """Send, soon, what was done. From any thread; it neither waits nor raises."""
-        told = {name: value for name, value in done.told.items() if value is not None}
+        attributes = {name: value for name, value in done.attributes.items() if value is not None}
         span = self._tracer.start_span(
             done.name,
             context=Context(),
             kind=_KINDS[done.kind],
-            attributes={MARKER: True, **told},
+            attributes={MARKER: True, **attributes},
             start_time=done.began_ns,
         )
         if done.failed is not None:
@@ -60,7 +60,7 @@ class OwnTraces:
         self._provider.force_flush(_TIMEOUT_S * 1000)
 
     def close(self) -> None:
-        """Send what waits, for a moment, and let go; what cannot be sent by then is dropped."""
+        """Send the waiting spans, for a moment, and close; the rest is dropped."""
         for_a_moment(self.flush, _FLUSH_S)
         self._exporter.is_closed = True
         with closing(self._session):

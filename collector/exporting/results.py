@@ -1,4 +1,4 @@
-"""The thread that tells somebody else what came of evaluations, as they are stored."""
+"""The thread that exports results of evaluations as they are stored."""
 
 import logging
 from collections import Counter
@@ -20,20 +20,20 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportWaits:
-    """How long the thread waits, in seconds. All are guesses; the first doubles up to the longest."""
+    """Waits of the thread, in seconds. All are guesses; the first doubles up to the longest."""
 
-    look_s: float = 1.0  # for new results, when all are told
+    look_s: float = 1.0  # between looks for new results
     first_s: float = 1.0  # after a request that failed
     longest_s: float = 60.0
-    longest_asked_s: float = 3600.0  # a receiver that asks for more patience is asked again then
+    longest_requested_s: float = 3600.0  # a longer requested pause is cut to this
     pause_s: float = 5.0  # after a failure of our own
 
 
 class ResultsExporter:
-    """Tells each result at least once, in the order in which they were stored.
+    """Exporter of results, at least once, in the order of storage.
 
-    How far it is, is stored after the receiver has answered: what is told again after a crash is the same event. A
-    receiver that is away is waited for; results wait in their table meanwhile, and nothing else waits for it.
+    Progress is stored after the receiver has answered: what is sent again after a crash is the same event. While a
+    receiver is down, results wait in their table, and nothing else waits for it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ResultsExporter:
         ingest_is_behind: Callable[[], bool] = lambda: False,
         waits: ExportWaits | None = None,
     ) -> None:
-        """`most` results are in one request."""
+        """Set up the exporter, with at most `most` results in a request."""
         self._results = results
         self._endpoint = endpoint
         self._most = most
@@ -60,7 +60,7 @@ class ResultsExporter:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Results since the start that were delivered, and refused; and requests that failed and were made again."""
+        """Return the results delivered and refused since the start, and the retried requests."""
         return {kind: self._counts[kind] for kind in ("delivered", "refused", "retried")}
 
     def start(self) -> None:
@@ -68,7 +68,7 @@ class ResultsExporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and cut off the request under way; what is not told yet is after the next start."""
+        """Stop, and cancel the request under way; the next start continues with the rest."""
         self._thread.close(self._endpoint.cancel)
         self._endpoint.close()
 
@@ -104,9 +104,9 @@ class ResultsExporter:
                 case RetryLater():
                     self._note(answer)
                     failures += 1
-                    asked_s = min(answer.after_s, self._waits.longest_asked_s)
+                    requested_s = min(answer.after_s, self._waits.longest_requested_s)
                     own_s = backoff_s(failures, first_s=self._waits.first_s, longest_s=self._waits.longest_s)
-                    self._thread.stopping.wait(max(asked_s, own_s))
+                    self._thread.stopping.wait(max(requested_s, own_s))
                 case _:
                     assert_never(answer)
         return False
@@ -122,7 +122,7 @@ class ResultsExporter:
         if rejected:
             log.warning("the receiver of results rejected %d of %d: %s", rejected, count, taken.why)
         if self._failing:
-            log.info("results are told again")
+            log.info("results are exported again")
             self._failing = False
 
     def _part(self, results: Sequence[ResultToTell], refused: Rejected) -> bool:
@@ -136,5 +136,5 @@ class ResultsExporter:
     def _note(self, later: RetryLater) -> None:
         self._counts["retried"] += 1
         if not self._failing:
-            log.warning("results cannot be told and wait: %s", later.why)
+            log.warning("results cannot be exported and wait: %s", later.why)
             self._failing = True

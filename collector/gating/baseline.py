@@ -25,7 +25,7 @@ _POSITION: Final = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
 def baseline_document(results: Results, provenance: Mapping[str, str]) -> dict[str, Any]:
-    """What the file says of a run: scores, thresholds and passes by item and evaluator, sorted; no texts of models."""
+    """Return the baseline of a run: scores, thresholds and passes by item and evaluator, sorted; no texts of models."""
     run = results.run
     trials = int((run.outcomes > 0).any(axis=0).sum(axis=1).max(initial=1))
     order = sorted(range(len(run.items)), key=lambda at: _natural(run.items[at].key))
@@ -57,10 +57,10 @@ def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_baseline(path: Path) -> Results:
-    """The run that a baseline file holds.
+    """Read a baseline file.
 
     Raises:
-        BadResultsFile: it is of a newer format, or says something twice or not at all.
+        BadResultsFile: its format is newer, or it has duplicate or missing fields.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("formatVersion") != FORMAT:
@@ -91,20 +91,20 @@ def read_baseline(path: Path) -> Results:
 
 
 def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[str, Any]:
-    """One evaluator's line of an item; repeats are kept one by one beside their mean."""
+    """Return one evaluator's line of an item; repeats are stored one by one beside their mean."""
     known = run.evaluators[evaluator]
     scores, outcomes = run.scores[evaluator, item], run.outcomes[evaluator, item]
     scored = scores[outcomes == SCORED]
-    said = run.passed[evaluator, item][outcomes == SCORED]
+    verdicts = run.passed[evaluator, item][outcomes == SCORED]
     line: dict[str, Any] = {
         "name": known.name,
         "score": round(float(scored.mean()), 6) if scored.size else None,
         "threshold": known.threshold,
-        "pass": bool(np.nanmean(said) >= 0.5) if scored.size and not np.isnan(said).all() else False,  # noqa: PLR2004 - ties pass
+        "pass": bool(np.nanmean(verdicts) >= 0.5) if scored.size and not np.isnan(verdicts).all() else False,  # noqa: PLR2004 - ties pass
     }
     if trials > 1:
-        there = outcomes > 0
-        line["scores"] = [None if math.isnan(each) else float(each) for each in scores[there]]
+        has_score = outcomes > 0
+        line["scores"] = [None if math.isnan(each) else float(each) for each in scores[has_score]]
     if not scored.size:
         line["outcome"] = "skipped" if (outcomes == SKIPPED).all() else "failed"
     if known.better == "lower":
@@ -128,22 +128,21 @@ def _results(key: str, entry: Any, evaluators: AgreedEvaluators, where: str) -> 
     scores = entry.get("scores", [entry.get("score")])
     if not isinstance(scores, list) or not scores:
         raise BadResultsFile(f"{where}: scores is a list of numbers")
-    found = []
+    results = []
     for trial, score in enumerate(scores):
         if score is None:
             lost = "skipped" if entry.get("outcome") == "skipped" else "failed"
-            found.append(
+            results.append(
                 TrialResult(item=key, evaluator=name, trial=trial, outcome="skipped" if lost == "skipped" else "failed")
             )
             continue
         value = number(score, where)
-        told = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
-        found.append(TrialResult(item=key, evaluator=name, trial=trial, score=value, passed=told))
-    evaluators.add(evaluator, found, where)
-    return found
+        passed = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
+        results.append(TrialResult(item=key, evaluator=name, trial=trial, score=value, passed=passed))
+    evaluators.add(evaluator, results, where)
+    return results
 
 
 def _natural(key: str) -> tuple[int, str]:
-    """Positions by their number, other keys as texts."""
     matched = _POSITION.fullmatch(key)
     return (int(matched[1]), "") if matched else (-1, key)

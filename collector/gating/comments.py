@@ -19,12 +19,12 @@ _READ_ONLY: Final = frozenset({401, 403, 404})  # what a fork's token is answere
 
 
 class NoComment(Exception):
-    """There is nowhere to comment, or it was refused; the message says why."""
+    """Failure to comment: there is no request, or it was refused; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentPlace:
-    """Where the comments of one pull or merge request are."""
+    """The comments of one pull or merge request."""
 
     comments: str  # lists and takes new ones
     one: str  # of one comment, with its id appended
@@ -33,7 +33,7 @@ class CommentPlace:
 
 
 def github(variables: Variables) -> CommentPlace:
-    """The pull request of a GitHub workflow.
+    """Return the pull request of a GitHub workflow.
 
     Raises:
         NoComment: it runs for no pull request, or without a token.
@@ -59,7 +59,7 @@ def github(variables: Variables) -> CommentPlace:
 
 
 def gitlab(variables: Variables) -> CommentPlace:
-    """The merge request of a GitLab pipeline.
+    """Return the merge request of a GitLab pipeline.
 
     Raises:
         NoComment: it runs for no merge request, or without a token.
@@ -78,10 +78,10 @@ PLACES: Final[Mapping[str, Callable[[Variables], CommentPlace]]] = {"github": gi
 
 
 def put_comment(place: CommentPlace, body: str) -> str:
-    """Replace our comment, or write the first; says which.
+    """Replace our comment, or write the first; return which.
 
     Raises:
-        NoComment: it was refused, as for forks, whose tokens may only read, or nobody answered.
+        NoComment: it was refused, as for forks, whose tokens may only read, or there was no response.
     """
     with httpx.Client(timeout=_TIMEOUT_S, headers=dict(place.headers), follow_redirects=False) as client:
         known = _ours(client, place)
@@ -94,17 +94,17 @@ def put_comment(place: CommentPlace, body: str) -> str:
 
 def _ours(client: httpx.Client, place: CommentPlace) -> int | None:
     for page in range(1, _MAX_PAGES + 1):
-        found = _request(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
-        if not isinstance(found, list):
+        comments = _request(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
+        if not isinstance(comments, list):
             raise NoComment("the comments are no list")
-        for each in found:
+        for each in comments:
             if (
                 isinstance(each, dict)
                 and str(each.get("body", "")).startswith(MARK)
                 and isinstance(each.get("id"), int)
             ):
                 return int(each["id"])
-        if len(found) < _PAGE:
+        if len(comments) < _PAGE:
             return None
     return None
 
@@ -122,7 +122,7 @@ def _request(client: httpx.Client, method: str, url: str, **more: Any) -> Any:  
 
 def _event(path: str | None) -> Mapping[str, Any]:
     try:
-        found = json.loads(Path(path or "").read_text(encoding="utf-8"))
+        event = json.loads(Path(path or "").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise NoComment(f"GITHUB_EVENT_PATH cannot be read ({type(error).__name__})") from error
-    return found if isinstance(found, dict) else {}
+    return event if isinstance(event, dict) else {}

@@ -1,4 +1,4 @@
-"""The gate's decision over files: compare, update, or say that there is nothing to compare with."""
+"""The gate's decision over files: compare, update, or report that there is no baseline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _NOTHING_JUDGED: Final = "nothing was judged: no evaluator scored an item of thi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What the gate does with what it finds."""
+    """Policy of the gate."""
 
     update: bool = False
     against: Path | None = None  # results to compare with instead of a baseline file
@@ -43,7 +43,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateDecision:
-    """The verdict document, and the exit code that it comes to."""
+    """The verdict document, and the exit code for it."""
 
     document: Mapping[str, Any]
     exit_code: int
@@ -64,20 +64,20 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         created = not baseline.exists()
         write_baseline(baseline, baseline_document(candidate, provenance))
         passed = policy.update or policy.bootstrap_passes
-        told = f"baseline {'created' if created else 'updated'} at {baseline}: review and commit it"
-        document = _uncompared("PASS" if passed else "FAIL", candidate, told, *_silent(candidate))
+        note = f"baseline {'created' if created else 'updated'} at {baseline}: review and commit it"
+        document = _uncompared("PASS" if passed else "FAIL", candidate, note, *_silent(candidate))
         return GateDecision(document=document, exit_code=PASSED if passed else REGRESSED)
     if not baseline.exists():
-        told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
-        return without_baseline(candidate, told, policy)
+        note = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
+        return without_baseline(candidate, note, policy)
     return judge(read_baseline(baseline), candidate, str(baseline), policy)
 
 
-def without_baseline(candidate: Results, told: str, policy: Policy) -> GateDecision:
-    """The decision where there is nothing to compare with, and why."""
+def without_baseline(candidate: Results, reason: str, policy: Policy) -> GateDecision:
+    """Return the decision without a baseline, with the reason."""
     if not _is_judged(candidate):
-        return _unjudged(candidate, told)
-    document = _uncompared("NO_BASELINE", candidate, told)
+        return _unjudged(candidate, reason)
+    document = _uncompared("NO_BASELINE", candidate, reason)
     return GateDecision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
 
 
@@ -92,24 +92,28 @@ def judge(before: Results, candidate: Results, baseline: str, policy: Policy) ->
             f"{baseline}: items are paired by {before.pairing}, and those of the candidate by {candidate.pairing}"
         )
     try:
-        found = compare(before.run, candidate.run, policy.options)
+        comparison = compare(before.run, candidate.run, policy.options)
     except Incomparable as error:
         raise BadResultsFile(f"{baseline}: {error}; update the baseline, or choose evaluators") from error
-    return decision_on(found, candidate, policy)
+    return decision_on(comparison, candidate, policy)
 
 
-def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDecision:
-    """What the policy makes of a comparison that was made by its options."""
-    failures, warnings = list(found.failures), list(found.warnings)
-    told = [f"evaluator {name} of the baseline is missing" for name in found.removed_evaluators]
-    (failures if policy.fail_on_removed_evaluator else warnings).extend(told)
-    told = [f"{len(found.removed)} items of the baseline are missing: {_some(found.removed)}"] if found.removed else []
-    (failures if policy.fail_on_removed_items else warnings).extend(told)
-    verdict = "regressed" if failures else found.verdict
+def decision_on(comparison: Comparison, candidate: Results, policy: Policy) -> GateDecision:
+    """Decide on a comparison that was made with the policy's options."""
+    failures, warnings = list(comparison.failures), list(comparison.warnings)
+    missing = [f"evaluator {name} of the baseline is missing" for name in comparison.removed_evaluators]
+    (failures if policy.fail_on_removed_evaluator else warnings).extend(missing)
+    missing = (
+        [f"{len(comparison.removed)} items of the baseline are missing: {_some(comparison.removed)}"]
+        if comparison.removed
+        else []
+    )
+    (failures if policy.fail_on_removed_items else warnings).extend(missing)
+    verdict = "regressed" if failures else comparison.verdict
     failed = verdict == "regressed" and policy.fail_on_regression
     if verdict == "inconclusive":
         warnings.append("inconclusive: these items do not show whether the change is worse by more than the margin")
-    unjudged = verdict != "regressed" and not found.judged
+    unjudged = verdict != "regressed" and not comparison.judged
     if unjudged:
         failures.append(_NOTHING_JUDGED)
     undecided = unjudged or (verdict == "inconclusive" and policy.fail_on_inconclusive)
@@ -119,8 +123,8 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
         "verdict": verdict,
         "experiment": candidate.experiment,
         "pairing": candidate.pairing,
-        **_counted(found, candidate.pairing, policy.options.alpha),
-        **_details(found),
+        **_counted(comparison, candidate.pairing, policy.options.alpha),
+        **_details(comparison),
         "failures": failures,
         "warnings": warnings,
     }
@@ -128,21 +132,21 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDe
     return GateDecision(document=document, exit_code=code, can_be_accepted=code != PASSED and not unjudged)
 
 
-def _counted(found: Comparison, pairing: str, alpha: float) -> dict[str, Any]:
-    """The fields that say how much, under the names that servers of this kind use."""
-    rate = found.rate
-    cases = _cases(found.items, pairing)
+def _counted(comparison: Comparison, pairing: str, alpha: float) -> dict[str, Any]:
+    """Return the numbers of a comparison, under the names that servers of this kind use."""
+    rate = comparison.rate
+    cases = _cases(comparison.items, pairing)
     return {
         "baselinePassRate": None if rate is None else _rounded(rate.baseline_mean),
         "candidatePassRate": None if rate is None else _rounded(rate.candidate_mean),
         "passRateDelta": None if rate is None else _rounded(rate.delta),
         "significant": rate is not None and rate.adjusted_p_value < alpha,
-        "improvedCount": found.better,
-        "regressedCount": found.worse,
-        "unchangedCount": found.equal,
-        "unscoredCount": found.unscored,
-        "addedCount": len(found.added),
-        "removedCount": len(found.removed),
+        "improvedCount": comparison.better,
+        "regressedCount": comparison.worse,
+        "unchangedCount": comparison.equal,
+        "unscoredCount": comparison.unscored,
+        "addedCount": len(comparison.added),
+        "removedCount": len(comparison.removed),
         "regressedEvaluators": [
             {
                 "evaluator": each.name,
@@ -151,18 +155,18 @@ def _counted(found: Comparison, pairing: str, alpha: float) -> dict[str, Any]:
                 "delta": _rounded(each.delta),
                 "pValue": _rounded(each.adjusted_p_value),
             }
-            for each in found.differences
+            for each in comparison.differences
             if each.verdict == "regressed" and each.name != PASS_RATE
         ],
         "cases": cases[:MAX_CASES],
-        "casesTruncated": found.worse > len(cases[:MAX_CASES]),
+        "casesTruncated": comparison.worse > len(cases[:MAX_CASES]),
         "comparedPass": True,
     }
 
 
-def _details(found: Comparison) -> dict[str, Any]:
+def _details(comparison: Comparison) -> dict[str, Any]:
     return {
-        "evaluators": [_difference(each) for each in found.differences],
+        "evaluators": [_difference(each) for each in comparison.differences],
         "slices": [
             {
                 "key": each.key,
@@ -172,7 +176,7 @@ def _details(found: Comparison) -> dict[str, Any]:
                 "delta": _rounded(each.delta),
                 "adjustedPValue": _rounded(each.adjusted_p_value),
             }
-            for each in found.slices
+            for each in comparison.slices
         ],
         "ratios": [
             {
@@ -182,14 +186,14 @@ def _details(found: Comparison) -> dict[str, Any]:
                 "interval": [_rounded(each.interval.low), _rounded(each.interval.high)],
                 "verdict": each.verdict,
             }
-            for each in found.ratios
+            for each in comparison.ratios
         ],
-        "repeats": repeats_document(found.repeats),
+        "repeats": repeats_document(comparison.repeats),
     }
 
 
-def repeats_document(found: Sequence[PassChance]) -> list[dict[str, Any]]:
-    """What several trials say, for each k."""
+def repeats_document(chances: Sequence[PassChance]) -> list[dict[str, Any]]:
+    """Return the document of repeated trials, for each k."""
     return [
         {
             "k": each.k,
@@ -197,7 +201,7 @@ def repeats_document(found: Sequence[PassChance]) -> list[dict[str, Any]]:
             "passAtK": [_rounded(chance) for chance in each.any_of],
             "passHatK": [_rounded(chance) for chance in each.all_of],
         }
-        for each in found
+        for each in chances
     ]
 
 
@@ -205,9 +209,8 @@ def _is_judged(candidate: Results) -> bool:
     return bool((candidate.run.outcomes == SCORED).any())
 
 
-def _unjudged(candidate: Results, *told: str) -> GateDecision:
-    """Refuse to pass a run of which nothing was judged, or to make it a baseline."""
-    document = {**_uncompared("FAIL", candidate, *told), "failures": [_NOTHING_JUDGED]}
+def _unjudged(candidate: Results, *reasons: str) -> GateDecision:
+    document = {**_uncompared("FAIL", candidate, *reasons), "failures": [_NOTHING_JUDGED]}
     return GateDecision(document=document, exit_code=INCONCLUSIVE)
 
 
@@ -220,7 +223,7 @@ def _silent(candidate: Results) -> list[str]:
     ]
 
 
-def _uncompared(status: str, candidate: Results, *told: str) -> dict[str, Any]:
+def _uncompared(status: str, candidate: Results, *reasons: str) -> dict[str, Any]:
     return {
         "status": status,
         "passed": status != "FAIL",
@@ -237,7 +240,7 @@ def _uncompared(status: str, candidate: Results, *told: str) -> dict[str, Any]:
         "ratios": [],
         "repeats": [],
         "failures": [],
-        "warnings": [*told],
+        "warnings": [*reasons],
     }
 
 
@@ -265,13 +268,13 @@ def _difference(each: Difference) -> dict[str, Any]:
 
 
 def _cases(items: Sequence[ItemChange], pairing: str) -> list[dict[str, Any]]:
-    """Items that became worse, the worst first, each with the evaluators by which it did."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return items that became worse, the worst first, each with the evaluators that say so."""
+    cases: dict[str, dict[str, Any]] = {}
     for each in items:
         if not each.worse:
             continue
         by_place = pairing == "positional"
-        case = found.setdefault(
+        case = cases.setdefault(
             each.key,
             {
                 "key": each.key,
@@ -291,11 +294,10 @@ def _cases(items: Sequence[ItemChange], pairing: str) -> list[dict[str, Any]]:
                     "flip": each.flip,
                 }
             )
-    return list(found.values())
+    return list(cases.values())
 
 
 def _rounded(value: float | None) -> float | None:
-    """Six digits; JSON has no infinity, so what is not known is null."""
     return None if value is None or abs(value) == float("inf") else round(value, 6)
 
 

@@ -23,12 +23,12 @@ ANCHOR_CHARS: Final = 80  # of an item's input in the baseline and in reports
 
 
 class BadResultsFile(ValueError):
-    """A file does not say what it should; the message says where."""
+    """Refusal of a file with wrong content; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A run, its name, and how its items are found again."""
+    """A run, its name, and the identity of its items."""
 
     experiment: str
     pairing: Pairing
@@ -36,7 +36,7 @@ class Results:
 
 
 class AgreedEvaluators:
-    """The evaluators of a file by name, each with the terms by which it judged all items."""
+    """The evaluators of a file by name, each with the same terms for all items."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, ComparedEvaluator] = {}
@@ -44,10 +44,10 @@ class AgreedEvaluators:
 
     @property
     def all(self) -> list[ComparedEvaluator]:
-        """The evaluators in the order in which they were added."""
+        """Return the evaluators in the order in which they were added."""
         return list(self._by_name.values())
 
-    def add(self, given: ComparedEvaluator, trials: Sequence[TrialResult], where: str) -> None:
+    def add(self, evaluator: ComparedEvaluator, trials: Sequence[TrialResult], where: str) -> None:
         """Add the terms that stand beside one evaluation.
 
         An unknown term differs from none. Without a score, only the terms that are stated count, and never the
@@ -57,45 +57,47 @@ class AgreedEvaluators:
             BadResultsFile: a term differs from that of another item.
         """
         has_score = any(each.score is not None for each in trials)
-        known = self._by_name.setdefault(given.name, given)
-        is_known_better = given.name in self._scored
+        known = self._by_name.setdefault(evaluator.name, evaluator)
+        is_known_better = evaluator.name in self._scored
         differ = (
-            (has_score and is_known_better and known.better != given.better)
-            or _differ(known.threshold, given.threshold)
-            or _differ(known.fingerprint, given.fingerprint)
+            (has_score and is_known_better and known.better != evaluator.better)
+            or _differ(known.threshold, evaluator.threshold)
+            or _differ(known.fingerprint, evaluator.fingerprint)
         )
         if differ:
-            raise BadResultsFile(f"{where}: {given.name} has another threshold, direction or fingerprint than before")
-        self._by_name[given.name] = ComparedEvaluator(
-            name=given.name,
-            better=given.better if has_score or not is_known_better else known.better,
-            threshold=known.threshold if given.threshold is None else given.threshold,
-            fingerprint=known.fingerprint or given.fingerprint,
+            raise BadResultsFile(
+                f"{where}: {evaluator.name} has another threshold, direction or fingerprint than before"
+            )
+        self._by_name[evaluator.name] = ComparedEvaluator(
+            name=evaluator.name,
+            better=evaluator.better if has_score or not is_known_better else known.better,
+            threshold=known.threshold if evaluator.threshold is None else evaluator.threshold,
+            fingerprint=known.fingerprint or evaluator.fingerprint,
         )
         if has_score:
-            self._scored.add(given.name)
+            self._scored.add(evaluator.name)
 
 
-def _differ(known: object, given: object) -> bool:
-    return known is not None and given is not None and known != given
+def _differ(known: object, other: object) -> bool:
+    return known is not None and other is not None and known != other
 
 
 def read_results(path: Path, pairing: Literal["auto", "positional", "dataset_item_id"] = "auto") -> Results:
-    """The results in a file.
+    """Read a results file.
 
     Raises:
-        BadResultsFile: it cannot be read, or means nothing.
+        BadResultsFile: it cannot be read, or has no meaning.
     """
     document = read_json(path)
     return results_of(document, pairing, str(path))
 
 
 def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN401 - JSON
-    """The results that a document holds."""
+    """Parse a results document."""
     items = _list(document, "items", path)
     name = document.get("experimentName")
     if not isinstance(name, str) or not name.strip():
-        raise BadResultsFile(f"{path}: the experiment has no name, so its baseline could not be told from others")
+        raise BadResultsFile(f"{path}: the experiment has no name, which identifies its baseline; give it one")
     ids = [_id_of(item, f"{path}: items[{at}]") for at, item in enumerate(items)]
     if pairing == "dataset_item_id" and None in ids:
         raise BadResultsFile(f"{path}: items[{ids.index(None)}] has no id, and items are paired by it")
@@ -126,7 +128,7 @@ def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN4
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
-    """A JSON document, of which every key is there once and every number is finite.
+    """Read a JSON document with unique keys and finite numbers.
 
     Raises:
         BadResultsFile: it is not.
@@ -140,7 +142,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def anchor(value: object) -> str:
-    """What people know an item by: its input on one line, cut; of a map with one value that value."""
+    """Return a readable name of an item: its input on one line, cut; of a map with one value that value."""
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
     text = value if isinstance(value, str) else "" if value is None else _AS_JSON.encode(value)
@@ -149,7 +151,7 @@ def anchor(value: object) -> str:
 
 
 def number(value: object, where: str) -> float:
-    """A finite number.
+    """Return a finite number.
 
     Raises:
         BadResultsFile: it is none.
@@ -160,33 +162,32 @@ def number(value: object, where: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError(f"a key is there twice in an object with {', '.join(found)}"[:200])
-    return found
+    merged = dict(pairs)
+    if len(merged) != len(pairs):
+        raise ValueError(f"an object has a duplicate key; its keys: {', '.join(merged)}"[:200])
+    return merged
 
 
 def _no_number(text: str) -> float:
-    """NaN stands for a score that failed, as `null` does."""
     return math.nan if text == "NaN" else math.inf
 
 
 def _list(document: Any, name: str, where: str, *, empty: bool = False) -> Sequence[Any]:  # noqa: ANN401 - JSON
-    found = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(found, list) or not (found or empty):
+    items = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(items, list) or not (items or empty):
         raise BadResultsFile(f"{where}: a list {name!r} is needed")
-    return found
+    return items
 
 
 def _id_of(item: Any, where: str) -> str | None:  # noqa: ANN401 - JSON
     if not isinstance(item, dict):
         raise BadResultsFile(f"{where}: no object")
-    found = item.get("id", item.get("datasetItemId"))
-    if found is None or (isinstance(found, str) and not found.strip()):
+    item_id = item.get("id", item.get("datasetItemId"))
+    if item_id is None or (isinstance(item_id, str) and not item_id.strip()):
         return None
-    if isinstance(found, bool) or not isinstance(found, str | int):
+    if isinstance(item_id, bool) or not isinstance(item_id, str | int):
         raise BadResultsFile(f"{where}: an id is a text or a whole number")
-    return str(found).strip()
+    return str(item_id).strip()
 
 
 def _evaluator(evaluation: Any, where: str) -> ComparedEvaluator:  # noqa: ANN401 - JSON
@@ -217,14 +218,19 @@ def _trials(key: str, evaluator: ComparedEvaluator, evaluation: Mapping[str, Any
         raise BadResultsFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")
     if outcome == "scored" and evaluation.get("error"):
         outcome = "failed"  # the evaluator broke, whatever score stands beside that
-    said = evaluation.get("success") if single and isinstance(evaluation.get("success"), bool) else None
-    return [_trial(key, evaluator, trial, outcome, (score, said), where) for trial, score in enumerate(scores)]
+    success = evaluation.get("success") if single and isinstance(evaluation.get("success"), bool) else None
+    return [_trial(key, evaluator, trial, outcome, (score, success), where) for trial, score in enumerate(scores)]
 
 
 def _trial(
-    key: str, evaluator: ComparedEvaluator, trial: int, outcome: Outcome, found: tuple[Any, bool | None], where: str
+    key: str,
+    evaluator: ComparedEvaluator,
+    trial: int,
+    outcome: Outcome,
+    score_and_pass: tuple[Any, bool | None],
+    where: str,
 ) -> TrialResult:
-    score, said = found
+    score, passed = score_and_pass
     if outcome != "scored":
         return TrialResult(item=key, evaluator=evaluator.name, trial=trial, outcome=outcome)
     if score is None or (isinstance(score, float) and not math.isfinite(score)):
@@ -235,26 +241,26 @@ def _trial(
         evaluator=evaluator.name,
         trial=trial,
         score=value,
-        passed=said if said is not None else passes(evaluator, value),
+        passed=passed if passed is not None else passes(evaluator, value),
     )
 
 
 def passes(evaluator: ComparedEvaluator, score: float) -> bool | None:
-    """Whether a score passes; not known without a threshold."""
+    """Return True if a score passes; None without a threshold."""
     if evaluator.threshold is None:
         return None
     return score >= evaluator.threshold if evaluator.better == "higher" else score <= evaluator.threshold
 
 
 def _metadata(item: Mapping[str, Any]) -> Mapping[str, str]:
-    found = item.get("metadata")
-    if not isinstance(found, dict):
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict):
         return {}
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
 
 
 def _usage(keys: Sequence[str], items: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[tuple[str, int], float]]:
-    """Cost and time, which are one number for an item, or a list of one for each trial."""
+    """Return cost and time, each a number for an item, or a list with one for each trial."""
     used: dict[str, dict[tuple[str, int], float]] = {"cost_usd": {}, "latency_ms": {}}
     for key, item in zip(keys, items, strict=True):
         for name, known in (("costUsd", used["cost_usd"]), ("latencyMs", used["latency_ms"])):

@@ -11,7 +11,7 @@ MARK: Final = "<!-- tracejury-gate -->"
 """How our comment is found again. It is the first line, so that a quotation of it is not taken for it."""
 
 MAX_COMMENT_CHARS: Final = 60_000  # GitHub takes 65,536
-_MOST_TIMES: Final = 1e6  # an interval beyond says nothing
+_MOST_TIMES: Final = 1e6  # a wider interval is meaningless
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>~@$])")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS: Final[Mapping[str, str]] = {"regressed": "❌", "not_worse": "✅", "inconclusive": "⚠️"}
@@ -24,14 +24,14 @@ VERDICTS: Final[Mapping[str, str]] = {
 
 
 def markdown(verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """All verdicts, one after the other, cut where GitHub would refuse them."""
+    """Render all verdicts, one after the other, cut to the size that GitHub accepts."""
     text = "\n\n".join(_section(each) for each in verdicts) or "No gate left a verdict."
     cut = text if len(text) <= MAX_COMMENT_CHARS else text[:MAX_COMMENT_CHARS].rsplit("\n", 1)[0] + "\n\n… cut"
     return f"{MARK}\n{cut}\n"
 
 
 def moved_text(document: Mapping[str, Any]) -> str:
-    """The pass rates and what became of the items, of a verdict that is about a comparison."""
+    """Return the pass rates and the changes of items, for a comparison."""
     before, after = _percent(document["baselinePassRate"]), _percent(document["candidatePassRate"])
     counts = f"{count_text(document['regressedCount'], 'item')} worse, {document['improvedCount']} better"
     unscored = document.get("unscoredCount")  # verdicts of earlier versions have none
@@ -40,36 +40,36 @@ def moved_text(document: Mapping[str, Any]) -> str:
 
 
 def evaluator_text(each: Mapping[str, Any]) -> str:
-    """What an evaluator says of a comparison, in two or three words."""
-    told = "worse, within the margin" if each["withinMargin"] else "better" if each["improved"] else each["verdict"]
-    return str(told).replace("_", " ")
+    """Return an evaluator's verdict in two or three words."""
+    verdict = "worse, within the margin" if each["withinMargin"] else "better" if each["improved"] else each["verdict"]
+    return str(verdict).replace("_", " ")
 
 
 def needed_text(each: Mapping[str, Any]) -> str:
-    """How much an evaluator could find with these items, and how many it would take to know."""
+    """Return which difference these items could show, and how many items would suffice."""
     needed = f"{each['itemsNeeded']:,} items would prove a margin of {each['margin']:g}" if each["itemsNeeded"] else ""
-    found = each["smallestDetectable"]
-    least = "" if found is None else f"a difference of {found:.2g} would be found four times in five"
+    detectable = each["smallestDetectable"]
+    least = "" if detectable is None else f"a difference of {detectable:.2g} would be found four times in five"
     return f"{each['items']} items; {'; '.join(filter(None, [least, needed])) or 'too few'}"
 
 
 def interval_text(each: Mapping[str, Any]) -> str:
-    """The interval of a difference."""
+    """Format the interval of a difference."""
     low, high = each["interval"]
     return "unknown" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
 def p_value_text(each: Mapping[str, Any]) -> str:
-    """The corrected p-value, of which a verdict holds six digits; none is 0."""
+    """Format the corrected p-value, which a verdict rounds to six digits; none is 0."""
     return f"{each['adjustedPValue']:.3g}" if each["adjustedPValue"] else "under 1e-06"
 
 
 def ratio_text(each: Mapping[str, Any]) -> str:
-    """How cost or time changed; an interval of more than a million times says that there are too few items."""
+    """Return how cost or time changed; an interval of more than a million times means that there are too few items."""
     low, high = each["interval"]
-    told = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
+    verdict = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
     interval = f"{low or 0:.3g} to {high or 0:.3g}" if (high or 0) < _MOST_TIMES else "too few items for an interval"
-    return f"{each['ratio']:.3g} times ({interval}){told}"
+    return f"{each['ratio']:.3g} times ({interval}){verdict}"
 
 
 def _section(document: Mapping[str, Any]) -> str:
@@ -87,13 +87,15 @@ def _section(document: Mapping[str, Any]) -> str:
     if document["slices"]:
         lines += ["", "| slice | evaluator | items | difference | p |", "|---" * 5 + "|"]
         lines += [_slice(each) for each in document["slices"]]
-    told = [f"- {plain(each['name'])}: {ratio_text(each)}" for each in document["ratios"]]
-    told += [f"- **{plain(each)}**" for each in document["failures"]]
-    told += [f"- {plain(each)}" for each in document["warnings"]]
+    listed = [f"- {plain(each['name'])}: {ratio_text(each)}" for each in document["ratios"]]
+    listed += [f"- **{plain(each)}**" for each in document["failures"]]
+    listed += [f"- {plain(each)}" for each in document["warnings"]]
     undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
-    told += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
-    told += [f"- {plain(each['evaluator'])} as people find it: {corrected_text(each)}" for each in _of_people(document)]
-    lines += ["", *told] if told else []
+    listed += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
+    listed += [
+        f"- {plain(each['evaluator'])} as people find it: {corrected_text(each)}" for each in _of_people(document)
+    ]
+    lines += ["", *listed] if listed else []
     lines += _repeats(document.get("repeats", ()))
     if document["cases"]:
         total = document["regressedCount"]
@@ -114,8 +116,8 @@ def _section(document: Mapping[str, Any]) -> str:
 
 
 def _of_people(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = document.get("corrected", ())
-    return found
+    corrected: Sequence[Mapping[str, Any]] = document.get("corrected", ())
+    return corrected
 
 
 def corrected_text(each: Mapping[str, Any]) -> str:
@@ -127,24 +129,24 @@ def corrected_text(each: Mapping[str, Any]) -> str:
 
 def _row(each: Mapping[str, Any]) -> str:
     means = " | ".join("-" if mean is None else f"{mean:.3f}" for mean in (each["baselineMean"], each["candidateMean"]))
-    found = f"{each['delta']:+.3f} ({interval_text(each)}) | {p_value_text(each)}"
-    return f"| {plain(each['evaluator'])} | {evaluator_text(each)} | {means} | {found} |"
+    numbers = f"{each['delta']:+.3f} ({interval_text(each)}) | {p_value_text(each)}"
+    return f"| {plain(each['evaluator'])} | {evaluator_text(each)} | {means} | {numbers} |"
 
 
 def _slice(each: Mapping[str, Any]) -> str:
     name = plain(f"{each['key']} = {each['value']}")
-    found = f"{each['items']} | {each['delta']:+.3f} | {p_value_text(each)}"
-    return f"| {name} | {plain(each['evaluator'])} | {found} |"
+    numbers = f"{each['items']} | {each['delta']:+.3f} | {p_value_text(each)}"
+    return f"| {name} | {plain(each['evaluator'])} | {numbers} |"
 
 
-def _repeats(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What several trials say; a verdict that an older version wrote has none of it."""
-    if not found:
+def _repeats(chances: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of repeated trials; verdicts of older versions have none."""
+    if not chances:
         return []
     head = ["", "| trials | items | one of them passes (pass@k) | all of them pass (pass^k) |"]
     rows = [
         f"| k = {each['k']} | {each['items']} | {_change(each['passAtK'])} | {_change(each['passHatK'])} |"
-        for each in found
+        for each in chances
     ]
     return [*head, "|---" * 4 + "|", *rows]
 
@@ -158,38 +160,38 @@ def _percent(share: float | None) -> str:
 
 
 def plain(text: str) -> str:
-    """Text of somebody else that Markdown and HTML leave as it is, on one line; nobody is mentioned by it."""
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", re.sub(r"\s+", " ", text))
+    """Escape foreign text for Markdown and HTML, on one line; mentions in it notify no user."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", re.sub(r"\s+", " ", text))
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """A test case for each evaluator: a regression is a failure, and what is not known is skipped."""
+    """Render a test case for each evaluator: a regression is a failure, and an unknown verdict is skipped."""
     suite = ET.Element("testsuite", name=clean(f"gate {document.get('experiment', '')}"))
-    found = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for each in document["evaluators"]:
         case = ET.SubElement(suite, "testcase", classname="gate", name=clean(each["evaluator"]))
-        found["tests"] += 1
-        told = f"{each['verdict']}: {each['delta']:+.4f}, interval {each['interval']}, p {each['adjustedPValue']}"
+        counts["tests"] += 1
+        details = f"{each['verdict']}: {each['delta']:+.4f}, interval {each['interval']}, p {each['adjustedPValue']}"
         if each["verdict"] == "regressed":
-            found["failures"] += 1
-            ET.SubElement(case, "failure", message=told)
+            counts["failures"] += 1
+            ET.SubElement(case, "failure", message=details)
         elif each["verdict"] == "inconclusive":
-            found["skipped"] += 1
-            ET.SubElement(case, "skipped", message=told)
+            counts["skipped"] += 1
+            ET.SubElement(case, "skipped", message=details)
     whole = ET.SubElement(suite, "testcase", classname="gate", name="verdict")
-    found["tests"] += 1
+    counts["tests"] += 1
     if not document["passed"]:
-        found["failures"] += 1
+        counts["failures"] += 1
         message = "; ".join(document["failures"]) or str(document["verdict"] or document["status"])
         ET.SubElement(whole, "failure", message=clean(message))
     elif not document["comparedPass"]:
-        found["skipped"] += 1
+        counts["skipped"] += 1
         ET.SubElement(whole, "skipped", message=clean("; ".join(document["warnings"])))
-    for name, count in found.items():
+    for name, count in counts.items():
         suite.set(name, str(count))
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def clean(text: str) -> str:
-    """Text without what XML cannot hold."""
+    """Remove what XML cannot hold."""
     return _NOT_IN_XML.sub("�", text)

@@ -31,27 +31,27 @@ class Request:
     signal: Signal = TRACES
     tenant: str = ""
     sender: str = ""
-    counts_traces: bool = False  # whether the answer tells how many distinct traces were accepted
+    counts_traces: bool = False  # the answer has the number of distinct accepted traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of the spans or log records of one request: received = accepted + rejected."""
+    """Result of one request: received = accepted + rejected spans or log records."""
 
     accepted: int
     rejected: int
     faults: tuple[Fault, ...] = ()  # why some were rejected
-    traces: int = 0  # distinct trace ids among the accepted, if the request asked
+    traces: int = 0  # distinct trace ids among the accepted, if the request wants them
 
     @property
     def message(self) -> str:
-        """Why some were rejected, "" when none was."""
+        """Return why some were rejected, "" if none was."""
         return explain(self.faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a group holds that is accepted, and for each request, in order, its receipt or what is wrong with it."""
+    """Accepted content of a group, and for each request, in order, its receipt or its error."""
 
     batch: SpanBatch
     outcomes: list[Receipt | Exception]
@@ -59,7 +59,7 @@ class Decoded:
 
 
 def join(parts: Sequence[Decoded]) -> Decoded:
-    """Several groups as one, in order."""
+    """Join several groups, in order."""
     return Decoded(
         batch=concatenate([part.batch for part in parts]),
         outcomes=[outcome for part in parts for outcome in part.outcomes],
@@ -68,7 +68,7 @@ def join(parts: Sequence[Decoded]) -> Decoded:
 
 
 def failed(error: Exception) -> Decoded:
-    """A request of which nothing can be stored."""
+    """Return the result of a request of which nothing can be stored."""
     return Decoded(batch=concatenate([]), outcomes=[error])
 
 
@@ -138,11 +138,7 @@ def whole(request: Request, parts: Sequence[Decoded]) -> Decoded:
 
 
 def _decode_piece(request: Request, received_at_us: int) -> Decoded:
-    """Decode one request, one by one where it has to be.
-
-    Raises:
-        Malformed, Unfit: it is broken outside its spans or log records.
-    """
+    """Decode one request, element by element if necessary."""
     try:
         return _decode_columns([request], received_at_us)
     except Unfit:
@@ -153,7 +149,7 @@ def _decode_piece(request: Request, received_at_us: int) -> Decoded:
 
 
 def receipt_with(sifted: strict.Sifted, receipt: Receipt) -> Receipt:
-    """The receipt of what was left of a request, with what was taken out of it before."""
+    """Return the receipt of a sifted request, including what was sifted out."""
     if not sifted.rejected:
         return receipt
     later = [replace(fault, first=sifted.kept[fault.first - 1]) for fault in receipt.faults]
@@ -161,7 +157,7 @@ def receipt_with(sifted: strict.Sifted, receipt: Receipt) -> Receipt:
 
 
 def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Receipt:
-    """The receipt of a request from those of its pieces."""
+    """Add up the receipts of a request's pieces."""
     faults, before = [], 0
     for receipt in receipts:
         faults += [replace(fault, first=fault.first + before) for fault in receipt.faults]
@@ -175,11 +171,7 @@ def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Rece
 
 
 def _decode_columns(requests: Sequence[Request], received_at_us: int) -> Decoded:
-    """Decode requests of one signal together.
-
-    Raises:
-        Unfit: the columnar decoder cannot take them.
-    """
+    """Decode requests of one signal together."""
     bodies = Bodies(
         bodies=[request.body for request in requests],
         tenants=[request.tenant for request in requests],
@@ -211,10 +203,10 @@ def _receipts(requests: Sequence[Request], elements: Elements, noun: str) -> lis
 
 
 def _faults_within(own: slice, masks: Mapping[str, Mask], noun: str) -> tuple[Fault, ...]:
-    """The faults of the spans or log records of one request."""
+    """Return the faults of the spans or log records of one request."""
     places = {reason: np.flatnonzero(mask[own]) for reason, mask in masks.items()}
     return tuple(
-        Fault(reason=reason, noun=noun, count=len(found), first=int(found[0]) + 1)
-        for reason, found in places.items()
-        if len(found)
+        Fault(reason=reason, noun=noun, count=len(rows), first=int(rows[0]) + 1)
+        for reason, rows in places.items()
+        if len(rows)
     )

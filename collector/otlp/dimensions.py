@@ -1,4 +1,4 @@
-"""Resources and scopes as columns: all distinct ones of a group are decoded together, however many there are."""
+"""Resources and scopes as columns: the distinct ones of a group are decoded together."""
 
 import functools
 import secrets
@@ -35,12 +35,12 @@ class Dimensions:
     index: npt.NDArray[np.int64]
 
     def column(self, name: str, owner: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-        """A column of the dimensions, spread to the rows whose elements are `owner`."""
+        """Return a column of the dimensions, spread to the rows whose elements are `owner`."""
         table = self.names if name in self.names.column_names else self.rows
         return table.column(name).take(pa.array(self.index[owner]))
 
     def rows_of(self, owner: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows that the elements `owner` name."""
+        """Return the rows that the elements `owner` name."""
         used = np.unique(self.index[owner])
         return self.rows if len(used) == self.rows.num_rows else self.rows.take(pa.array(used))
 
@@ -126,13 +126,12 @@ def _scopes(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> _Decoded:
 
 
 def _identities(count: int) -> pa.UInt64Array:
-    """Numbers that no other group has. Drawn, so that no sender can choose the number of somebody else's resource."""
     first = np.uint64(secrets.randbits(64))
     return pa.array(first + np.arange(count, dtype=np.uint64))
 
 
 def _named(attributes: pa.MapArray, key: str) -> pa.StringArray:
-    """The text that each resource has under a key; null if it has none but spaces."""
+    """Return each resource's text under a key; null if it is missing or blank."""
     pairs = np.flatnonzero(pc.equal(attributes.keys, key).to_numpy(zero_copy_only=False))
     place = np.full(len(attributes), _NO_PLACE, dtype=np.int64)
     owner = np.searchsorted(attributes.offsets.to_numpy(), pairs, side="right") - 1

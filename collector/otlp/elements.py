@@ -24,7 +24,7 @@ _FIRST_NS, _LAST_NS = -(2**63) + 100_000 * 10**9, 2**63 - 2  # in the years 1677
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bodies:
-    """Requests of one signal that are decoded together: of each its bytes and its tenant."""
+    """Requests of one signal to decode together: the bytes and the tenant of each."""
 
     bodies: Sequence[bytes]
     tenants: Sequence[str]
@@ -33,7 +33,7 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elements:
-    """The spans or log records of some requests, and what is wrong with them."""
+    """The spans or log records of some requests, and their faults."""
 
     batch: SpanBatch  # without the invalid ones
     request_of: Rows  # of each element, also of the invalid, the number of its request
@@ -82,12 +82,12 @@ def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> ElementTree:
 
 
 def parents(lists: pa.ListArray) -> Rows:
-    """Of each item, the number of the list that it is in."""
+    """Return for each item the number of its list."""
     return np.repeat(np.arange(len(lists), dtype=np.int64), np.diff(lists.offsets.to_numpy()))
 
 
 def id_faults(trace_id: pa.BinaryArray, span_id: pa.BinaryArray) -> dict[str, pa.BooleanArray]:
-    """Which ids are none."""
+    """Return a mask of bad ids by reason."""
     return {
         "trace_id must be 16 bytes, not all zero": pc.or_(
             pc.not_equal(pc.binary_length(trace_id), _TRACE_LENGTH), pc.equal(trace_id, _NO_TRACE)
@@ -99,7 +99,7 @@ def id_faults(trace_id: pa.BinaryArray, span_id: pa.BinaryArray) -> dict[str, pa
 
 
 def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
-    """The checks that say yes to any element."""
+    """Return the checks that hold for any element."""
     return {
         reason: mask.to_numpy(zero_copy_only=False)
         for reason, mask in checks.items()

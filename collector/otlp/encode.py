@@ -1,8 +1,8 @@
 """Stored spans back to OTLP/JSON: ids in hex, enums and 32-bit numbers as numbers, 64-bit numbers as text.
 
-What has its default is left out, but for the start of a span, so that this key tells how many spans a text holds.
-Each span becomes text by itself: as one document of 512 spans they take a third more CPU, most of it Python's search
-for cycles among so many dictionaries.
+Default values are left out, except the start of a span, so that this key counts the spans of a text. Each span becomes
+text by itself: as one document of 512 spans they take a third more CPU, most of it Python's search for cycles among so
+many dictionaries.
 """
 
 import base64
@@ -27,14 +27,14 @@ _Document = dict[str, Any]
 
 
 def json_lines(batches: Iterable[Sequence[Span]]) -> Iterator[bytes]:
-    """Requests that would send the spans, one a line, each of spans of one batch."""
+    """Yield requests that would send the spans, one per line, each with spans of one batch."""
     for spans in batches:
         for group in _groups(spans, LINE_BYTES - len(_BEFORE + _AFTER) - 1):
             yield _BEFORE + group + _AFTER + b"\n"
 
 
 def json_document(batches: Iterable[Sequence[Span]]) -> Iterator[bytes]:
-    """One request that would send all spans, piece by piece; a resource may occur in it more than once."""
+    """Yield the pieces of one request with all spans; a resource may occur in it more than once."""
     before = _BEFORE
     for spans in batches:
         yield before + resource_spans(spans)
@@ -43,17 +43,17 @@ def json_document(batches: Iterable[Sequence[Span]]) -> Iterator[bytes]:
 
 
 def resource_spans(spans: Sequence[Span]) -> bytes:
-    """The spans under their resources and scopes: `ResourceSpans` messages with commas between them."""
+    """Encode spans under their resources and scopes: `ResourceSpans` messages with commas between them."""
     return b",".join(_groups(spans, None))
 
 
 def spans_in(text: bytes) -> int:
-    """How many spans there are in a text of ours: where the key occurs inside of a string, its quotes are escaped."""
+    """Count the spans in a text of ours: in a string, the quotes around the key would be escaped."""
     return text.count(_SPAN_MARK)
 
 
 def _groups(spans: Sequence[Span], most_bytes: int | None) -> Iterator[bytes]:
-    """The spans, in order, in as many texts as it takes for none to be larger, unless it holds a single span."""
+    """Yield the spans, in order, in as few texts as possible below the size, unless a span alone exceeds it."""
     heads, group = _Heads(), _Group()
     for span in spans:
         resource, scope, text = heads.resource(span.resource), heads.scope(span.scope), to_json(_span(span))
@@ -66,20 +66,20 @@ def _groups(spans: Sequence[Span], most_bytes: int | None) -> Iterator[bytes]:
 
 
 class _Heads:
-    """What stands before the spans of each resource and scope. Spans of one batch share the records."""
+    """Cache of the text before the spans of each resource and scope. Spans of one batch share the records."""
 
     def __init__(self) -> None:
         self._heads: dict[int, bytes] = {}
 
     def resource(self, resource: Resource) -> bytes:
-        """What stands before the scopes of a resource."""
+        """Return the text before the scopes of a resource."""
         head = self._heads.get(id(resource))
         if head is None:
             head = self._heads[id(resource)] = _opened(_resource(resource), "scopeSpans")
         return head
 
     def scope(self, scope: Scope) -> bytes:
-        """What stands before the spans of a scope."""
+        """Return the text before the spans of a scope."""
         head = self._heads.get(id(scope))
         if head is None:
             head = self._heads[id(scope)] = _opened(_scope(scope), "spans")
@@ -87,19 +87,18 @@ class _Heads:
 
 
 def _opened(document: _Document, last: str) -> bytes:
-    """A document with one more field, whose list is open."""
     return to_json(document | {last: []})[: -len(_AFTER)]
 
 
 class _Group:
-    """Texts of spans by what stands before them."""
+    """Texts of spans by the text before them."""
 
     def __init__(self) -> None:
         self._spans: dict[bytes, dict[bytes, list[bytes]]] = {}
         self.nbytes = 0  # 0 without any span; at least as many as its text has
 
     def with_span(self, resource: bytes, scope: bytes, text: bytes) -> int:
-        """How many bytes it would have with one more span."""
+        """Return the size in bytes with one more span."""
         scopes = self._spans.get(resource)
         around = 1 + len(_AFTER)  # the comma behind it
         return (
@@ -116,7 +115,7 @@ class _Group:
         self._spans.setdefault(resource, {}).setdefault(scope, []).append(text)
 
     def text(self) -> bytes:
-        """All of them."""
+        """Return the text of all spans."""
         return b",".join(
             resource + b",".join(scope + b",".join(spans) + _AFTER for scope, spans in scopes.items()) + _AFTER
             for resource, scopes in self._spans.items()
@@ -133,22 +132,22 @@ def _resource(resource: Resource) -> _Document:
         )
         for ref in resource.entity_refs
     ]
-    told = _given(
+    fields = _given(
         attributes=_attributes(resource.attributes),
         droppedAttributesCount=resource.dropped_attributes_count,
         entityRefs=refs,
     )
-    return {"resource": told} | _given(schemaUrl=resource.schema_url)
+    return {"resource": fields} | _given(schemaUrl=resource.schema_url)
 
 
 def _scope(scope: Scope) -> _Document:
-    told = _given(
+    fields = _given(
         name=scope.name,
         version=scope.version,
         attributes=_attributes(scope.attributes),
         droppedAttributesCount=scope.dropped_attributes_count,
     )
-    return {"scope": told} | _given(schemaUrl=scope.schema_url)
+    return {"scope": fields} | _given(schemaUrl=scope.schema_url)
 
 
 def _span(span: Span) -> _Document:
@@ -200,7 +199,6 @@ def _link(link: Link) -> _Document:
 
 
 def _given(**fields: object) -> _Document:
-    """The fields that have not their default."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -229,9 +227,9 @@ _VALUES: Final[Mapping[type, Callable[[Any], _Document]]] = {
 Attribute: TypeAlias = str | float | int | bool | None
 
 
-def key_values(told: Mapping[str, Attribute]) -> list[KeyValue]:
-    """Attributes as they are sent, without those that are None."""
-    return [KeyValue(key=key, value=_any_value(value)) for key, value in told.items() if value is not None]
+def key_values(attributes: Mapping[str, Attribute]) -> list[KeyValue]:
+    """Encode attributes, without those that are None."""
+    return [KeyValue(key=key, value=_any_value(value)) for key, value in attributes.items() if value is not None]
 
 
 def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - a value is what it is

@@ -15,7 +15,7 @@ class Fault:
 
 
 def merge(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """One fault for each reason, in the order in which they came."""
+    """Merge faults by reason, in order of occurrence."""
     merged: dict[str, Fault] = {}
     for fault in faults:
         known = merged.get(fault.reason)
@@ -24,7 +24,7 @@ def merge(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def explain(faults: Iterable[Fault]) -> str:
-    """Each fault with the number of those that have it and the place of the first."""
+    """Describe each fault with the number of affected elements and the place of the first."""
     parts = []
     for fault in faults:
         first = f"number {fault.first} of the request"
@@ -34,4 +34,4 @@ def explain(faults: Iterable[Fault]) -> str:
 
 
 class Malformed(Exception):
-    """The sender is wrong: the same bytes cannot succeed later. The message names the place."""
+    """Fault of the sender: the same bytes cannot succeed later. The message names the place."""

@@ -26,7 +26,7 @@ from collector.otlp.signals import Signal
 from collector.otlp.strict import Sifted
 from storage.limit import Limit
 
-_LEVELS = Limit(value=154, unit="levels", remedy="send what is so deep as JSON text")
+_LEVELS = Limit(value=154, unit="levels", remedy="send deeper values as JSON text")
 """Messages inside each other: seven around an attribute of an event, and three for each of the 49 maps that the decoder
 takes inside each other, so that whatever is stored can be exported and sent again. Protobuf's own parsers take 101."""
 
@@ -52,7 +52,7 @@ class _WrongType(Exception):
         return f"{self.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
 
     def inside(self, step: str) -> "_WrongType":
-        """The fault as it is seen from one level further out."""
+        """Return the fault with the path from one level further out."""
         self.path = step + self.path
         return self
 
@@ -68,34 +68,34 @@ beyond the basic plane makes Python take four bytes for each character of a text
 
 
 def memory_needed(body: bytes) -> int:
-    """At least the bytes that reading this body as JSON takes at its peak, the body included."""
+    """Estimate a lower bound of the peak memory to read this body as JSON, the body included, in bytes."""
     values = sum(body.count(mark) * nbytes for mark, nbytes in _BYTES_EACH.items())
     wide = b"\\u" in body or not (body.isascii() or _LATIN.fullmatch(body))
     return values + len(body) * (_WIDE_TEXT_TIMES if wide else _TEXT_TIMES)
 
 
 def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) -> bytes:
-    """A request of this kind in JSON as protobuf bytes.
+    """Convert a JSON request of this kind to protobuf bytes.
 
-    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or
-    log records are rejected alone.
+    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or log records are
+    rejected alone.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
     """
-    with _faults_told():
+    with _as_malformed():
         return _written(json.loads(body), kind)
 
 
 def sift(body: bytes, signal: Signal) -> Sifted:
-    """A request in JSON as protobuf, without the spans or log records that hold a value of the wrong kind.
+    """Convert a JSON request to protobuf, without the spans or log records that hold a value of the wrong kind.
 
-    Once one is met, all are looked at one by one, which takes as long as reading them once more.
+    Once there is one, all are checked one by one, which takes as long as reading them once more.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind outside of them; the message names the path.
     """
-    with _faults_told():
+    with _as_malformed():
         document = json.loads(body)
         try:
             return Sifted(body=_written(document, signal.request))
@@ -106,8 +106,8 @@ def sift(body: bytes, signal: Signal) -> Sifted:
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
-    """Have whatever is wrong with a body told as `Malformed`."""
+def _as_malformed() -> Iterator[None]:
+    """Convert all errors of a body to `Malformed`."""
     try:
         yield
     except _WrongType as wrong:
@@ -140,12 +140,12 @@ class _Sieve:
         if not isinstance(value, dict):
             return
         outer, *inner = lists
-        for key, found in value.items():
-            if key not in {outer, _camel(outer)} or not isinstance(found, list):
+        for key, elements in value.items():
+            if key not in {outer, _camel(outer)} or not isinstance(elements, list):
                 continue
             if not inner:
-                value[key] = [each for each in found if self._is_fit(each)]
-            for each in found if inner else ():
+                value[key] = [each for each in elements if self._is_fit(each)]
+            for each in elements if inner else ():
                 self.sort_out(each, inner)
 
     def _is_fit(self, value: object) -> bool:
@@ -168,7 +168,6 @@ class _Sieve:
 
 
 def _camel(name: str) -> str:
-    """The name of a field in JSON."""
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
 
@@ -192,7 +191,7 @@ def _fill(message: Message, value: object, depth: int) -> None:
 
 @functools.cache
 def _setters(descriptor: Descriptor) -> dict[str, _Set]:
-    """How to set each field, by its JSON name and by its proto name."""
+    """Return the setters of a message's fields, by JSON name and by proto name."""
     setters: dict[str, _Set] = {}
     for field in descriptor.fields:
         setter = _setter(field)
@@ -227,7 +226,7 @@ def _one_message(name: str) -> _Set:
 
 
 def _key_values(name: str) -> _Set:
-    """As `_repeated_messages`, with a short cut for plain values: most of the time went into these."""
+    """Return the setter of attributes: like `_repeated_messages`, but fast for plain values, the usual ones."""
 
     def set_key_values(message: Any, content: Any, depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
         children = getattr(message, name)
@@ -245,7 +244,7 @@ def _key_values(name: str) -> _Set:
 
 
 def _plain(pair: Any) -> KeyValue | None:  # noqa: ANN401 - whatever JSON holds
-    """The pair, if it is of the most common kinds; None where the general way has to look."""
+    """Return the pair, if it is of a common kind; None if it needs the general way."""
     try:
         ((kind, content),) = pair["value"].items()
         if kind == "stringValue" and isinstance(content, str):

@@ -1,4 +1,4 @@
-"""Log records as columns: those that tell what was said in a span, which some instrumentations tell nowhere else."""
+"""Log records as columns: those with the content of a span, which some instrumentations put only there."""
 
 from hashlib import blake2b
 
@@ -26,10 +26,10 @@ KEPT_EVENTS = "gen_ai."
 
 CLAUDE_CODE = "claude_code."
 CLAUDE_CODE_EVENTS = ("tool_result", "api_request", "assistant_response")
-"""The events of Claude Code that tell what no span of it does. Their bodies are their names behind its own."""
+"""Events of Claude Code with data that its spans lack. Their bodies are their names after its own."""
 
 CODEX_EVENTS = ("codex.user_prompt", "codex.tool_result")
-"""The events of Codex that tell what no span of it does. Their field for the name holds a line of its source."""
+"""Events of Codex with data that its spans lack. Their field for the name holds a line of its source."""
 
 _EVENT_NAME = "event.name"  # the attribute that older SDKs put the name into, before records had a field for it
 _IS_KEPT = f"the event name must start with {KEPT_EVENTS}"
@@ -41,7 +41,7 @@ _NO_NAME, _NO_TIME = pa.scalar(""), pa.scalar(0, pa.uint64())
 
 
 def decode_logs(requests: Bodies) -> Elements:
-    """The log records of the requests that are kept; of the others nothing is decoded but their ids and names.
+    """Decode the supported log records of the requests; of others only ids and names.
 
     Raises:
         Unfit: the columnar decoder cannot take them.
@@ -76,7 +76,7 @@ def check_logs(messages: list[bytes]) -> None:
 
 
 def _event_names(records: pa.RecordBatch) -> pa.StringArray:
-    """The field, or where it is empty the attribute, of which the last one counts; "" where there is neither."""
+    """Return the field, else the attribute, of which the last one counts; "" if both are missing."""
     attributes, names = records.column("attributes"), records.column("event_name")
     pairs = attributes.values
     named = np.flatnonzero(pc.equal(pairs.field("key"), _EVENT_NAME).to_numpy(zero_copy_only=False))
@@ -90,7 +90,6 @@ def _event_names(records: pa.RecordBatch) -> pa.StringArray:
 
 
 def _checks(records: pa.RecordBatch, names: pa.StringArray) -> dict[str, pa.BooleanArray]:
-    """Why a record is not kept, and which are not. Of one that tells nothing to be kept, no other fault is told."""
     kept = pc.or_(pc.starts_with(names, KEPT_EVENTS), pc.is_in(names, value_set=_KEPT))
     ids = id_faults(records.column("trace_id"), records.column("span_id"))
     return {_IS_KEPT: pc.invert(kept)} | {reason: pc.and_(kept, mask) for reason, mask in ids.items()}
@@ -135,6 +134,5 @@ def _columns(records: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _record_ids(messages: pa.BinaryArray) -> pa.UInt64Array:
-    """A hash of each record as it came, so that copies of it have the same."""
     digests = (blake2b(message.as_buffer(), digest_size=8).digest() for message in messages)
     return pa.array([int.from_bytes(digest, "little") for digest in digests], pa.uint64())

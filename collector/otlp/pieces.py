@@ -37,13 +37,13 @@ _LEAST_BYTES = 16
 
 _FRAME_BYTES = 6  # a tag and a length, at most
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
-_MORE = 0x80  # the bit of a varint that says that another byte follows
+_MORE = 0x80  # the bit of a varint for a following byte
 _EMPTY = pa.scalar(b"", pa.binary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
-    """A message whose children can be dealt out to several copies of it."""
+    """A message whose children can be split over several copies of it."""
 
     columns: wire.Columns
     children: str
@@ -73,10 +73,10 @@ _LEVELS = (
 
 
 def pieces(body: bytes, signal: Signal) -> Iterator[bytes]:
-    """Requests that together hold what `body` holds, none much larger than a piece unless it is of one element.
+    """Split `body` into requests, none much larger than a piece unless it is of one element.
 
     Raises:
-        Malformed: there are more parts than anybody sends, too small to be any.
+        Malformed: there are more parts than bytes allow, so they cannot be real.
         Unfit: the columnar decoder cannot take the request apart.
     """
     return _cut(pa.array([body], pa.binary()), 0, signal)
@@ -105,7 +105,7 @@ def _cut(message: pa.BinaryArray, depth: int, signal: Signal) -> Iterator[bytes]
 
 
 def _runs(sizes: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Runs of neighbours that are half a piece together: there is room for what is repeated before each run."""
+    """Yield runs of neighbours of half a piece together, which leaves room for what is repeated before each run."""
     ends = np.cumsum(sizes + _FRAME_BYTES, dtype=np.int64)
     start = 0
     while start < len(sizes):
@@ -116,7 +116,7 @@ def _runs(sizes: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
 
 
 def _framed(children: pa.BinaryArray, sizes: npt.NDArray[np.int32], tag: bytes) -> bytes:
-    """The children as they stand in their parent, each behind its tag and length."""
+    """Encode the children for their parent, each behind its tag and length."""
     distinct, index = np.unique(sizes, return_inverse=True)
     prefixes = pa.array([tag + _varint(int(size)) for size in distinct], pa.binary())
     joined = pc.binary_join_element_wise(prefixes.take(pa.array(index)), children, _EMPTY)
@@ -158,7 +158,7 @@ def refuse_crowded(message: bytes, signal: Signal) -> None:
 
 
 def _count(view: memoryview, descriptor: Descriptor, counted: int, depth: int) -> int:
-    """Fields at any depth that protobuf's parsers take, up to a little over the limit."""
+    """Count the fields at any depth that protobuf's parsers take, up to a little over the limit."""
     position = 0
     try:
         while position < len(view) and counted <= MAX_FIELDS:

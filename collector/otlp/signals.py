@@ -16,7 +16,7 @@ from collector.otlp.spans import check_spans, decode_spans
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signal:
-    """One kind of request, and how to read what is innermost in it."""
+    """A kind of request, and the reader of its innermost elements."""
 
     noun: str  # what is innermost
     request: type[Message]

@@ -16,7 +16,7 @@ _NO_TEXT = pa.scalar(None, pa.string())
 
 
 def decode_spans(requests: Bodies) -> Elements:
-    """The spans of the requests.
+    """Decode the spans of the requests.
 
     Raises:
         Unfit: the columnar decoder cannot take them.
@@ -112,13 +112,12 @@ def _links(lists: pa.ListArray) -> pa.ListArray:
 def _relist(
     lists: pa.ListArray, items: pa.StructArray, columns: dict[str, pa.Array], kind: pa.StructType
 ) -> pa.ListArray:
-    """The lists again, their items made of `columns` and, for the rest, of what came."""
     fields = [columns[field.name] if field.name in columns else items.field(field.name) for field in kind]
     return pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays(fields, fields=list(kind)))
 
 
 def _checks(spans: pa.StructArray) -> dict[str, pa.BooleanArray]:
-    """Each way of being invalid, and which spans are so."""
+    """Return a mask of the invalid spans for each reason."""
     parent_length = pc.binary_length(spans.field("parent_span_id"))
     return id_faults(spans.field("trace_id"), spans.field("span_id")) | {
         "parent_span_id must be 8 bytes or empty": pc.and_(

@@ -43,7 +43,7 @@ def sift(body: bytes, signal: Signal) -> Sifted:
         raise Malformed(f"not an {signal.request.DESCRIPTOR.name} in protobuf: {what}") from error
 
     def parsed(message: bytes) -> bytes:
-        """The message as protobuf understands it: what it holds twice is merged, or the last of it counts."""
+        """Return the message as protobuf understands it: duplicate fields are merged, or the last of them counts."""
         return signal.element.FromString(message).SerializeToString()
 
     refused: dict[int, str] = {}
@@ -58,7 +58,7 @@ def sift(body: bytes, signal: Signal) -> Sifted:
 
 
 def _faults(refused: Mapping[int, str], signal: Signal) -> tuple[Fault, ...]:
-    """One fault for all: what is wrong with the first of them is told, so that a reply stays short."""
+    """Return one fault for all, with the reason of the first, so that a reply stays short."""
     if not refused:
         return ()
     first = min(refused)

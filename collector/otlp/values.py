@@ -47,11 +47,11 @@ _RARE_CONTROL = "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"
 
 
 class Unfit(Exception):
-    """The columnar decoder cannot take these bytes; the ordinary protobuf classes decide."""
+    """Bytes that the columnar decoder cannot take; the ordinary protobuf classes decide."""
 
 
 def attribute_columns(attributes: pa.ListArray) -> tuple[pa.MapArray, pa.StringArray]:
-    """Lists of `KeyValue` as maps of text and, for each list, the letters of its values' types.
+    """Convert lists of `KeyValue` to maps of text and, for each list, the letters of its values' types.
 
     Of keys that occur twice in one list the last wins, as in most receivers (OTLP leaves it open).
 
@@ -73,7 +73,7 @@ def attribute_columns(attributes: pa.ListArray) -> tuple[pa.MapArray, pa.StringA
 
 
 def value_columns(values: pa.StructArray) -> tuple[pa.StringArray, pa.StringArray]:
-    """Single values, such as the bodies of log records, as text and the letter of each one's type.
+    """Convert single values, such as the bodies of log records, to text and the letters of their types.
 
     Raises:
         Unfit: a nested value is malformed or too deep.
@@ -84,7 +84,7 @@ def value_columns(values: pa.StructArray) -> tuple[pa.StringArray, pa.StringArra
 
 
 def hex_text(values: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as lower-case hex; null stays null."""
+    """Encode bytes as lower-case hex; null stays null."""
     starts = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     data = values.buffers()[2]
     raw = np.frombuffer(data, dtype=np.uint8)[starts[0] : starts[-1]] if data is not None and len(starts) else None
@@ -100,7 +100,7 @@ def _offsets(lists: pa.ListArray) -> npt.NDArray[np.int32]:
 
 
 def _last_of_each_key(offsets: npt.NDArray[np.int32], keys: pa.StringArray) -> npt.NDArray[np.bool_] | None:
-    """Which pairs to keep, or None where no list repeats a key."""
+    """Return a mask of the pairs to keep; None if no list repeats a key."""
     names = keys.dictionary_encode()
     owner = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
     codes = owner * max(len(names.dictionary), 1) + names.indices.to_numpy()
@@ -113,15 +113,15 @@ def _last_of_each_key(offsets: npt.NDArray[np.int32], keys: pa.StringArray) -> n
 
 
 def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Each value as text, and its letter."""
+    """Return each value as text, and its letter."""
     letters = np.full(len(values), ord("n"), dtype=np.uint8)
-    columns, given = [], 0
+    columns, present = [], 0
     for field, letter in _SCALARS.items():
         column = values.field(field)
         if column.null_count < len(column):
             letters[_valid(column)] = ord(letter)
             columns.append(hex_text(column) if letter == "x" else column.cast(pa.string()))
-            given += len(column) - column.null_count
+            present += len(column) - column.null_count
     for field, letter in (("array_value", "a"), ("kvlist_value", "m")):
         dense, valid = wire.given(values.field(field))
         if len(dense):
@@ -130,10 +130,10 @@ def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]
             if not exact.all():
                 letters[np.flatnonzero(valid)[~exact]] = ord("v")
             columns.append(_spread(text, valid))
-            given += len(dense)
+            present += len(dense)
     if not columns:
         return pa.nulls(len(values), pa.string()), letters
-    if given > np.count_nonzero(letters != ord("n")) or (_references(values) & (letters != ord("n"))).any():
+    if present > np.count_nonzero(letters != ord("n")) or (_references(values) & (letters != ord("n"))).any():
         raise Unfit(_TWO_KINDS)
     return (columns[0] if len(columns) == 1 else pc.coalesce(*columns)), letters
 
@@ -144,18 +144,16 @@ def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _references(values: pa.StructArray) -> npt.NDArray[np.bool_]:
-    """Which values are of the one kind that is not read: a reference into the string table of a profile."""
     return _valid(values.field("string_value_strindex"))
 
 
 def _spread(dense: pa.StringArray, valid: npt.NDArray[np.bool_]) -> pa.StringArray:
-    """Values of `dense` at the places where `valid`, null elsewhere."""
     positions = np.cumsum(valid) - 1
     return dense.take(pa.array(positions, pa.int64(), mask=~valid))
 
 
 def _nested(dense: pa.BinaryArray, field: str) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
-    """Nested values as JSON text, and which of them JSON carries exactly; the rest as OTLP/JSON."""
+    """Encode nested values as JSON text, else as OTLP/JSON; return a mask of those that JSON carries exactly."""
     text, exact = _json_lists(dense, field, 1)
     if exact.all():
         return text, exact
@@ -173,7 +171,7 @@ def _otlp_json(data: bytes, field: str) -> str:
 
 
 def _json_lists(dense: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
-    """Arrays or maps, given as bytes, as JSON; and which of them JSON carries exactly."""
+    """Encode arrays or maps, given as bytes, as JSON; return a mask of those that JSON carries exactly."""
     if depth > MAX_DEPTH:
         raise Unfit(_TOO_DEEP)
     large = pc.binary_length(dense).to_numpy() > _LARGE_BYTES if depth >= _DEEP else _NONE_LARGE
@@ -201,7 +199,7 @@ def _json_by_value(data: bytes, field: str, depth: int) -> tuple[str, bool]:
 
 
 class _DeepText:
-    """A nested value as JSON, put together once from its parts."""
+    """A nested value as JSON, joined once from its parts."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -209,7 +207,7 @@ class _DeepText:
         self.exact = True
 
     def whole(self) -> str:
-        """What was added."""
+        """Return the text that was added."""
         places, numbers = zip(*self._doubles, strict=True) if self._doubles else ((), ())
         for place, text in zip(places, _json_double(pa.array(numbers, pa.float64())).to_pylist(), strict=True):
             self._parts[place] = text
@@ -218,7 +216,7 @@ class _DeepText:
     def add(self, value: common_pb2.AnyValue, depth: int) -> None:
         """Add a value that is inside of so many others."""
         if len(self._parts) > _MOST_PARTS:
-            msg = "a value has more parts than anybody sends"
+            msg = "a value has too many parts"
             raise Unfit(msg)
         kind = value.WhichOneof("value")
         if kind == "array_value":
@@ -277,7 +275,7 @@ def _json_columns(dense: pa.BinaryArray, field: str, depth: int) -> tuple[pa.Str
 
 
 def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
-    """Values inside an array or a map, as JSON; and which of them JSON carries exactly."""
+    """Encode values inside an array or a map as JSON; return a mask of those that JSON carries exactly."""
     exact = np.ones(len(values), dtype=np.bool_)
     columns = []
     for field in ("string_value", "bool_value", "int_value", "double_value", "bytes_value"):
@@ -303,8 +301,8 @@ def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArr
     if not columns:
         return _constant("null", len(values)), exact
     text = pc.coalesce(*columns)
-    given = sum(len(column) - column.null_count for column in columns)
-    if given > len(text) - text.null_count or (_references(values) & _valid(text)).any():
+    present = sum(len(column) - column.null_count for column in columns)
+    if present > len(text) - text.null_count or (_references(values) & _valid(text)).any():
         raise Unfit(_TWO_KINDS)
     return text.fill_null(_NULL), exact
 
@@ -314,13 +312,12 @@ def _constant(text: str, length: int) -> pa.StringArray:
 
 
 def _json_double(column: pa.DoubleArray) -> pa.StringArray:
-    """Shortest text that reads back equal, marked as a double by its point or exponent."""
     text = column.cast(pa.string())
     return pc.if_else(pc.match_substring_regex(text, "[.eni]"), text, pc.binary_join_element_wise(text, _ZERO, _POINT))
 
 
 def _json_string(column: pa.StringArray) -> pa.StringArray:
-    """JSON string literals; null stays null."""
+    """Encode JSON string literals; null stays null."""
     text = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
     for raw, escaped in (("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = pc.replace_substring(text, raw, escaped)

@@ -1,1 +1,1 @@
-"""DuckDB's remote protocol: a process of its own that speaks it, and asks the server as any client does."""
+"""DuckDB's remote protocol, in a child process that sends queries to the server as any client does."""

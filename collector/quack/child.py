@@ -30,7 +30,7 @@ _MEMORY_BYTES: Final = 2 << 30
 
 _TIDY_S: Final = 30.0  # between two times that what clients left behind is removed; a guess
 _KNOWN: Final = frozenset({200, 204, 403})
-"""Answers to a key that there is. What it may not do is told when it asks, where there is room for a sentence."""
+"""Statuses that prove a valid key. Missing permissions are reported for each query, which has room for a reason."""
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Serve as the first message says, and tell when it is ready, or why it cannot be."""
+    """Serve by the first message; report when it is ready, or why it cannot be."""
     first = receive(requests)
     if first is None:
         return
@@ -55,7 +55,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         hide_pandas()
     port = int(options.address.rpartition(":")[2])
     clients = Clients(port) if greeting["watchesClients"] else None
-    quack = Quack(options, _AskedServer(greeting["door"], greeting["seconds"], clients))
+    quack = Quack(options, _ServerClient(greeting["door"], greeting["seconds"], clients))
     try:
         quack.serve()
     except Unusable as error:
@@ -86,22 +86,22 @@ def _wait(requests: BinaryIO, over: threading.Event) -> None:
     over.set()
 
 
-class _AskedServer:
-    """The server, asked as each client's key allows."""
+class _ServerClient:
+    """Client of the server, with the key of each client."""
 
     def __init__(self, door: str, seconds: float, clients: Clients | None) -> None:
-        """Without `clients` a query goes on until its time is over, whether its client is there or not."""
+        """Set up. Without `clients`, a query runs until its time is over, even if its client left."""
         self._door = door
         self._clients = clients
         self._timeout_s = seconds * 2 + 30  # a wait for its turn, the query, and some
 
     def admit(self, token: str) -> bool:
-        """Whether there is such a key."""
+        """Return True if there is such a key."""
         with self._request(token, {}) as answer:
             return answer.status in _KNOWN
 
     def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
-        """The answer of the server, which stops working on it when the client leaves.
+        """Yield the server's answer, which is cancelled when the client leaves.
 
         Raises:
             Refused: there is none.

@@ -1,8 +1,8 @@
-"""Whether those who asked Quack are still there: nobody tells it, but the kernel knows which connections were closed.
+"""Presence of Quack's clients: Quack does not report it, but the kernel knows which connections were closed.
 
-Quack does not say which connection a question came over. It is one of those that are open when the question begins,
-over which nothing is sent before the question is answered; and one that can only be another question's is not this
-one's. Where several remain, a question counts as left once all of them were closed: rather late than wrong.
+Quack does not reveal the connection of a query. It is one of those that are open when the query begins, over which
+nothing is sent before the query is answered; and one that can only be another query's is not this one's. If several
+remain, a query counts as abandoned once all of them were closed: rather late than wrong.
 """
 
 import os
@@ -30,7 +30,7 @@ Possible: TypeAlias = dict[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnection:
-    """What the kernel knows of one."""
+    """State of a connection in the kernel."""
 
     sent: int  # packets with data
     is_closed: bool  # by the client
@@ -43,7 +43,7 @@ class _Question:
 
 
 class Clients:
-    """Watches over the clients of one port of this process, from a thread of its own; only Linux shows who goes."""
+    """Watcher of the clients of one port of this process, in its own thread; only Linux shows who leaves."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -53,7 +53,7 @@ class Clients:
 
     @contextmanager
     def watched(self, leave: Callable[[], None]) -> Iterator[None]:
-        """During the block, in which a question is answered, call `leave` if its client goes: once, from a thread."""
+        """Call `leave` once, from a thread, if the client of the query goes during the block."""
         question = _Question(leave, {each: one.sent for each, one in connections(self._port).items()})
         with self._changed:
             self._questions.append(question)
@@ -70,7 +70,7 @@ class Clients:
             with self._changed:
                 self._changed.wait_for(lambda: self._questions)
                 questions = list(self._questions)
-            # Looked at after that, since a question whose connection came later than the look would seem to have none.
+            # Read after that, since a query whose connection came later than the look would seem to have none.
             gone = left([each.possible for each in questions], connections(self._port))
             with self._changed:
                 for question in [questions[number] for number in gone]:
@@ -81,7 +81,7 @@ class Clients:
 
 
 def left(questions: list[Possible], now: Mapping[int, ClientConnection]) -> list[int]:
-    """Which of all questions that run have lost their client. What is found out about the others stays with them."""
+    """Return which of the running queries have lost their client; keep what is learned of the others."""
     for possible in questions:
         for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
             del possible[each]
@@ -92,7 +92,7 @@ def left(questions: list[Possible], now: Mapping[int, ClientConnection]) -> list
 
 
 def _rule_out(questions: list[Possible]) -> bool:
-    """Whether more is known of a question, since as many others as may have some connections have all of these."""
+    """Rule out connections of a query that others must have; return True if that changed something."""
     for some in {frozenset(possible) for possible in questions}:
         others = [possible for possible in questions if not possible.keys() <= some]
         elsewhere = [(possible, each) for possible in others for each in some & possible.keys()]
@@ -104,24 +104,24 @@ def _rule_out(questions: list[Possible]) -> bool:
 
 
 def connections(port: int) -> dict[int, ClientConnection]:
-    """The connections to a port of this process, by the number of the socket."""
+    """Return the connections to a port of this process, by inode of the socket."""
     if sys.platform != "linux":
         return {}
-    found = {}
+    by_inode = {}
     for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - a name is all that is needed of each
         try:
-            descriptor = os.dup(int(name))  # so that it stays what it is while it is looked at
+            descriptor = os.dup(int(name))  # so that it stays the same meanwhile
         except OSError:  # closed by now
             continue
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode):
             os.close(descriptor)
             continue
-        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # from a kernel that does not tell
+        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # from a kernel that does not report it
             connection = _connection(one, port)
             if connection is not None:
-                found[status.st_ino] = connection
-    return found
+                by_inode[status.st_ino] = connection
+    return by_inode
 
 
 def _connection(one: socket.socket, port: int) -> ClientConnection | None:

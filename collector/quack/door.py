@@ -1,4 +1,4 @@
-"""Where the process that speaks Quack asks: like any client, with the key of the client that it asks for."""
+"""The endpoint for the process that speaks Quack, with the key of each client."""
 
 import asyncio
 from collections.abc import Generator
@@ -29,7 +29,7 @@ from storage.errors import BadQuery, Damaged, Overloaded
 from storage.query.queries import Queries
 from storage.query.query_options import QueryOptions
 
-_LOOK_S: Final = 0.2  # between two looks at whether the process is still there; a guess
+_LOOK_S: Final = 0.2  # between two checks of the process; a guess
 _SLACK_S: Final = 10.0
 """How much longer than a query its answer may take to be handed over, to a process of our own. A guess."""
 
@@ -40,7 +40,7 @@ _Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """What answers are made with."""
+    """Services that answer queries."""
 
     queries: Queries
     turns: QueryTurns
@@ -50,13 +50,13 @@ class Answering:
 
 
 def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
-    """The application, for an address of the loopback interface."""
+    """Make the application, for an address of the loopback interface."""
 
     @needs(Permission.READ)
     async def ask(request: Request) -> Response:
-        """Answer `{"sql": …}` with a stream of Arrow; without `sql` tell only that the key may ask."""
+        """Answer `{"sql": …}` with a stream of Arrow; without `sql` only check the key."""
         caller = cast("Caller", request.state.caller)
-        if caller.key_id is None:  # a page of anybody's could ask, in a browser here
+        if caller.key_id is None:  # any page in a browser on this machine could send queries
             return problem(403, _WITHOUT_KEY)
         statement = (await request.json()).get("sql")
         if statement is None:
@@ -90,14 +90,14 @@ async def _answer(request: Request, answering: Answering, statement: str, client
         await asking.end()
         failure = failure_of(error)
         return problem(failure.http_status, failure.message, headers=failure.http_headers())
-    except BaseException:  # raised again: the query ends with whoever asked, also where he is cancelled
+    except BaseException:  # raised again: the query ends with its request, also if that is cancelled
         await asking.end()
         raise
     return asking
 
 
 class _StreamedAnswer(Response):
-    """A query whose answer is handed over as it comes."""
+    """Response that streams the result of a query."""
 
     def __init__(self, request: Request, answering: Answering, statement: str, terms: QueryOptions) -> None:
         super().__init__(media_type="application/vnd.apache.arrow.stream")
@@ -122,7 +122,7 @@ class _StreamedAnswer(Response):
         self._first = await self._next()
 
     async def end(self) -> None:
-        """Let go of the query, also in the middle of it."""
+        """Release the query, also in the middle of it."""
         self._terms.stop.ask()
         try:
             await asyncio.shield(self._turns.run(close, self._batches))
@@ -162,7 +162,7 @@ class _StreamedAnswer(Response):
 
 
 class _ArrowPieces:
-    """A file for Arrow to write to, whose content is taken away bit by bit."""
+    """File object for Arrow, whose content is taken away piece by piece."""
 
     closed = False
 
@@ -175,9 +175,9 @@ class _ArrowPieces:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no bytes are held back."""
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Return what was written since the last call."""
         taken, self._written = bytes(self._written), bytearray()
         return taken

@@ -37,7 +37,7 @@ _ALL_BYTES: Final = 2 << 30  # a guess: for some clients at the same time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
-    """Where it listens and asks, and what it shows."""
+    """Addresses, views and limits of the gateway."""
 
     address: str
     door: str
@@ -51,7 +51,7 @@ class GatewayOptions:
 
 
 class Gateway:
-    """Keeps one process. `open` starts it, `close` ends it, and so does the end of this one."""
+    """Manager of one process. `open` starts it, `close` ends it, and so does the end of this one."""
 
     def __init__(self, options: GatewayOptions) -> None:
         self._options = options
@@ -61,7 +61,7 @@ class Gateway:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while there is none."""
+        """Return the id of the process; None while there is none."""
         return self._process.pid if self._process else None
 
     def open(self) -> None:
@@ -90,11 +90,7 @@ class Gateway:
             process.wait()
 
     def _start(self) -> None:
-        """Start a process, in a folder that holds no answers of the one before.
-
-        Raises:
-            Unusable: it does not serve.
-        """
+        """Start a process, in a folder without answers of the previous one."""
         options = self._options
         shutil.rmtree(options.answers, ignore_errors=True)
         options.answers.mkdir(parents=True, mode=0o700)
@@ -149,7 +145,7 @@ class Gateway:
             try:
                 self._start()
             except (Unusable, OSError) as error:  # a full disk, or no process left: tried again after a pause
-                log.error("Quack is not served: %s", error)  # noqa: TRY400 - the sentence says it
+                log.error("Quack is not served: %s", error)  # noqa: TRY400 - the message has the reason
                 self._process = None
 
 
@@ -160,10 +156,10 @@ _FOLDER: Final = "quack"
 
 @asynccontextmanager
 async def serving_quack(settings: Settings, context: Context, listener: ListenerOptions) -> AsyncIterator[str | None]:
-    """DuckDB's remote protocol, until the block ends; where it listens, None if nowhere.
+    """Serve DuckDB's remote protocol until the block ends; yield the address, or None without one.
 
     Raises:
-        BadSettings: every address is to take TLS only, and this one cannot.
+        BadSettings: all listeners are to use TLS, and this one cannot.
         OSError: the address cannot be bound.
         Unusable: the extension is not installed, or does not start.
     """
@@ -174,10 +170,10 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
 
     host = settings.quack.rpartition(":")[0]
     if settings.tls_cert is not None and not is_loopback(host.strip("[]")):
-        raise BadSettings("quack: does not take TLS, which tls_cert asks for; use a loopback address and a proxy")
+        raise BadSettings("quack: does not support TLS, which tls_cert requires; use a loopback address and a proxy")
     if context.authenticator.keyring.is_open:
         log.warning("DuckDB attaches at %s with an API key only, and there is none", settings.quack)
-    with bind(settings.quack) as probe:  # Quack shares an address with whoever has it, and does not tell its port
+    with bind(settings.quack) as probe:  # Quack would share a bound address, and does not report its port
         port = address_of(probe).rpartition(":")[2]
     seconds = context.sql_limits.seconds
     answering = Answering(

@@ -1,4 +1,4 @@
-"""What the process that speaks Quack and the server's door for it call things."""
+"""Names shared by the process that speaks Quack and the server's endpoint for it."""
 
 from typing import Final
 

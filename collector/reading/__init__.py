@@ -1,1 +1,1 @@
-"""Tells the store what spans mean as they are committed, and adds up what their traces do."""
+"""Reading of spans as they are committed, and of their traces."""

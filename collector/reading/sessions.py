@@ -1,4 +1,4 @@
-"""Tells what sessions mean, from the traces that they are made of."""
+"""Reading of sessions, from their traces."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +10,14 @@ from storage.query.sessions import SessionTraces
 from storage.records import Trace
 
 Evaluations = Mapping[str, Sequence[StoredEvaluation]]
-"""What came of evaluations, by the id of the trace that they are about, or of whose spans."""
+"""Results of evaluations, by the id of their trace."""
 
 
-def read_session(found: SessionTraces, evaluations: Evaluations, own: OwnKeys) -> list[SessionTurn]:
-    """The conversation that some traces of a session tell; it never raises, whatever they hold."""
-    traces = [_read(trace, evaluations.get(trace.summary.trace_id, ()), own) for trace in found.traces]
-    context = None if found.context is None else _read(found.context, (), own)
-    return session_conversation(traces, context=context, cost_before_usd=found.cost_before_usd)
+def read_session(stored: SessionTraces, evaluations: Evaluations, own: OwnKeys) -> list[SessionTurn]:
+    """Read the conversation of some traces of a session; never raises, whatever they hold."""
+    traces = [_read(trace, evaluations.get(trace.summary.trace_id, ()), own) for trace in stored.traces]
+    context = None if stored.context is None else _read(stored.context, (), own)
+    return session_conversation(traces, context=context, cost_before_usd=stored.cost_before_usd)
 
 
 def _read(trace: Trace, evaluations: Sequence[StoredEvaluation], own: OwnKeys) -> SessionTrace:

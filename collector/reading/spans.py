@@ -1,4 +1,4 @@
-"""Tells what spans mean, a batch at a time, whatever they hold."""
+"""Reading of spans, a batch at a time, whatever they hold."""
 
 import functools
 import hashlib
@@ -31,7 +31,7 @@ _NOTE_CHARS: Final = 1000
 
 
 class ReadingCounts:
-    """How many spans were read one by one since the start, by why. Safe to use from any thread."""
+    """Counts of spans that were read one by one since the start, by reason. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class ReadingCounts:
 
     @property
     def spans(self) -> Mapping[str, int]:
-        """The counts so far; each reason has one."""
+        """Return the counts so far; each reason has one."""
         with self._lock:
             return dict(self._spans)
 
@@ -54,7 +54,7 @@ REASONS: Final = ("log_records", "failed", "unreadable")
 
 
 class ConventionsReader:
-    """Reads spans by the conventions. For one thread."""
+    """Reader of spans by the conventions. For one thread."""
 
     def __init__(self, own: OwnKeys, counts: ReadingCounts | None = None) -> None:
         self._own = own
@@ -64,12 +64,12 @@ class ConventionsReader:
         self.call_ids = CALL_IDS
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
+        """Return a row of `MEANINGS` for each span and the log records that belong to it; never raises."""
         with collecting_later():
             return with_costs(self._meanings_of_spans(spans, logs), self._own.prices)
 
     def _meanings_of_spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """What the spans themselves tell."""
+        """Read spans without their log records."""
         try:
             columns = self._reader.read(spans).columns
         except Exception:  # noqa: BLE001 - what breaks a batch must not hide all of it
@@ -80,7 +80,7 @@ class ConventionsReader:
         return self._with_logs(columns, spans, logs) if logs.num_rows else columns
 
     def _with_logs(self, columns: pa.Table, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """The columns, and over them what spans mean that log records belong to."""
+        """Return the columns with the spans replaced that have log records."""
         of_span: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
         records = logs_of(logs)
         for record in records:
@@ -93,10 +93,10 @@ class ConventionsReader:
         if not rows:
             return columns
         self._counts.add({"log_records": len(rows)})
-        told = self._one_by_one(spans.take(pa.array(rows)), of_span)
+        reread = self._one_by_one(spans.take(pa.array(rows)), of_span)
         mask = np.zeros(spans.num_rows, dtype=np.bool_)
         mask[rows] = True
-        whole = [_over(columns.column(name), pa.array(mask), told.column(name)) for name in MEANINGS.names]
+        whole = [_over(columns.column(name), pa.array(mask), reread.column(name)) for name in MEANINGS.names]
         return pa.table(whole, schema=MEANINGS)
 
     def _one_by_one(self, spans: pa.Table, logs: Mapping[tuple[str, ...], Sequence[LogRecord]]) -> pa.Table:
@@ -128,14 +128,13 @@ def _rows_of_calls(columns: pa.Table, call_ids: Collection[str]) -> list[int]:
 
 
 def edition_of(own: OwnKeys) -> str:
-    """What tells apart how spans are read: the code that reads them, the operator's own keys, and prices."""
-    told = json.dumps([_code_digest(), own.projects, own.prices.digest], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """Return a digest of all that decides how spans are read: the code, the operator's own keys, and prices."""
+    parts = json.dumps([_code_digest(), own.projects, own.prices.digest], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 @functools.cache
 def _code_digest() -> str:
-    """Of the code that reads spans: read once in a process, which goes on with what it has imported."""
     digest = hashlib.sha256()
     for file in _sources(resources.files("collector").joinpath("conventions")):
         digest.update(file.read_bytes())
@@ -143,17 +142,17 @@ def _code_digest() -> str:
 
 
 def _sources(folder: Traversable) -> list[Traversable]:
-    found: list[Traversable] = []
+    sources: list[Traversable] = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _sources(entry)
+            sources += _sources(entry)
         elif entry.name.endswith(".py"):
-            found.append(entry)
-    return found
+            sources.append(entry)
+    return sources
 
 
-def _over(column: pa.ChunkedArray, mask: pa.BooleanArray, told: pa.ChunkedArray) -> pa.Array:
-    return pc.replace_with_mask(column.combine_chunks(), mask, told.combine_chunks())
+def _over(column: pa.ChunkedArray, mask: pa.BooleanArray, values: pa.ChunkedArray) -> pa.Array:
+    return pc.replace_with_mask(column.combine_chunks(), mask, values.combine_chunks())
 
 
 def _unreadable(error: BaseException) -> Mapping[str, Any]:

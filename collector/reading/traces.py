@@ -1,4 +1,4 @@
-"""Tells what traces mean, from what their spans do."""
+"""Reading of traces, from their spans."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,27 @@ log = logging.getLogger(__name__)
 
 
 def sums_of(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows of `TRACES` and of `TOOL_CALLS` for traces all of whose spans are in a table; it never raises."""
+    """Return rows of `TRACES` and of `TOOL_CALLS` for whole traces in a table; never raises."""
     try:
         return meanings(spans)
     except Exception:  # noqa: BLE001 - what breaks one trace must not hide all others
         log.exception("%d spans cannot be added up together, and are trace by trace", spans.num_rows)
-    found = [_alone(trace) for trace in _each(spans)]
-    return pa.concat_tables([traces for traces, _ in found]), pa.concat_tables([calls for _, calls in found])
+    tables = [_alone(trace) for trace in _each(spans)]
+    return pa.concat_tables([traces for traces, _ in tables]), pa.concat_tables([calls for _, calls in tables])
 
 
 def _alone(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows of `TRACES` and of `TOOL_CALLS` for one trace; where that fails, nothing is known but that it is there."""
+    """Return rows of `TRACES` and of `TOOL_CALLS` for one trace; after a failure, only the fact that it exists."""
     try:
         return meanings(spans)
     except Exception:  # noqa: BLE001 - whatever the values are, the others are added up
         key = {name: spans.column(name)[0].as_py() for name in ("tenant", "trace_id")}
-        log.exception("what trace %s of tenant %r means cannot be told", key["trace_id"], key["tenant"])
+        log.exception("trace %s of tenant %r cannot be read", key["trace_id"], key["tenant"])
     return bare_sums(spans)
 
 
 def bare_sums(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return rows of `TRACES` and of `TOOL_CALLS` for one trace of which nothing is known but that it is there."""
+    """Return rows of `TRACES` and of `TOOL_CALLS` for one trace of which only the existence is known."""
     row: dict[str, list[Any]] = {name: [None] for name in TRACES.names}
     row |= {name: [spans.column(name)[0].as_py()] for name in ("tenant", "trace_id")}
     row |= {"start_time": [pc.min(spans.column("start_time"))], "tool_call_count": [0]}

@@ -60,17 +60,17 @@ class _Due(NamedTuple):
 
 
 class TraceUpdater:
-    """Adds up what traces mean whenever commits have changed them, long ones more rarely.
+    """Thread that adds up traces after commits have changed them, long ones more rarely.
 
-    What was added up is stored together with up to which commit all traces are, so that a start goes on from there.
-    A trace whose sums cannot be stored is found by halving and set aside: it has a row without sums, and is tried again
-    when it grows and after the next start.
+    The sums are stored together with the last commit that they include, so that a restart continues from there. A trace
+    whose sums cannot be stored is found by halving and set aside: it has a row without sums, and is tried again when it
+    grows and after the next start.
     """
 
     def __init__(
         self, meanings: TraceMeanings, reads: Reads, *, ingest_is_behind: Callable[[], bool], rest: float = 0.0
     ) -> None:
-        """`rest` is how many seconds pass for each that was spent on what another edition had read."""
+        """Set up the thread. It rests `rest` seconds for each second spent on what another edition had read."""
         self._meanings = meanings
         self._rest = rest
         self._rests_until_s = 0.0  # monotonic
@@ -80,13 +80,13 @@ class TraceUpdater:
         self._due: dict[TraceKey, _Due] = {}
         self._set_aside: dict[TraceKey, str] = {}  # and why
         self._long: dict[TraceKey, int] = {}  # traces that do not fit, and their spans: each is much work
-        self._last_batch = self._told_batch = 0
+        self._last_batch = self._reported_batch = 0
         self._is_current = False  # whether nothing is left that another edition read
         self._thread = FollowerThread(self._go_on, name="traces", doing="adding up traces", log=log, pause_s=_PAUSE_S)
 
     @property
     def set_aside(self) -> Mapping[TraceKey, str]:
-        """The traces that cannot be added up, and why."""
+        """Return the traces that cannot be added up, and why."""
         return self._set_aside.copy()
 
     def start(self) -> None:
@@ -104,16 +104,15 @@ class TraceUpdater:
     def _go_on(self) -> None:
         while not self._thread.stopping.is_set():
             self._ingest_first.wait(self._thread.stopping)
-            asked = self._caught_up.asked
+            requested = self._caught_up.requested
             self._notice()
             if not (self._add_up_due() or self._read_older()):
                 self._ingest_first.caught_up()
-                if not self._due and self._is_current and self._has_heard_of_all():
-                    self._caught_up.tell(asked)
+                if not self._due and self._is_current and self._has_seen_all():
+                    self._caught_up.tell(requested)
                 self._meanings.changes.wait(self._until_due())
 
-    def _has_heard_of_all(self) -> bool:
-        """Whether nobody waits, or no commit is there to be read that this was not told of yet."""
+    def _has_seen_all(self) -> bool:
         return not self._caught_up.is_awaited or self._meanings.last_batch() <= self._last_batch
 
     def _until_due(self) -> float:
@@ -125,8 +124,8 @@ class TraceUpdater:
     def _notice(self) -> None:
         changes, batch, is_complete = self._meanings.changes.take()
         if not is_complete:
-            found, last_batch = self._meanings.changed()
-            self._put_off(found)
+            changed, last_batch = self._meanings.changed()
+            self._put_off(changed)
             batch = max(batch, last_batch)
         self._put_off(changes)
         self._last_batch = max(self._last_batch, batch)
@@ -174,13 +173,13 @@ class TraceUpdater:
         traces, tool_calls = sums_of(of.spans)
         batch = self._added_up(without=keys)
         self._meanings.store(TraceSums(of=of, traces=traces, tool_calls=tool_calls, batch=batch))
-        self._told_batch = batch
+        self._reported_batch = batch
         for key in keys:
             self._set_aside.pop(key, None)
         return keys
 
     def _put_aside(self, key: TraceKey, error: Exception) -> None:
-        """Store that a trace is there, without its sums, so that the others go on."""
+        """Store a trace without its sums, so that the others go on."""
         log.error("trace %s of tenant %r cannot be added up, and is set aside: %s", key.trace_id, key.tenant, error)
         if len(self._set_aside) < _MOST_SET_ASIDE:
             self._set_aside[key] = type(error.__cause__ or error).__name__  # the message may hold a value
@@ -198,18 +197,16 @@ class TraceUpdater:
         self._long[key] = spans
 
     def _added_up(self, without: Iterable[TraceKey] = ()) -> int:
-        """The last commit all of whose traces are added up, once some more are."""
         done = frozenset(without)
         return min((due.batch - 1 for key, due in self._due.items() if key not in done), default=self._last_batch)
 
     def _tell_all_added_up(self) -> None:
-        """Record that a commit changed no trace, such as one of spans that were stored before."""
-        if not self._due and self._told_batch < self._last_batch:
+        if not self._due and self._reported_batch < self._last_batch:
             self._meanings.store_state(self._last_batch)
-            self._told_batch = self._last_batch
+            self._reported_batch = self._last_batch
 
     def _due_now(self) -> list[TraceKey]:
-        """Some traces that are due, few enough to be added up together."""
+        """Return due traces, few enough to be added up together."""
         now_s, room = time.monotonic(), _LIMITS.rows
         keys: list[TraceKey] = []
         if not any(due.at_s <= now_s for due in self._due.values()):

@@ -22,14 +22,14 @@ _Mask = npt.NDArray[np.bool_]
 
 
 class Redactor:
-    """Takes out what a plan says. `count` is how many values were changed since the start."""
+    """Redaction of batches by a plan. `count` is the number of values changed since the start."""
 
     def __init__(self, plan: RedactionPlan) -> None:
         self._plan = plan
         self.count = 0
 
     def redact(self, batch: SpanBatch) -> SpanBatch:
-        """The batch without what is to be taken out.
+        """Redact a batch.
 
         Raises:
             Exception: it could not be done, and nothing of the batch may be written.
@@ -49,12 +49,12 @@ class Redactor:
         )
 
     def texts(self, texts: pa.StringArray) -> list[str]:
-        """Texts by themselves after all patterns."""
+        """Redact texts by all patterns."""
         after: list[str] = self._text(texts)[0].to_pylist()
         return after
 
     def hidden_among(self, keys: list[str]) -> list[str]:
-        """The keys whose values are taken out whole."""
+        """Return the keys whose values are removed."""
         hidden = self._hidden(pa.array(keys, pa.string()))
         return [key for key, is_hidden in zip(keys, hidden, strict=True) if is_hidden]
 
@@ -74,7 +74,7 @@ class Redactor:
         return _set(table, {"attributes": maps, "attribute_types": types})
 
     def _items(self, lists: pa.ListArray) -> pa.ListArray:
-        """Events or links."""
+        """Redact events or links."""
         items = lists.values
         if not len(items):
             return lists
@@ -86,7 +86,7 @@ class Redactor:
         return pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays(fields, fields=list(items.type)))
 
     def _map(self, maps: pa.MapArray, types: pa.StringArray) -> tuple[pa.MapArray, pa.StringArray]:
-        """Attributes and the letters of their types, which are as many as the values, in the same order."""
+        """Redact attributes and the letters of their types, which are as many as the values, in the same order."""
         keys, values = maps.keys, maps.items
         hidden = self._hidden(keys)
         if hidden.any():
@@ -101,40 +101,40 @@ class Redactor:
         return pa.MapArray.from_arrays(maps.offsets, keys, values), _with_letters(types, letters)
 
     def _hidden(self, keys: pa.StringArray) -> _Mask:
-        """Which keys are those whose values are taken out whole; a key is looked at once, however often it occurs."""
+        """Return a mask of the keys whose values are removed; each distinct key is checked once."""
         hidden = np.zeros(len(keys), dtype=np.bool_)
         if not self._plan.keys or not len(keys):
             return hidden
         encoded = keys.dictionary_encode()
         for pattern in self._plan.keys:
-            found = pc.match_substring_regex(encoded.dictionary, pattern).to_numpy(zero_copy_only=False)
-            hidden |= found[encoded.indices.to_numpy()]
+            is_secret = pc.match_substring_regex(encoded.dictionary, pattern).to_numpy(zero_copy_only=False)
+            hidden |= is_secret[encoded.indices.to_numpy()]
         return hidden
 
     def _text(self, texts: pa.StringArray, where: _Mask | None = None) -> tuple[pa.StringArray, _Mask]:
-        """The texts after all patterns, and which of them changed."""
+        """Redact texts by all patterns; return them, and a mask of those that changed."""
         changed = np.zeros(len(texts), dtype=np.bool_)
         for each in self._plan.replacements:
-            found = _found(texts, each)
+            matches = _matches_of(texts, each)
             if where is not None:
-                found = found & where
-            if found.any():
-                mask = pa.array(found)
+                matches = matches & where
+            if matches.any():
+                mask = pa.array(matches)
                 after = pc.replace_substring_regex(texts.filter(mask), pattern=each.pattern, replacement=each.by)
                 texts = pc.replace_with_mask(texts, mask, after)
-                changed |= found
+                changed |= matches
         self.count += int(changed.sum())
         return texts, changed
 
 
-def _found(texts: pa.StringArray, wanted: Replacement) -> _Mask:
-    """Which texts have what is to be replaced."""
-    if wanted.sign:
-        found = _mask(pc.match_substring(texts, wanted.sign))
-        if found.any():
-            found[found] = _mask(pc.match_substring_regex(texts.filter(pa.array(found)), wanted.pattern))
-        return found
-    return _mask(pc.match_substring_regex(texts, wanted.pattern))
+def _matches_of(texts: pa.StringArray, replacement: Replacement) -> _Mask:
+    """Return a mask of the texts to replace in."""
+    if replacement.sign:
+        mask = _mask(pc.match_substring(texts, replacement.sign))
+        if mask.any():
+            mask[mask] = _mask(pc.match_substring_regex(texts.filter(pa.array(mask)), replacement.pattern))
+        return mask
+    return _mask(pc.match_substring_regex(texts, replacement.pattern))
 
 
 def _mask(matches: pa.BooleanArray) -> _Mask:
@@ -143,7 +143,7 @@ def _mask(matches: pa.BooleanArray) -> _Mask:
 
 
 def _types_after(values: pa.StringArray, letters: npt.NDArray[np.uint8], changed: _Mask) -> npt.NDArray[np.uint8]:
-    """The types of the values that changed: lists and maps stay what they are as long as they are JSON."""
+    """Return the types of the changed values: lists and maps keep theirs while they are JSON."""
     after = np.full(int(changed.sum()), _TEXT, dtype=np.uint8)
     rows = np.flatnonzero(changed)
     structured = np.flatnonzero((letters[rows] == _LISTS) | (letters[rows] == _MAPS))
@@ -162,7 +162,7 @@ def _is_json(text: str) -> bool:
 
 
 def _letters(types: pa.StringArray, values: int) -> npt.NDArray[np.uint8]:
-    """All letters of all rows one after the other."""
+    """Join the letters of all rows."""
     _, ends, data = types.buffers()
     starts = np.frombuffer(ends, dtype=np.int32)[types.offset : types.offset + len(types) + 1]
     first, last = (int(starts[0]), int(starts[-1])) if len(types) else (0, 0)
@@ -179,7 +179,6 @@ def _with_letters(types: pa.StringArray, letters: npt.NDArray[np.uint8]) -> pa.S
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece that begins where its memory does: of a part of a longer one, `values` are those of all."""
     column = table.column(name).combine_chunks()
     if column.offset or (len(column) and pa.types.is_nested(column.type) and column.offsets[0].as_py()):
         column = column.take(pa.array(np.arange(len(column))))

@@ -44,7 +44,7 @@ _SIGNS: Final = {"email": "@"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A pattern of RE2, and what replaces what it finds."""
+    """A pattern of RE2, and the replacement for its matches."""
 
     pattern: str
     by: str
@@ -53,21 +53,21 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionPlan:
-    """What to take out."""
+    """Keys and patterns to redact."""
 
     keys: tuple[str, ...]  # patterns of RE2 that find a whole key
     replacements: tuple[Replacement, ...]
 
     def __bool__(self) -> bool:
-        """Whether there is anything to take out."""
+        """Return True if there is something to redact."""
         return bool(self.keys or self.replacements)
 
 
 def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tuple[str, ...]) -> RedactionPlan:
-    """A plan of attribute keys (`*` and `?` as in globs), regular expressions as rules have them, and presets.
+    """Make a plan of attribute keys (`*` and `?` as in globs), regular expressions as in rules, and presets.
 
     Raises:
-        BadPattern: one of the patterns is none.
+        BadPattern: one of the patterns is not valid.
         ValueError: a preset does not exist.
     """
     unknown = [name for name in presets if name not in PRESETS]

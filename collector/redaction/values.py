@@ -10,16 +10,16 @@ from collector.redaction.plan import REDACTED, RedactionPlan
 
 
 class ValueRedactor:
-    """Takes out of JSON what a plan says: the values under hidden keys at any depth, and what patterns find in texts.
+    """Redaction of JSON by a plan: the values under hidden keys at any depth, and matches in texts.
 
-    A number in which a pattern finds something becomes a text.
+    A number with a match becomes a text.
     """
 
     def __init__(self, plan: RedactionPlan) -> None:
         self._redactor = Redactor(plan)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """The value without what is to be taken out."""
+        """Redact a value."""
         keys = sorted(set(_keys(value)))
         hidden = frozenset(self._redactor.hidden_among(keys))
         texts = [each if isinstance(each, str) else str(each) for each in _leaves(value, hidden)]
@@ -39,7 +39,7 @@ def _keys(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, hidden: frozenset[str]) -> Iterator[Any]:  # noqa: ANN401 - JSON
-    """Texts and numbers, in the order in which they stand; those under hidden keys are none."""
+    """Yield texts and numbers in their order, without those under hidden keys."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key not in hidden:
@@ -52,7 +52,7 @@ def _leaves(value: Any, hidden: frozenset[str]) -> Iterator[Any]:  # noqa: ANN40
 
 
 def _with_leaves(value: Any, hidden: frozenset[str], after: Iterator[tuple[str, str]]) -> Any:  # noqa: ANN401 - JSON
-    """The value with its leaves as they are after that; what did not change keeps its type."""
+    """Return the value with its leaves replaced; unchanged leaves keep their type."""
     if isinstance(value, Mapping):
         return {
             key: REDACTED if key in hidden else _with_leaves(member, hidden, after) for key, member in value.items()

@@ -17,7 +17,7 @@ Variable = Callable[[str], str | None]
 
 
 def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journal: Path | None = None) -> Simulation:
-    """The simulation of a plan, whose paths and commands are relative to a folder.
+    """Make the simulation of a plan, whose paths and commands are relative to a folder.
 
     Raises:
         BadPlan: it cannot be made.
@@ -55,8 +55,10 @@ def _target(plan: TargetPlan, folder: Path, variable: Variable) -> HttpTarget | 
     places = AnswerPlaces(plan.output, plan.tool_calls, plan.state, plan.tokens_in, plan.tokens_out, plan.cost_usd)
     if plan.url is None:
         return CommandTarget(plan.command or (), plan.environment, folder, places, plan.timeout_seconds)
-    told = {name: _required_variable(variable, of, "target.headersFrom") for name, of in plan.headers_from.items()}
-    return HttpTarget(plan.url, {**plan.headers, **told}, plan.body, places, plan.timeout_seconds)
+    secret_headers = {
+        name: _required_variable(variable, of, "target.headersFrom") for name, of in plan.headers_from.items()
+    }
+    return HttpTarget(plan.url, {**plan.headers, **secret_headers}, plan.body, places, plan.timeout_seconds)
 
 
 def _model(plan: UserPlan, variable: Variable) -> ChatCompletions:
@@ -90,7 +92,7 @@ def _required_variable(variable: Variable, name: str, key: str) -> str:
 
 
 def _condition(plan: StopPlan) -> Callable[[ConversationTrajectory], bool] | None:
-    """Whether the last message has one of the texts."""
+    """Return a condition that is true once the last message has one of the texts."""
     texts = {
         "user": [text.casefold() for text in plan.user_says],
         "assistant": [text.casefold() for text in plan.assistant_says],

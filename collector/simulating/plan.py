@@ -11,14 +11,14 @@ from evaluators.wire import WireModel
 
 
 class TargetPlan(ProgramPlan):
-    """What is talked to, and where an answer has the calls of tools and the state that the agent left."""
+    """The application to talk to, and the paths of tool calls and state in its answers."""
 
     tool_calls: Pointer | None = None
     state: Pointer | None = None
 
 
 class UserToolPlan(WireModel):
-    """A tool of the simulated user: a command that reads the arguments as JSON, and prints what comes of them."""
+    """A tool of the simulated user: a command that reads the arguments as JSON, and prints the result."""
 
     name: NonBlank
     description: NonBlank
@@ -27,7 +27,7 @@ class UserToolPlan(WireModel):
 
 
 class UserPlan(WireModel):
-    """The model that plays the users, behind chat completions."""
+    """The model of the simulated users, behind chat completions."""
 
     base_url: Address
     model: NonBlank
@@ -42,7 +42,7 @@ class UserPlan(WireModel):
 
 
 class BudgetPlan(WireModel):
-    """What the whole simulation may take, of both sides."""
+    """Budget of the whole simulation, of both sides."""
 
     calls: Whole | None = None
     tokens: Whole | None = None
@@ -50,14 +50,14 @@ class BudgetPlan(WireModel):
 
 
 class StopPlan(WireModel):
-    """Texts that end a conversation once they are said, in any case of letters."""
+    """Texts that end a conversation, in any case of letters."""
 
     assistant_says: tuple[NonBlank, ...] = ()
     user_says: tuple[NonBlank, ...] = ()
 
 
 class SimulationPlan(WireModel):
-    """A simulation."""
+    """Plan of a simulation."""
 
     simulation: NonBlank
     project: NonBlank | None = None

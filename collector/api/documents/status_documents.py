@@ -66,7 +66,7 @@ def rule_counts(
 
 def condition_document(lasting: Lasting) -> ConditionDocument:
     """Return a condition that holds for now."""
-    return ConditionDocument(name=lasting.name, message=lasting.told, since=str(time_text(lasting.since_ns)))
+    return ConditionDocument(name=lasting.name, message=lasting.message, since=str(time_text(lasting.since_ns)))
 
 
 def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[UnableRule]:

@@ -253,5 +253,5 @@ def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
     for summary in sorted(listed.traces, key=lambda each: each.start_ns):
         trace = _trace(here, dataset, summary.trace_id)
         reading = read_trace(trace.spans, trace.logs, here.own_keys)
-        turns.append(PromotedTurn(asked=reading.input, answered=reading.output))
+        turns.append(PromotedTurn(prompt=reading.input, answered=reading.output))
     return case_of_session(turns)

@@ -232,7 +232,7 @@ def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: in
     }
     failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
     name = f"{request_info.method} {route}" if route else request_info.method
-    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
+    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, attributes=told)
 
 
 class _Passage:

@@ -40,15 +40,15 @@ _SAVED: Final = "custom_column_key_values"  # a column of what DeepEval writes, 
 
 
 def read_deepeval(path: Path) -> Iterator[Place]:
-    """Goldens of one turn and of conversations, and test cases of results.
+    """Read goldens of one turn and of conversations, and test cases of results.
 
     Raises:
         BadExport: it is none of these.
     """
-    for place, told in _documents(path):
-        if not isinstance(told, Mapping):
+    for place, document in _documents(path):
+        if not isinstance(document, Mapping):
             raise BadExport(f"{place}: a golden is an object")
-        golden = {_snake(name): value for name, value in told.items()}
+        golden = {_snake(name): value for name, value in document.items()}
         golden |= {name: _listed(golden[name], golden) for name in _LISTS if name in golden}
         if golden.get("scenario"):
             yield place, _conversation(golden)
@@ -77,14 +77,12 @@ def _documents(path: Path) -> Iterator[Place]:
 
 
 def _listed(value: object, golden: Mapping[str, Any]) -> object:
-    """A list that may be one text: DeepEval writes `|` between its members, and reads `;` by default."""
     if not isinstance(value, str) or not value:
         return value
     return value.split("|" if "|" in value or _SAVED in golden else ";")
 
 
 def _snake(name: str) -> str:
-    """The name of a field of a golden, as test cases of results spell it in camel case."""
     return re.sub(r"(?<=[a-z])([A-Z])", lambda match: f"_{match[1].lower()}", name)
 
 
@@ -105,23 +103,23 @@ def _golden(golden: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _conversation(told: Mapping[str, Any]) -> dict[str, Any]:
-    inputs = without_nothing({name: told.get(name) for name in _CONVERSATION})
-    if isinstance(told.get("turns"), list):
-        inputs["turns"] = [without_nothing(turn) if isinstance(turn, dict) else turn for turn in told["turns"]]
+def _conversation(golden: Mapping[str, Any]) -> dict[str, Any]:
+    inputs = without_nothing({name: golden.get(name) for name in _CONVERSATION})
+    if isinstance(golden.get("turns"), list):
+        inputs["turns"] = [without_nothing(turn) if isinstance(turn, dict) else turn for turn in golden["turns"]]
     kept = ("name", "comments", "custom_column_key_values", "expectations")
-    metadata = without_nothing({name: told.get(name) for name in kept})
+    metadata = without_nothing({name: golden.get(name) for name in kept})
     return without_nothing(
         {
-            "inputs": {"input": told["scenario"]} | inputs,
-            "expectedOutputs": without_nothing({"output": told.get("expected_outcome")}),
-            "metadata": metadata | as_map(told.get("additional_metadata"), "additional_metadata"),
+            "inputs": {"input": golden["scenario"]} | inputs,
+            "expectedOutputs": without_nothing({"output": golden.get("expected_outcome")}),
+            "metadata": metadata | as_map(golden.get("additional_metadata"), "additional_metadata"),
         }
     )
 
 
 def _calls(tools: object) -> list[dict[str, Any]]:
-    """Calls of tools as evaluators here read them; of CSV only names are known."""
+    """Convert tool calls to those of evaluators here; of CSV only names are known."""
     names = [each.strip() for each in tools.split("|" if "|" in tools else ";")] if isinstance(tools, str) else tools
     calls = []
     for each in names if isinstance(names, list) else []:

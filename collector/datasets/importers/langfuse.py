@@ -21,15 +21,15 @@ from tracejury.file_ending import ending_of
 
 
 def read_langfuse(path: Path) -> Iterator[Place]:
-    """The items that are not archived.
+    """Read the items that are not archived.
 
     Raises:
         BadExport: it is none of these.
     """
-    for place, told in _documents(path):
-        if not isinstance(told, Mapping):
+    for place, document in _documents(path):
+        if not isinstance(document, Mapping):
             raise BadExport(f"{place}: an item is an object")
-        item = {_camel(str(name)): value for name, value in told.items()}
+        item = {_camel(str(name)): value for name, value in document.items()}
         if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
             if "output" in item and "expectedOutput" not in item:
                 raise BadExport(
@@ -69,4 +69,4 @@ def _item(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _camel(name: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name.strip())
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name.strip())

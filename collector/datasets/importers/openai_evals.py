@@ -21,28 +21,28 @@ _EXPECTED: Final = (
     "answer",
     "label",
 )
-"""What the expected answer is usually called, where no grader of the file says it."""
+"""Usual keys of the expected answer, if no grader of the file names it."""
 
 
 def read_openai_evals(path: Path) -> Iterator[Place]:
-    """Samples (`input`, `ideal`), rows (`item`), output items (`datasource_item`), as JSONL or as JSON.
+    """Read samples (`input`, `ideal`), rows (`item`), output items (`datasource_item`), as JSONL or as JSON.
 
     Raises:
         BadExport: it is none of these.
     """
     if ending_of(path) == "jsonl":
-        for place, told in read_lines(path):
-            yield place, _item(place, told, ())
+        for place, row in read_lines(path):
+            yield place, _item(place, row, ())
         return
     document = read_json(path)
     graders = document.get("testing_criteria") if isinstance(document, Mapping) else None
     references = _references(graders)
-    for number, told in enumerate(_rows(document), start=1):
-        yield f"row {number}", _item(f"row {number}", told, references)
+    for number, row in enumerate(_rows(document), start=1):
+        yield f"row {number}", _item(f"row {number}", row, references)
 
 
 def _rows(document: object) -> Sequence[Any]:
-    """The rows of a document: a list, a list of the API, or a run's data source."""
+    """Return the rows of a document: a list, a list of the API, or a run's data source."""
     while isinstance(document, Mapping):
         document = next(
             (document[name] for name in ("data", "content", "source", "data_source", "items") if document.get(name)),
@@ -54,10 +54,9 @@ def _rows(document: object) -> Sequence[Any]:
 
 
 def _references(graders: object) -> tuple[str, ...]:
-    """Which values of a row graders compare outputs with."""
-    found = graders if isinstance(graders, list) else []
-    told = [str(each.get("reference", "")) for each in found if isinstance(each, Mapping)]
-    return tuple(name for text in told for name in _REFERENCE.findall(text))
+    listed = graders if isinstance(graders, list) else []
+    templates = [str(each.get("reference", "")) for each in listed if isinstance(each, Mapping)]
+    return tuple(name for text in templates for name in _REFERENCE.findall(text))
 
 
 def _item(place: str, document: object, references: Sequence[str]) -> dict[str, Any] | None:
@@ -87,7 +86,7 @@ def _item(place: str, document: object, references: Sequence[str]) -> dict[str, 
 
 
 def _expected(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What is expected; of several answers that are right the first is the output, and all of them are kept."""
+    """Return the expected outputs; of several right answers the first is the output, and all are kept."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, list) and value:
@@ -96,6 +95,5 @@ def _expected(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 
 def _last_user_content(messages: Sequence[Any]) -> object:
-    """The last that a user said."""
-    said = [each for each in messages if isinstance(each, Mapping)]
-    return next((each.get("content") for each in reversed(said) if each.get("role") == "user"), None)
+    maps = [each for each in messages if isinstance(each, Mapping)]
+    return next((each.get("content") for each in reversed(maps) if each.get("role") == "user"), None)

@@ -25,7 +25,7 @@ _COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)
 
 
 def read_phoenix(path: Path) -> Iterator[Place]:
-    """The examples of a version, or those of the results of an experiment.
+    """Read the examples of a version, or those of the results of an experiment.
 
     Raises:
         BadExport: it is none of these.
@@ -58,12 +58,12 @@ def _documents(path: Path) -> Iterator[Place]:
         examples = data.get("examples") if isinstance(data, Mapping) else data
         if not isinstance(examples, list):
             raise BadExport('it is no list of examples: {"data": {"examples": […]}} or a list is')
-        for number, told in enumerate(examples, start=1):
-            yield f"example {number}", told
+        for number, example in enumerate(examples, start=1):
+            yield f"example {number}", example
 
 
 def _rows(path: Path) -> Iterator[Place]:
-    """Of CSV, a column belongs to what its name begins with."""
+    """Read the rows of CSV; the beginning of a column's name is the part that it belongs to."""
     header = read_header(path)
     is_results = "reference_output" in header
     if not is_results and not any(name.startswith(("input.", "input_")) for name in header):
@@ -98,27 +98,26 @@ def _example(place: str, document: object) -> dict[str, Any] | None:
     )
 
 
-def _of_messages(place: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    """An example as OpenAI has it: with `ideal`, or for fine-tuning, where the last message is what is expected."""
-    messages = told["messages"]
+def _of_messages(place: str, example: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert an OpenAI example: with `ideal`, or for fine-tuning, whose last message is the expected one."""
+    messages = example["messages"]
     if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
         raise BadExport(f"{place}: messages is a list of objects")
     if not messages:
         raise BadExport(
-            f"{place}: there are no messages; Phoenix writes so what is no conversation, so take JSON or CSV"
+            f"{place}: there are no messages; Phoenix writes other examples as JSON or CSV, so export one of these"
         )
-    expected = told.get("ideal")
-    if "ideal" not in told and messages[-1].get("role") == "assistant":
+    expected = example.get("ideal")
+    if "ideal" not in example and messages[-1].get("role") == "assistant":
         *messages, last = messages
         expected = last.get("content")
     if not messages:
-        raise BadExport(f"{place}: nothing was asked")
+        raise BadExport(f"{place}: there is no input")
     inputs = without_nothing({"input": _last_user_content(messages), "messages": messages})
-    metadata = without_nothing({"tools": told.get("tools")})
+    metadata = without_nothing({"tools": example.get("tools")})
     expectation = as_map(expected or None, "output")
     return without_nothing({"inputs": inputs, "expectedOutputs": expectation, "metadata": metadata})
 
 
 def _last_user_content(messages: list[Mapping[str, Any]]) -> object:
-    """The last that a user said."""
     return next((each.get("content") for each in reversed(messages) if each.get("role") == "user"), None)

@@ -49,7 +49,7 @@ _OUTPUT: Final = re.compile(r"\[.+\] .*", re.DOTALL)  # the column of a prompt i
 
 
 def read_promptfoo(path: Path) -> Iterator[Place]:
-    """A case for each test, and for each combination of its variables that are lists; of results, once each.
+    """Read a case for each test, and for each combination of its list variables; of results, each case once.
 
     Raises:
         BadExport: it is none of these, or names what only promptfoo can run.
@@ -73,11 +73,7 @@ def read_promptfoo(path: Path) -> Iterator[Place]:
 
 
 def _results(path: Path) -> Iterable[Any] | None:
-    """The results in a file that `promptfoo eval --output` wrote; None if it is none.
-
-    Raises:
-        BadExport: it is one that does not hold what is right.
-    """
+    """Return the results in a file that `promptfoo eval --output` wrote; None if it is none."""
     if ending_of(path) == "csv":
         output = next((name for name in read_header(path) if _OUTPUT.fullmatch(name)), None)
         if output is not None:
@@ -100,7 +96,7 @@ def _results(path: Path) -> Iterable[Any] | None:
 
 
 def _of_results(results: Iterable[Mapping[str, Any]], folder: Path) -> Iterator[Place]:
-    """The cases of tests that ran, once each, however many prompts, models and repeats they ran with."""
+    """Read the cases of tests that ran, once each, for any number of prompts, models and repeats."""
     known = set[str]()
     for result in sorted(results, key=_number):
         for place, case in _cases(f"test {_number(result) + 1}", result["testCase"], {}, folder):
@@ -115,14 +111,14 @@ def _number(result: Mapping[str, Any]) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _tests(wanted: object, folder: Path) -> Iterator[Place]:
-    """Tests as they stand there, and those of the files that are named."""
-    if isinstance(wanted, Mapping) and "path" in wanted:
-        wanted = wanted["path"]
-    if isinstance(wanted, str):
-        yield from _of_file(wanted, folder)
-    elif isinstance(wanted, list):
-        for number, each in enumerate(wanted, start=1):
+def _tests(tests: object, folder: Path) -> Iterator[Place]:
+    """Yield inline tests, and those of the named files."""
+    if isinstance(tests, Mapping) and "path" in tests:
+        tests = tests["path"]
+    if isinstance(tests, str):
+        yield from _of_file(tests, folder)
+    elif isinstance(tests, list):
+        for number, each in enumerate(tests, start=1):
             if isinstance(each, str) or (isinstance(each, Mapping) and "path" in each):
                 yield from _tests(each, folder)
             else:
@@ -147,7 +143,7 @@ def _of_file(name: str, folder: Path) -> Iterator[Place]:
 
 
 def _test_of_row(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of CSV: columns are variables, but for those that begin with two underscores."""
+    """Read a test of CSV: columns are variables, except those that begin with two underscores."""
     test: dict[str, Any] = {"vars": {}, "assert": [], "metadata": {}}
     for name, cell in row.items():
         if _EXPECTED.match(name):
@@ -164,13 +160,13 @@ def _test_of_row(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _assertion(cell: str) -> dict[str, Any]:
-    """What a cell expects: `contains: text`, `similar(0.8): text`; a text by itself is to be equalled."""
-    found = _ASSERTION.match(cell.strip())
-    kind = "" if found is None else _OTHERS.get(found[2], found[2])
-    if found is None or kind not in _TYPES:
+    """Parse an assertion of a cell: `contains: text`, `similar(0.8): text`; a bare text is compared for equality."""
+    match = _ASSERTION.match(cell.strip())
+    kind = "" if match is None else _OTHERS.get(match[2], match[2])
+    if match is None or kind not in _TYPES:
         return {"type": "equals", "value": cell}
-    threshold = None if found[3] is None else float(found[3])
-    return without_nothing({"type": f"{found[1] or ''}{kind}", "value": found[4], "threshold": threshold})
+    threshold = None if match[3] is None else float(match[3])
+    return without_nothing({"type": f"{match[1] or ''}{kind}", "value": match[4], "threshold": threshold})
 
 
 def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -> Iterator[Place]:
@@ -198,7 +194,6 @@ def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -
 
 
 def _combined(variables: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
-    """One for each combination of variables that are lists of texts or name several files, as promptfoo does it."""
     choices = {name: _choices(value, folder) for name, value in variables.items()}
     check_combinations(math.prod(map(len, choices.values())))
     for chosen in itertools.product(*choices.values()):
@@ -225,7 +220,6 @@ def _expected(asserted: Sequence[Any], inputs: Mapping[str, Any], folder: Path) 
 
 
 def _filled(value: Any, inputs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """A text in which variables stand for themselves."""
     if not isinstance(value, str):
         return value
-    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: str(inputs.get(found[1], found[0])), value)
+    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: str(inputs.get(match[1], match[0])), value)

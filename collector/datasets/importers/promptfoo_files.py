@@ -17,7 +17,7 @@ _PROGRAMS: Final = frozenset({"py", "js", "ts", "mjs", "cjs"})
 
 
 def files_named(name: str, folder: Path) -> list[Path]:
-    """The files of a name or pattern, which is relative to a folder.
+    """Return the files of a name or pattern, which is relative to a folder.
 
     Raises:
         BadExport: there is none, or it is a program.
@@ -28,7 +28,7 @@ def files_named(name: str, folder: Path) -> list[Path]:
         raise BadExport(f"{name}: no file is called so in {folder}")
     program = next((each for each in paths if ending_of(each) in _PROGRAMS), None)
     if program is not None:
-        raise BadExport(f"{name}: only promptfoo can run {program.name}; write what it makes into a file")
+        raise BadExport(f"{name}: only promptfoo can run {program.name}; write its output into a file")
     return paths
 
 
@@ -43,7 +43,7 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
 
 
 def read_document(path: Path) -> Any:  # noqa: ANN401 - YAML
-    """The JSON or YAML in a file.
+    """Read a JSON or YAML file.
 
     Raises:
         BadExport: it is none.
@@ -71,7 +71,7 @@ def value_of_file(name: str, folder: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
-    """The variables of a test, which may be in files: those of all of them, for each row of a table.
+    """Return the variables of a test, also from files; of a table, those of each row.
 
     Raises:
         BadExport: they are none.
@@ -113,7 +113,7 @@ def _rows(path: Path) -> list[Mapping[str, Any]]:
 
 
 def with_named_variables(test: object, folder: Path) -> object:
-    """A test of a file with its variables, as names in it are relative to that file."""
+    """Return a test of a file with its variables, since names in it are relative to that file."""
     if not isinstance(test, Mapping) or isinstance(test.get("vars"), Mapping | None):
         return test
     return {**test, "vars": named_variables(test, folder)}

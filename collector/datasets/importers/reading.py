@@ -24,14 +24,14 @@ NO_INPUT: Final = None
 
 
 class BadExport(ValueError):
-    """A file is not what its tool writes; the message says where."""
+    """Refusal of a file that its tool does not write; the message says where."""
 
 
 def read_text(path: Path) -> str:
-    """A file as text.
+    """Read a file as text.
 
     Raises:
-        BadExport: it is too large, no UTF-8, or not there.
+        BadExport: it is too large, not UTF-8, or does not exist.
     """
     try:
         if not path.is_file():  # a device or a pipe would never end
@@ -47,7 +47,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
-    """A JSON document.
+    """Read a JSON document.
 
     Raises:
         BadExport: it is none.
@@ -61,7 +61,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_lines(path: Path) -> Iterator[Place]:
-    """The documents of JSONL, each with its line; texts may hold what else Unicode takes for the end of a line."""
+    """Read the documents of JSONL, each with its line; only a line feed ends a line, no other separator of Unicode."""
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
@@ -71,10 +71,10 @@ def read_lines(path: Path) -> Iterator[Place]:
 
 
 def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a CSV file by their columns, each with its line; empty cells are left out, and so are empty rows.
+    """Read the rows of a CSV file by column, each with its line; empty cells and empty rows are left out.
 
     Raises:
-        BadExport: a line is wrong, or there is none of the columns that are needed.
+        BadExport: a line is wrong, or it has none of the needed columns.
     """
     try:
         for place, row in table_rows(_records(read_text(path)), needed):
@@ -84,7 +84,7 @@ def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dic
 
 
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a text, each with the line where it begins; unlike in files of ours, cells may hold quotes."""
+    """Read the records of a text, each with its first line; unlike in files of ours, cells may hold quotes."""
     csv.field_size_limit(MAX_FILE_BYTES)
     first, _, rest = text.partition("\n")
     named = named_separator(first)
@@ -102,24 +102,24 @@ def _records(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_header(path: Path) -> list[str]:
-    """The names of the columns of a CSV file, also of one that `read_rows` refuses."""
+    """Read the column names of a CSV file, also of one that `read_rows` refuses."""
     return next(_records(read_text(path)), (1, list[str]()))[1]
 
 
 def is_nothing(value: object) -> bool:
-    """Tell whether a value says nothing: null, or an empty text, list or object."""
+    """Return True for an empty value: null, or an empty text, list or object."""
     return value is None or (isinstance(value, str | list | Mapping) and not value)
 
 
 def as_map(value: object, name: str) -> dict[str, Any]:
-    """A map as it is, and anything else as the one value of one; nothing of what is not there."""
+    """Return a map as it is, anything else as a map of one value, and None as an empty one."""
     if value is None:
         return {}
     return dict(value) if isinstance(value, Mapping) else {name: value}
 
 
 def parsed(cell: object) -> object:
-    """What a cell holds where that is an object or a list of JSON; else its text."""
+    """Parse a cell that holds a JSON object or list; return any other as text."""
     if isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}:
         try:
             return parse_json(cell)
@@ -129,10 +129,10 @@ def parsed(cell: object) -> object:
 
 
 def without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that say something."""
+    """Return the values that are not empty."""
     return {name: value for name, value in values.items() if not is_nothing(value)}
 
 
 def line_of(item: Mapping[str, Any]) -> str:
-    """An item as a line of JSONL."""
+    """Encode an item as a line of JSONL."""
     return json.dumps(item, ensure_ascii=False, allow_nan=False)

@@ -22,10 +22,10 @@ TOOLS: Final[Mapping[str, Callable[[Path], Iterator[Place]]]] = {
 
 
 def lines_of(path: Path, tool: str, left_out: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
-    """A file of a tool as JSONL, which the server imports; `left_out` is called with the place of what has no input.
+    """Convert a tool's file to JSONL for the import; `left_out` is called with the place of each item without input.
 
     Raises:
-        BadExport: it is not what the tool writes; the message says where.
+        BadExport: the tool does not write such a file; the message says where.
     """
     is_empty, first = True, ""
     for place, item in _items(path, tool):
