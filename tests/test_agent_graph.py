@@ -112,8 +112,10 @@ def test_cycles_and_deep_chains_are_drawn() -> None:
 def test_a_picture_is_xml_in_which_nothing_runs() -> None:
     """Whatever a name is, it is a text, and each box leads somewhere."""
     nodes = [
-        Box(kind="agent", label=EVIL, told='"quoted" & more', href="/traces/x?find=a&tenant=b", is_bad=True),
-        Box(kind="tool", label="a name that is much longer than a box is wide", told="1 call", href="/y", is_bad=False),
+        Box(kind="agent", label=EVIL, detail='"quoted" & more', href="/traces/x?find=a&tenant=b", is_bad=True),
+        Box(
+            kind="tool", label="a name that is much longer than a box is wide", detail="1 call", href="/y", is_bad=False
+        ),
     ]
     lines = [
         Line(source=0, target=1, label="2 times", is_dashed=False, title=EVIL),

@@ -67,7 +67,7 @@ def test_a_line_has_what_tells_an_alert_from_others(changes: dict[str, Any], lin
             "recovered: 0.941 of 34 in release 1.5.1; the alert: 0.920 → 0.780 on average (-0.140)",
         ),
         (BACK | {"how": "withdrawn"}, {}, f"the release has no results any more; the alert: {CHANGE}"),
-        ({"how": "resolved", "by": "ada"}, {}, f"it was resolved by hand; the alert: {CHANGE}"),
+        ({"how": "resolved", "by": "ada"}, {}, f"it was resolved manually; the alert: {CHANGE}"),
         (None, {}, f"over; the alert: {CHANGE}"),
         (
             {"how": "recovered", "candidate": {"rate": 0.01, "count": 200}, "value": 0.01},

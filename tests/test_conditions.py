@@ -59,7 +59,7 @@ def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog
     del standing_now["a"]
     for second in range(6, 9):
         conditions.look(second)
-    assert [(each.about, each.told) for each in conditions.lasting] == [("b", "b is bad")]
+    assert [(each.about, each.message) for each in conditions.lasting] == [("b", "b is bad")]
     assert condition_lines(caplog) == ["bad: a is bad", "bad: b is bad", "bad is over after 5 s; it was: a is worse"]
 
 

@@ -173,7 +173,7 @@ def test_what_waits_for_a_connection_that_is_down_is_handed_back(other: Fallback
         executor.step()
     queue.take(jobs(3, 4, 5, 6))
     assert (executor.begun, len(queue.ahead)) == ([1, 2, 3, 4], 2)
-    breaker.failed(executor.now_s(), asked_s=None, asks_for_pause=True)
+    breaker.failed(executor.now_s(), requested_s=None, asks_for_pause=True)
     queue.end(Task(jobs(3)[0], RULE))
     queue.begin_more()
     if other is not None:

@@ -332,7 +332,7 @@ def test_a_rule_whose_fallback_answers_has_no_problem(tmp_path: Path, answer: St
         until(lambda: server.ask("GET", "status")["last24h"]["scored"], lambda scored: scored == 8, within_s=LONG_S)
         message = reported(server)
         assert message.startswith(f"the connection 'main' gives no verdicts: {kind}")
-        assert "; its fallback 'other' is asked instead; " in message
+        assert "; its fallback 'other' is used; " in message
         (rule,) = server.ask("GET", "trace-eval-rules")["content"]
         assert rule["problem"] is None
 

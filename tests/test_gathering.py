@@ -41,7 +41,7 @@ def groups_of(store: Store, *clients: list[Request], monkeypatch: pytest.MonkeyP
             await asyncio.to_thread(way_in.close)
 
     asyncio.run(all_clients())
-    return [int(str(group.told["tracejury.requests"])) for group in groups]
+    return [int(str(group.attributes["tracejury.requests"])) for group in groups]
 
 
 def test_whoever_sends_alone_is_answered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

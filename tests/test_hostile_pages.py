@@ -60,7 +60,7 @@ def test_runs_of_one_tool_are_not_all_compared() -> None:
             return super().__getitem__(key)
 
     beside = Beside()
-    beside._told = Libraries()
+    beside._libraries = Libraries()
     for number in range(200):
         member: Any = SimpleNamespace(tool_name="search", scope="library", start_ns=number)
         run = ReportedRun(span=member, key=None, call_id=None)

@@ -425,7 +425,9 @@ def test_what_phoenix_answers_is_read() -> None:
     assert [each["expectedOutputs"] for each in (examples[0], rows[0])] == [{"answer": "On its way."}] * 2
     assert rows[2]["inputs"] == examples[2]["inputs"] == {"messages": [SYSTEM, USER_MESSAGE]}
     for name in ("fine-tuning.jsonl", "evals.jsonl"):
-        with pytest.raises(BadExport, match="line 1: there are no messages; Phoenix writes so what is no conversation"):
+        with pytest.raises(
+            BadExport, match="line 1: there are no messages; Phoenix writes other examples as JSON or CSV"
+        ):
             written("phoenix", name)
 
 

@@ -132,7 +132,7 @@ def test_an_application_that_always_crashes_has_no_pass_rate(server: McpServer) 
     "arguments, message",
     [
         ({"dataset_path": DATASET}, "give `outputs`"),
-        ({"dataset_path": "unheard", "outputs": outputs("0")}, "no dataset is called 'unheard'"),
+        ({"dataset_path": "unheard", "outputs": outputs("0")}, "there is no dataset 'unheard'"),
         ({"dataset_path": f"{DATASET}@one", "outputs": outputs("0")}, "'one' is no version"),
         (
             {"dataset_path": DATASET, "outputs": [{"item_id": "sum-9", "output": "1"}]},

@@ -273,7 +273,7 @@ def test_times_are_counted_up_to_their_bounds() -> None:
     watch = Stopwatch((0.5, 1.0))
     for seconds in (0.25, 0.5, 0.75, 2.0):
         watch.add(seconds)
-    exposed = exposition([Meter(name="x_seconds", told="X.", read=lambda: watch.times)])
+    exposed = exposition([Meter(name="x_seconds", text="X.", read=lambda: watch.times)])
     assert {name: value for name, value in samples(exposed.decode()).items() if not name.startswith("process_")} == {
         sample("x_seconds_bucket", le="0.5"): 2,
         sample("x_seconds_bucket", le="1.0"): 3,
@@ -285,7 +285,7 @@ def test_times_are_counted_up_to_their_bounds() -> None:
 
 def test_labels_are_escaped() -> None:
     """Whatever a label holds, a line stays a line."""
-    meter = Meter(name="x", told="X.", read=lambda: {(("a", 'b"\\\n'),): 1.5})
+    meter = Meter(name="x", text="X.", read=lambda: {(("a", 'b"\\\n'),): 1.5})
     assert exposition([meter]).startswith(b'# HELP x X.\n# TYPE x gauge\nx{a="b\\"\\\\\\n"} 1.5\n')
 
 

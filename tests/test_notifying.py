@@ -74,7 +74,7 @@ def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path, manager: soc
         assert server.stop() == 0
     with Live(tmp_path / "data", env={"NOTIFY_SOCKET": "@nobody", "WATCHDOG_USEC": "soon"}) as server:
         server.wait_ready()
-        until(lambda: server.log, lambda log: "cannot be told READY=1" in log)
+        until(lambda: server.log, lambda log: "cannot notify the service manager of READY=1" in log)
         assert server.stop() == 0
 
 

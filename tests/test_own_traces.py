@@ -101,7 +101,9 @@ def test_attempts_to_tell_receivers_are_told(tmp_path: Path) -> None:
         alerting.forward(60)
         alerting.settled(webhook, "delivered")
         until(lambda: len(seen), lambda count: count == 2)
-    assert [(done.told["tracejury.state"], done.told["http.response.status_code"], done.failed) for done in seen] == [
+    assert [
+        (done.attributes["tracejury.state"], done.attributes["http.response.status_code"], done.failed) for done in seen
+    ] == [
         ("pending", 500, "not delivered"),
         ("delivered", 204, None),
     ]

@@ -27,7 +27,7 @@ from tests.working import Book
 
 pytestmark = pytest.mark.costly("collector/closable_exporter.py", "collector/exporting", "collector/live", "storage")
 
-QUICK = ExportWaits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_asked_s=0.3, pause_s=0.05)
+QUICK = ExportWaits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_requested_s=0.3, pause_s=0.05)
 
 Receiving: TypeAlias = Callable[[Callable[[Sequence[LogRecord]], Reply]], AbstractContextManager[Receiver]]
 OVER_BOTH = pytest.mark.parametrize("receiving", [a_receiver, a_grpc_receiver], ids=["HTTP", "gRPC"])
@@ -226,7 +226,7 @@ def test_grpc_goes_over_tls(tmp_path: Path) -> None:
     with a_grpc_receiver(in_turn(Reply()), pair=(key, certificate)) as receiver:
         env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url}
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
-            until(lambda: server.log, lambda log: "results cannot be told and wait" in log)
+            until(lambda: server.log, lambda log: "results cannot be exported and wait" in log)
         assert receiver.requests == []
         env["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(roots)
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:

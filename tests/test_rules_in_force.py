@@ -364,7 +364,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     """Asking at the very moment when the folder is looked at anyway is not lost."""
     caplog.set_level(logging.INFO, "collector.live.rules.rules_in_force")
     rules = RulesInForce(store.rulebook, folder, poll_s=0.01)
-    rules._asked = SetJustAfter()
+    rules._wake = SetJustAfter()
     rules.start()
     try:
         until(lambda: sum("rules in force" in message for message in caplog.messages), lambda loads: loads == 2)

@@ -74,7 +74,7 @@ def replace(pair: tuple[Path, Path], key: bytes, chain: bytes) -> None:
 
 def conditions(server: Running) -> dict[str, str]:
     """Return the condition of the certificate, as the status has it."""
-    return {each.about: each.told for each in server.context.conditions.lasting if each.name == "certificate"}
+    return {each.about: each.message for each in server.context.conditions.lasting if each.name == "certificate"}
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

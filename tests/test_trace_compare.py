@@ -54,7 +54,7 @@ def aligned(
 ) -> list[AlignedSpan]:
     """Align both outlines as one tree; `digests` are those of each."""
     one, other = digests or ({}, {})
-    return align(TraceSide(spans=before, said=one), TraceSide(spans=after, said=other))
+    return align(TraceSide(spans=before, digests=one), TraceSide(spans=after, digests=other))
 
 
 def summaries(rows: list[AlignedSpan]) -> list[str]:

@@ -260,7 +260,7 @@ def test_requests_keep_to_the_limits_of_the_connection(judged: Judged) -> None:
 
 def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge that does not answer is given up after the time that an example has."""
-    monkeypatch.setattr(trials, "ASKED_S", 0.3)
+    monkeypatch.setattr(trials, "CALLS_TIMEOUT_S", 0.3)
     judged.connect()
     judged.says(lambda _: Hangs())
     text = examples(judged.send().text)

@@ -113,9 +113,9 @@ def test_a_histogram_counts_and_marks_what_is_below_the_threshold() -> None:
 def test_columns_draw_what_lies_within() -> None:
     """A column is as high as its number, what lies within it stands before it, and the picture has its size."""
     data = [
-        ChartColumn(label="10:00", value=8, told="eight", within=4, href="/a"),
-        ChartColumn(label="11:00", value=4, told="four", bad=2, href="/b"),
-        ChartColumn(label="12:00", value=None, told="nothing"),
+        ChartColumn(label="10:00", value=8, text="eight", within=4, href="/a"),
+        ChartColumn(label="11:00", value=4, text="four", bad=2, href="/b"),
+        ChartColumn(label="12:00", value=None, text="nothing"),
     ]
     picture = columns(data, label="Numbers", most="8", titles=("From", "Number"), size=(300.0, 60.0))
     shown = of_class(picture, "column")

@@ -84,7 +84,7 @@ def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) 
     assert re.search(r"Costs at most 0\.\d+ USD , for [\d,]+ tokens at most", words(page))
     fields = fields_of(page)
     more = visit.send(FROM, "/playground", **(fields | {"connection.1": one, "do": "send"}))
-    assert "Nothing was sent yet, because it may cost more than you were told" in words(more.text)
+    assert "Nothing was sent yet, because it may cost more than the price you confirmed" in words(more.text)
     assert (played.requests(), "2 calls" in words(more.text)) == ([[], []], True)
     sent = visit.send(FROM, "/playground", **(fields_of(more.text) | {"do": "send"}))
     assert [len(each) for each in played.requests()] == [1, 1]

@@ -50,7 +50,7 @@ def test_evaluators_stand_in_groups_with_a_line_each(visit: Visit) -> None:
     assert descriptions == {name: f"{name}: {kind.checks}" for name, kind in KINDS.items() if name != "code_judge"}
     groups = re.findall(r'optgroup label="([^"]+)"', listed)
     assert len(groups) == len(set(groups)) == 5
-    assert [name for name in groups if "no model is asked" in name] == groups[:2]
+    assert [name for name in groups if "without a model" in name] == groups[:2]
 
 
 def test_names_and_values_of_fields_are_offered(shown: Shown, visit: Visit) -> None:

@@ -103,7 +103,7 @@ def test_what_cannot_be_compared_is_said(visit: Visit, api: Offline) -> None:
     assert "Nothing to compare with" in visit.get(f"/runs/{first}/diff").text
     going_on = stored(api, "alone", {"a": [1.0]}, end="RUNNING")
     answer = visit.get(f"/runs/{first}/diff?baseline={going_on}")
-    assert (answer.status_code, "only what is SUCCESS or FAILED" in answer.text) == (409, True)
+    assert (answer.status_code, "only runs with SUCCESS or FAILED" in answer.text) == (409, True)
     other = stored(api, "alone", {"a": [1.0]}, fingerprint="f2")
     answer = visit.get(f"/runs/{other}/diff")
     assert (answer.status_code, "is another one" in answer.text) == (409, True)

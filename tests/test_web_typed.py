@@ -63,7 +63,7 @@ def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
         "model": (
             "/playground",
             {"do": "price", "role.0": "user", "text.0": "Hi", "connection.0": connection_id(shown), "model.1": "other"},
-            "Choose the connection over which",
+            "Choose a connection for",
         ),
     }
 

@@ -179,7 +179,7 @@ def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
         ask(book)
         judges = LocalJudges({"main": a_connection(model.base_url)}, {"main": "missing"})
         with working(book, judges=judges):
-            query = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be asked%'"
+            query = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be used%'"
             eventually(lambda: rows(book.store, query), lambda stored: stored == [(4,)])
             script.mood = GOOD
             eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
@@ -237,7 +237,7 @@ def test_a_judge_of_a_jury_that_is_down_is_waited_for_and_costs_no_votes_of_othe
     with a_jury(tmp_path, GOOD, Status(503), GOOD) as (book, scripts):
         second = scripts[1]
         ask(book, jury=JURY)
-        query = "SELECT count(*) FROM job WHERE error LIKE '%second: the connection is down, and nobody%'"
+        query = "SELECT count(*) FROM job WHERE error LIKE '%second: the connection is down, so the jury%'"
         eventually(lambda: rows(book.store, query), lambda stored: stored > [(0,)])
         ask(book, traces=2)
         eventually(lambda: states(book.store).get("scored"), lambda counts: counts == 2)
@@ -319,7 +319,7 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
     script = Moody(mood=Status(429, headers={"Retry-After": "1"}))
     with a_book(tmp_path) as book, a_model(script) as model:
         ask(book)
-        with working(book, {"main": a_connection(model.base_url)}, retry_policy=replace(QUICK, longest_asked_s=2)):
+        with working(book, {"main": a_connection(model.base_url)}, retry_policy=replace(QUICK, longest_requested_s=2)):
             eventually(lambda: script.call_count, lambda count: count >= 8)
     gaps = [after - before for before, after in pairwise(script.times_s)]
     apart = [gap for gap in gaps if gap > 0.3]  # requests that leave together arrive nearly together
@@ -341,7 +341,7 @@ def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
         time.sleep(0.3)
         return GOOD if len(requested_s) % 2 else Status(503)
 
-    retry_policy = replace(QUICK, longest_asked_s=10)
+    retry_policy = replace(QUICK, longest_requested_s=10)
     with a_book(tmp_path, traces=60) as book, a_model(pause_once) as model:
         ask(book, traces=60)
         connection = a_connection(model.base_url, in_flight=8, timeout_s=10, attempts=attempts)

@@ -115,7 +115,7 @@ class Endpoint:
     def fail(self, times: int = 1, *, requested_s: float | None = None, asks_for_pause: bool = False) -> None:
         """Not answer."""
         for _ in range(times):
-            self.breaker.failed(self.now_s, asked_s=requested_s, asks_for_pause=asks_for_pause)
+            self.breaker.failed(self.now_s, requested_s=requested_s, asks_for_pause=asks_for_pause)
 
 
 def test_three_failures_in_a_row_open_the_breaker() -> None:
@@ -166,8 +166,8 @@ def test_waits_are_bounded(attempts: int, requested_s: float | None) -> None:
     """However often something failed, and whatever was asked for, the wait has an end and is as long as asked."""
     retry_policy = RetryPolicy()
     wait_s = retry_policy.wait_s(attempts, requested_s)
-    assert retry_policy.first_wait_s / 2 <= wait_s <= max(retry_policy.longest_wait_s, retry_policy.longest_asked_s)
-    assert wait_s >= min(requested_s or 0, retry_policy.longest_asked_s)
+    assert retry_policy.first_wait_s / 2 <= wait_s <= max(retry_policy.longest_wait_s, retry_policy.longest_requested_s)
+    assert wait_s >= min(requested_s or 0, retry_policy.longest_requested_s)
 
 
 def test_waits_grow() -> None:

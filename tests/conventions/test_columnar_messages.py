@@ -194,7 +194,7 @@ def test_a_conversation_is_halved_after_the_last_words_of_the_user() -> None:
     halves = halved(json.dumps([last_words, *rest]))
     assert halves is not None
     assert (halves.words, halves.answer) == ("Is it warm?", None)
-    assert (json.loads(halves.asked), json.loads(halves.answered)) == ([last_words], rest)
+    assert (json.loads(halves.prompt), json.loads(halves.answered)) == ([last_words], rest)
 
 
 def test_what_is_nearly_in_the_normal_form_is_mended() -> None:

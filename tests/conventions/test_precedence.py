@@ -144,8 +144,8 @@ def test_own_keys_can_name_messages() -> None:
     "projects, message",
     [
         ({"shop": {"sesion_id": ["a"]}}, "project 'shop': 'sesion_id' is no field; there are input, output,"),
-        ({"*": {"input": "my.prompt"}}, "'input' wants a list of attribute keys"),
-        ({"*": {"input": [""]}}, "'input' wants a list of attribute keys"),
+        ({"*": {"input": "my.prompt"}}, "'input' needs a list of attribute keys"),
+        ({"*": {"input": [""]}}, "'input' needs a list of attribute keys"),
     ],
 )
 def test_own_keys_for_what_is_no_field_are_refused(projects: Any, message: str) -> None:

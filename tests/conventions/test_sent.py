@@ -64,7 +64,7 @@ def trace(turns: Sequence[tuple[list[Any], list[Any], int]], indent: int | None)
     for number, (sent, answered, kind) in enumerate(turns):
         conversation = sent if kind == _NEW else [*conversation, *sent]
         encoded = json.dumps(conversation, indent=indent)
-        spans.append(member(2 * number + 1, asked=encoded, answered=json.dumps(answered)))
+        spans.append(member(2 * number + 1, prompt=encoded, answered=json.dumps(answered)))
         run = {"tool_name": "look", "tool_call_id": "abcd"[number % 4], "arguments": '{"q": 0}', "tool_result": "x"}
         spans.append(member(2 * number + 2, span_type="tool", **run))
         conversation = [*conversation, *answered]
@@ -101,7 +101,7 @@ def test_a_conversation_that_grows_is_looked_through_once() -> None:
     exchanges = [an_exchange(number) for number in range(5)]
     turns = [([{"role": "user", "parts": [{"type": "text", "content": "Go"}]}], exchanges[0][0], 0)]
     turns += [(result, answer, 0) for (_, result), (answer, _) in pairwise(exchanges)]
-    spans = [span for span in trace(turns, None) if span.has_asked_for_tools]
+    spans = [span for span in trace(turns, None) if span.has_tools_in_input]
     conversations = Conversations({(f"c{number}", "look") for number in range(5)})
     results = [conversations.results(span) for span in spans]
     assert [[part["response"] for _, part in parts.results] if parts else [] for parts in results] == [
@@ -125,5 +125,5 @@ def test_a_conversation_that_grows_is_looked_through_once() -> None:
 )
 def test_what_is_no_more_than_results_is_told_apart(parts: list[Any]) -> None:
     """Where more is told of tools than results of the calls before them, all of it has to be looked through."""
-    span = member(1, asked=json.dumps([{"role": "user", "parts": parts}]))
+    span = member(1, prompt=json.dumps([{"role": "user", "parts": parts}]))
     assert Conversations({("c0", "look")}).results(span) is None
