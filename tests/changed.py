@@ -21,9 +21,12 @@ RECORD: Final = Path("tests", "soaked.toml")
 UNUSED: Final = frozenset({str(RECORD), "tests/flaky.txt"})
 
 EVERYTHING: Final = (
+    "collector/memory.py",
     "pyproject.toml",
+    "pytest.ini",
     "requirements-dev.lock",
     "requirements.lock",
+    "setup.cfg",
     "tests/again.py",
     "tests/changed.py",
     "tests/conftest.py",
@@ -32,13 +35,22 @@ EVERYTHING: Final = (
     "tests/source_tree.py",
     "tests/trying.py",
     "tests/zygote.py",
+    "tox.ini",
 )
-"""What all tests build on."""
+"""What all tests build on. So is each conftest.py and each package file below `tests/`, which apply by their place."""
 SERVERS: Final = (
     "collector/app.py",
+    "collector/conditions.py",
     "collector/listening.py",
+    "collector/logs.py",
+    "collector/machine.py",
+    "collector/notifying.py",
+    "collector/observing.py",
     "collector/parts.py",
     "collector/program.py",
+    "collector/secrets.py",
+    "collector/server_conditions.py",
+    "collector/server_meters.py",
     "collector/setting_groups.py",
     "collector/setting_values.py",
     "collector/settings.py",
@@ -60,6 +72,7 @@ SERVERS: Final = (
     "storage/store.py",
     "storage/timing.py",
     "storage/versioned.py",
+    "storage/views",
     "storage/wire.py",
     "storage/work.py",
 )
@@ -151,7 +164,12 @@ class Changes:
         if part == "browser":
             rooms = is_about(changed, _PAGES) or not changed.isdisjoint(self._pages(tuple(subject)))
             return rooms or is_about(changed, SERVERS)
-        return is_about(changed, [*SERVERS, *subject, *self._shared(tuple(subject))])
+        shared, behind = _shared(self._graph, tuple(subject))
+        # Prompts, prices and the like; `users_of_statements` knows who reads a statement.
+        data = {file for file in changed if not file.endswith((".py", ".sql"))}
+        return is_about(changed, [*SERVERS, *subject, *shared]) or not self._packages_or_modules(data).isdisjoint(
+            behind
+        )
 
     @cached_property
     def _graph(self) -> "grimp.ImportGraph":
@@ -199,10 +217,6 @@ class Changes:
             modules |= {name, *self._graph.find_descendants(name)} if name else set()
         return modules
 
-    def _shared(self, paths: tuple[str, ...]) -> frozenset[str]:
-        # Modules beside the packages, such as `collector/following.py`, that a subject builds on.
-        return _shared_modules(self._graph, paths)
-
     def _pages(self, rooms: tuple[str, ...]) -> frozenset[str]:
         return _page_files(self.repository, self._graph, rooms)
 
@@ -220,13 +234,20 @@ def left_out_line(part: str, count: int, changes: Changes) -> str:
 
 
 def _is_unknown(file: str) -> bool:
-    return file.endswith(".py") and "/" in file and file.partition("/")[0] not in _KNOWN
+    path = Path(file)
+    # Python and pytest load these because of where they are: no test imports them.
+    by_place = path.name == "conftest.py" or (path.parts[0] == "tests" and path.name == "__init__.py")
+    return by_place or (path.suffix == ".py" and path.parts[0] not in _KNOWN)
+
+
+def _file(module: str) -> str:
+    folder = "sdk/python/src/" if module.partition(".")[0] == "tracejury" else ""
+    return f"{folder}{module.replace('.', '/')}.py"
 
 
 @cache
 def _source(repository: Path, module: str) -> str:
-    folder = repository / "sdk/python/src" if module.partition(".")[0] == "tracejury" else repository
-    file = folder / f"{module.replace('.', '/')}.py"
+    file = repository / _file(module)
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
@@ -265,12 +286,13 @@ def _named(file: Path) -> frozenset[str]:
 
 
 @cache
-def _shared_modules(graph: "grimp.ImportGraph", paths: tuple[str, ...]) -> frozenset[str]:
-    files = {module: f"{module.replace('.', '/')}.py" for module in graph.modules}
+def _shared(graph: "grimp.ImportGraph", paths: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return all modules that a subject builds on; before them, the files of those beside the packages."""
     packages = {path.replace("/", ".") for path in paths} & graph.modules
-    modules = {module for module, file in files.items() if is_about([file], paths)} | packages
+    modules = {module for module in graph.modules if is_about([_file(module)], paths)} | packages
     behind = modules.union(*(graph.find_upstream_modules(each) for each in modules))
-    return frozenset(files[each] for each in behind if each.count(".") == 1 and not graph.find_children(each))
+    beside = (each for each in behind if each.count(".") == 1 and not graph.find_children(each))
+    return frozenset(map(_file, beside)), frozenset(behind)
 
 
 @cache

@@ -115,8 +115,10 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     counts = dict.fromkeys(PARTS, 0)
     left_out = [item for item in items if item.nodeid in listed]
     for item in items:
-        parts = [part for part in PARTS if part != "property" and item.get_closest_marker(part)]
-        if item.nodeid not in listed and parts and not any(_concern(changes, part, item) for part in parts):
+        parts = [part for part in PARTS if item.get_closest_marker(part)]
+        # A property alone is no reason to leave a test out: its subject decides how many examples are tried.
+        may_leave = item.nodeid not in listed and parts not in ([], ["property"])
+        if may_leave and not any(_concern(changes, part, item) for part in parts):
             left_out.append(item)
             counts[parts[0]] += 1
     gone = set(left_out)

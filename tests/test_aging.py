@@ -25,7 +25,17 @@ from tests.live import PATIENCE_S, a_live_server, until
 from tests.serving import a_server, post, run
 from tests.storing import RECEIVED_AT_US, a_store, an_export, commit, rows
 
-pytestmark = pytest.mark.costly("collector/live", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/conditions.py",
+    "collector/live",
+    "collector/otlp",
+    "collector/server_conditions.py",
+    "collector/server_meters.py",
+    "storage",
+)
 
 DAY_NS = 86_400 * 10**9
 HOUR_NS = 3600 * 10**9

@@ -15,7 +15,17 @@ from tests.serving import an_export, post, run
 from tests.test_deletions import marks_in
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/live", "collector/web", "storage"
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live",
+    "collector/reading",
+    "collector/web",
+    "storage",
 )
 
 TRACE, OTHER, THIRD = "a1" * 16, "b2" * 16, "c3" * 16
@@ -210,7 +220,15 @@ def test_who_may_vote_and_who_may_score(tmp_path: Path) -> None:
         assert [each["tenant"] for each in seen] == [""]
 
 
-@pytest.mark.costly("collector/live/upkeep", "storage")
+@pytest.mark.costly(
+    "collector/conventions",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live/upkeep",
+    "collector/reading",
+    "storage",
+)
 def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -> None:
     """After a deletion by session nothing of a note, a correction or a comment is in any file."""
     marks = ["zebra crossing of notes", "zebra crossing of corrections", "zebra crossing of comments"]

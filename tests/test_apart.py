@@ -302,16 +302,3 @@ def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with start_program("import json, os; print(json.dumps(dict(os.environ)))") as process:
         assert process.stdout is not None
         assert "OPENAI_API_KEY" not in json.loads(process.stdout.read())
-
-
-def test_processes_of_our_own_are_started_in_one_place() -> None:
-    """Whatever else starts a process runs a program of the operator's, with an environment of its own."""
-    root = Path(statements.__file__).parents[2]
-    starts = {
-        str(path.relative_to(root))
-        for package in ("collector", "storage", "rules", "evaluators")
-        for path in (root / package).rglob("*.py")
-        if any(call in path.read_text() for call in (".Popen(", "subprocess.run(", "subprocess_exec", "os.fork("))
-    }
-    programs = {"collector/mcp/application.py", "evaluators/process.py", "evaluators/supervisor.py"}
-    assert starts == {"storage/starting.py", *programs}

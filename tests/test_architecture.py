@@ -218,3 +218,12 @@ def _command_line(command: click.Command, path: str) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
             yield from _command_line(child, f"{path} {name}")
+
+
+def test_processes_of_our_own_are_started_in_one_place() -> None:
+    """Whatever else starts a process runs a program of the operator's, with an environment of its own."""
+    calls = (".Popen(", "subprocess.run(", "subprocess_exec", "os.fork(")
+    packages = ("collector/", "evaluators/", "rules/", "storage/")
+    starts = {file.path for file in files() if file.path.startswith(packages) and any(c in file.text for c in calls)}
+    programs = {"collector/mcp/application.py", "evaluators/process.py", "evaluators/supervisor.py"}
+    assert starts == {"storage/starting.py", *programs}

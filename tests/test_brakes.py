@@ -16,7 +16,15 @@ from tests.storing import a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
 from tests.working import Book, eventually, states, working
 
-pytestmark = pytest.mark.costly("collector/live", "evaluators", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/children",
+    "collector/conventions",
+    "collector/evaluation",
+    "collector/live",
+    "evaluators",
+    "rules",
+    "storage",
+)
 
 JOBS = 40
 

@@ -216,6 +216,27 @@ def test_modules_beside_the_packages_belong_to_what_imports_them() -> None:
     """A mark names the folder of its subject; what several folders share follows from the imports."""
     assert after("collector/following.py").concern("costly", "tests/test_settling.py", ("collector/live",))
     assert not after("collector/following.py").concern("costly", "tests/test_chat_reply.py", ("evaluators",))
+    assert after("sdk/python/src/tracejury/strict_json.py").concern(
+        "costly", "tests/test_chat_reply.py", ("evaluators",)
+    )
+
+
+def test_data_of_the_product_belongs_to_subjects_that_build_on_its_package() -> None:
+    """Prices and prompts are no modules, so the graph does not name them; views belong to every store."""
+    live = ("tests/test_jobs.py", ("collector/live",))
+    assert after("evaluators/prompts/llm_judge.txt").concern("costly", *live)
+    assert after("collector/conventions/prices.toml").concern("costly", *live)
+    assert after("storage/views/run_sums.sql").concern("costly", "tests/test_run_diff.py", ("storage/offline",))
+    assert not after("docs/rules.md").concern("costly", *live)
+
+
+@pytest.mark.parametrize(
+    "file", ["pytest.ini", "setup.cfg", "conftest.py", "tests/conventions/conftest.py", "tests/__init__.py"]
+)
+def test_files_that_apply_by_their_place_concern_every_test(file: str) -> None:
+    """No test names them or imports them."""
+    assert after(file).concern("costly", "tests/test_chat_reply.py", ("evaluators",))
+    assert after(file).concern("pure", "tests/test_statistics_formulas.py")
 
 
 def test_a_test_that_starts_a_program_is_not_pure() -> None:
@@ -253,7 +274,7 @@ def test_all_code_is_what_some_costly_test_is_about() -> None:
     packages = ("collector", "evaluators", "rules", "storage")
     files = [str(file.relative_to(ROOT)) for package in packages for file in (ROOT / package).rglob("*.py")]
     assert {Path(file).stem for file in files if not is_about([file], [*SERVERS, *sorted(marks)])} == {
-        "__init__", "alert_lines", "beginning", "following", "json_values", "logs", "meters", "notifying", "sample",
+        "__init__", "alert_lines", "beginning", "following", "json_values", "meters", "sample",
         "sample_agents", "span_tree",
     }  # fmt: skip
 

@@ -40,6 +40,7 @@ pytestmark = pytest.mark.costly(
     "collector/connection_text.py",
     "collector/live",
     "collector/secrets.py",
+    "collector/web",
     "evaluators",
     "storage",
 )

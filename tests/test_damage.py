@@ -35,7 +35,15 @@ from tests.serving import run
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, files_no_larger_than, trace_id
 
 pytestmark = pytest.mark.costly(
-    "collector/cli", "collector/doors", "collector/exporting", "collector/ingest.py", "collector/live", "storage"
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/doors",
+    "collector/exporting",
+    "collector/ingest.py",
+    "collector/live",
+    "collector/otlp",
+    "storage",
 )
 
 START = dt.datetime.fromtimestamp(START_NS // 10**9, dt.UTC)
@@ -90,7 +98,9 @@ def of_spans(stopped: Path, used: dict[int, str], tmp_path_factory: pytest.TempP
     pytest.fail("a server starts without none of them")
 
 
-@pytest.mark.costly("collector/cli", "storage")
+@pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+)
 def test_a_block_that_no_check_reports_is_free(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
     """A database with all blocks damaged that the check passes over answers as before."""
     free = [number for number in blocks(stopped / FILE_NAME) if number not in used]
@@ -180,7 +190,9 @@ def test_a_backup_of_damaged_data_fails(data: Path, of_spans: int, tmp_path: Pat
     assert not (tmp_path / "backup").exists()
 
 
-@pytest.mark.costly("collector/cli", "storage")
+@pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+)
 def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
     """`tracejury restore` reads all of the copy, and leaves no database where it finds damage."""
     (tmp_path / "backup").mkdir()
@@ -389,7 +401,9 @@ def test_a_start_succeeds_once_a_damaged_log_is_taken_away(killed: Path, tmp_pat
         assert store.totals.stored == 300
 
 
-@pytest.mark.costly("collector/cli", "storage")
+@pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+)
 def test_what_can_be_read_of_a_damaged_database_is_exported(
     checked: tuple[Path, dict[int, Result]], used: dict[int, str], tmp_path: Path
 ) -> None:

@@ -30,12 +30,22 @@ from tracejury.dataset_text import BadFile, _records
 
 pytestmark = pytest.mark.costly(
     "collector/api",
+    "collector/children",
     "collector/cli",
+    "collector/conventions",
     "collector/datasets",
     "collector/doors",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live/upkeep",
+    "collector/reading",
+    "collector/redaction",
     "evaluators",
     "sdk/python/src",
     "storage/offline",
+    "storage/query",
+    "storage/upkeep",
+    "storage/views",
 )
 
 PARIS = {"id": "paris", "inputs": {"input": "capital of France?"}, "expectedOutputs": {"output": "Paris"}}
@@ -220,7 +230,20 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
     assert api.ask("GET", "datasets/qa")["versions"] == []
 
 
-@pytest.mark.costly("collector/datasets", "storage/offline")
+@pytest.mark.costly(
+    "collector/children",
+    "collector/conventions",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live/upkeep",
+    "collector/reading",
+    "collector/redaction",
+    "storage/offline",
+    "storage/query",
+    "storage/upkeep",
+    "storage/views",
+)
 def test_the_description_of_a_json_file_is_that_of_its_version(api: Offline) -> None:
     """It is kept from files of any length and leaves in exports; one of the request counts more."""
     many = {"examples": [{"input": [[number]] * 40} for number in range(9_000)], "description": "Long"}
@@ -306,7 +329,22 @@ def test_an_id_that_a_spreadsheet_would_compute_leaves_in_other_formats(api: Off
     assert b"=1+1" in api.exported("jsonl")
 
 
-@pytest.mark.costly("collector/api", "collector/datasets", "collector/doors", "storage/offline")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/children",
+    "collector/conventions",
+    "collector/datasets",
+    "collector/doors",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live/upkeep",
+    "collector/reading",
+    "collector/redaction",
+    "storage/offline",
+    "storage/query",
+    "storage/upkeep",
+    "storage/views",
+)
 def test_an_import_is_not_bounded_as_requests_are(api: Offline) -> None:
     """A file larger than any request with JSON is read, and importing it again makes nothing."""
     content = lines(*({"id": number, "input": "x" * 1000} for number in range(12_000)))
@@ -525,7 +563,19 @@ def test_a_file_with_more_values_than_are_parsed_at_once_is_imported(api: Offlin
     assert [(item["id"], item["inputs"]["input"][0][0]) for item in api.items()] == [("a", 0), ("b", 1)]
 
 
-@pytest.mark.costly("collector/children", "collector/datasets")
+@pytest.mark.costly(
+    "collector/children",
+    "collector/conventions",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live/upkeep",
+    "collector/reading",
+    "collector/redaction",
+    "storage/query",
+    "storage/upkeep",
+    "storage/views",
+)
 def test_a_file_whose_reading_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
     """The process that reads it fails alone, and the error says what to change."""
     path = tmp_path / "bomb.parquet"

@@ -35,7 +35,9 @@ from tests.alerting import (
 )
 from tests.live import until
 
-pytestmark = pytest.mark.costly("collector/addresses.py", "collector/delivery", "collector/live", "storage/alerting")
+pytestmark = pytest.mark.costly(
+    "collector/addresses.py", "collector/delivery", "collector/live", "evaluators/chat", "storage/alerting"
+)
 
 HOUR_S = 3_600.0
 DAY_S = 24 * HOUR_S

@@ -32,6 +32,7 @@ from tests.wire import JSON, Connection, as_json, post
 
 pytestmark = pytest.mark.costly(
     "collector/access",
+    "collector/api",
     "collector/doors",
     "collector/ingest.py",
     "collector/memory.py",

@@ -27,15 +27,19 @@ from tests.serving import a_server
 from tests.storing import a_batch, a_store, commit
 
 pytestmark = pytest.mark.costly(
+    "collector/access",
     "collector/api",
     "collector/cli",
     "collector/conditions.py",
+    "collector/conventions",
     "collector/doors",
     "collector/dropped_scopes.py",
     "collector/ingest.py",
     "collector/live",
     "collector/otlp",
+    "collector/reading",
     "collector/server_conditions.py",
+    "collector/web",
     "storage",
 )
 

@@ -15,7 +15,16 @@ from tests.alerting import ENCRYPTION_KEY
 from tests.connecting import a_connection
 from tests.serving import a_server, run
 
-pytestmark = pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/secrets.py", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/delivery",
+    "collector/encryption_key.py",
+    "collector/live",
+    "collector/secrets.py",
+    "evaluators/chat",
+    "storage",
+)
 
 CONNECTION = a_connection("http://127.0.0.1:9", apiKey="sk-secret-of-this-test")
 WEBHOOK = {"url": "https://hooks.example.org/x", "secret": "secret-of-the-webhook"}
@@ -91,7 +100,16 @@ def test_a_lost_key_is_reported_and_never_replaced(tmp_path: Path, caplog: pytes
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-@pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/secrets.py", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/delivery",
+    "collector/encryption_key.py",
+    "collector/live",
+    "collector/secrets.py",
+    "evaluators/chat",
+    "storage",
+)
 @pytest.mark.parametrize("content", ["", "not a key", "ab" * 31, "ab" * 2000])
 def test_a_file_that_holds_no_key_is_reported_and_kept(tmp_path: Path, content: str) -> None:
     """A file that was cut short or edited is never taken for a key, nor replaced."""
@@ -161,7 +179,16 @@ def test_commands_that_look_make_no_key(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/secrets.py", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/delivery",
+    "collector/encryption_key.py",
+    "collector/live",
+    "collector/secrets.py",
+    "evaluators/chat",
+    "storage",
+)
 def test_a_backup_has_no_key_and_restore_asks_for_it(tmp_path: Path) -> None:
     """A backup says that the key is not in it; `restore` names what cannot be read, and takes the key or its file."""
     data, backup = tmp_path / "data", tmp_path / "backup"
@@ -195,7 +222,16 @@ def test_a_backup_has_no_key_and_restore_asks_for_it(tmp_path: Path) -> None:
     assert f"with the key of {tmp_path / 'other'}, 2 secrets cannot be read" in of_another.output
 
 
-@pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/secrets.py", "storage")
+@pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/delivery",
+    "collector/encryption_key.py",
+    "collector/live",
+    "collector/secrets.py",
+    "evaluators/chat",
+    "storage",
+)
 def test_restore_knows_a_configured_key(tmp_path: Path) -> None:
     """With the variable of the server set, `restore` says nothing of secrets that it opens."""
     with a_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as server:

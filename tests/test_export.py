@@ -28,7 +28,15 @@ from tests.serving import Answers, a_scripted_server, a_server, an_export, post,
 from tests.storing import START_NS, a_batch, a_store, commit, rows, trace_id
 from tests.storing import an_export as roots
 
-pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/exporting",
+    "collector/otlp",
+    "collector/web",
+    "storage",
+)
 
 DAY_S = 86_400
 DAYS = ("--from", "2026-11-20", "--to", "2026-11-24")

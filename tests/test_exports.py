@@ -24,7 +24,7 @@ from tests.plain_otlp import flat
 from tests.serving import a_server
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, span_id, trace_id
 
-pytestmark = pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly("collector/api", "collector/exporting", "collector/otlp", "storage")
 
 FIRST_NS, LAST_NS = -9_200_000_000_000_000_000, 9_200_000_000_000_000_000
 SPANS = 600

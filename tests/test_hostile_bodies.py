@@ -28,7 +28,9 @@ from collector.web import visitor
 from tests.live import PATIENCE_S
 from tests.test_connections import an_api
 
-pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/doors", "collector/web")
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/doors", "collector/mcp", "collector/web"
+)
 
 MIB = b" " * (1 << 20)
 LARGE = b" " * 7_900_000 + b'{"sql": "SELECT 1"}'

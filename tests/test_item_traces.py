@@ -18,11 +18,15 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import run as command
 
 pytestmark = pytest.mark.costly(
+    "collector/access",
     "collector/api",
+    "collector/children",
+    "collector/cli",
     "collector/conventions",
     "collector/evaluation",
     "collector/experiments",
     "collector/live",
+    "collector/otlp",
     "collector/reading",
     "evaluators",
     "storage",

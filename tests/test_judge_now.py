@@ -25,10 +25,14 @@ pytestmark = [
     pytest.mark.costly(
         "collector/access",
         "collector/api",
+        "collector/conventions",
+        "collector/datasets",
         "collector/evaluation",
         "collector/live",
+        "collector/reading",
         "collector/web",
         "evaluators",
+        "rules",
         "storage",
     ),
 ]

@@ -24,11 +24,15 @@ pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/cli",
     "collector/doors",
+    "collector/live/upkeep",
     "collector/mcp",
+    "collector/otlp",
     "collector/quack",
     "collector/web",
+    "storage/ingest",
     "storage/operation",
     "storage/query",
+    "storage/upkeep",
 )
 
 PROTOBUF = {"content-type": "application/x-protobuf"}

@@ -23,7 +23,22 @@ from tests.models_client import HOSTILE, LONG, RULE, TRACE, McpServer, an_mcp_se
 from tests.serving import run
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/looking.py", "collector/mcp", "storage"
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/datasets",
+    "collector/doors",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/gating",
+    "collector/live",
+    "collector/looking.py",
+    "collector/mcp",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
 )
 
 WRITING = {

@@ -14,7 +14,19 @@ from tests import forking
 from tests.models_client import HOSTILE, RULE, TRACE, an_mcp_server, text_of
 from tests.serving import run
 
-pytestmark = pytest.mark.costly("collector/api", "collector/cli", "collector/looking.py", "collector/mcp", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/experiments",
+    "collector/gating",
+    "collector/live",
+    "collector/looking.py",
+    "collector/mcp",
+    "collector/reading",
+    "rules/statistics",
+    "storage",
+)
 
 CHANGING = {tool.name for tool in TOOLS if tool.writes or tool.name == "test_rule"}
 

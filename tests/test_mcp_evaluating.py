@@ -22,8 +22,11 @@ pytestmark = pytest.mark.costly(
     "collector/datasets",
     "collector/evaluation",
     "collector/experiments",
+    "collector/gating",
+    "collector/live",
     "collector/mcp",
     "evaluators",
+    "rules/statistics",
     "storage",
 )
 

@@ -25,9 +25,11 @@ pytestmark = pytest.mark.costly(
     "collector/evaluation",
     "collector/experiments",
     "collector/gating",
+    "collector/live",
     "collector/looking.py",
     "collector/mcp",
     "evaluators",
+    "rules/statistics",
     "storage",
 )
 

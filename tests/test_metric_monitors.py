@@ -25,9 +25,13 @@ from tests.storing import rows
 pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/cli",
+    "collector/conventions",
     "collector/delivery",
+    "collector/experiments",
     "collector/live",
     "collector/metric_monitor_text.py",
+    "collector/reading",
+    "collector/web",
     "rules",
     "storage",
 )

@@ -17,7 +17,7 @@ from tests.test_alerts import a_webhook
 from tests.watching import Made, come, drawn, finish, rebuild, remembered, watching
 from tests.working import Book
 
-pytestmark = pytest.mark.costly("collector/live", "rules", "storage")
+pytestmark = pytest.mark.costly("collector/delivery", "collector/live", "rules", "storage")
 
 _RULE = """
 '' AS tenant, 'rule' AS "name", '' AS "text", true AS enabled, 1 AS "version",

@@ -23,12 +23,17 @@ from tests.watching import rebuild, remembered
 from tests.working import Book, in_force
 
 pytestmark = pytest.mark.costly(
+    "collector/api",
     "collector/children",
+    "collector/cli",
     "collector/conventions",
     "collector/delivery",
+    "collector/doors",
     "collector/evaluation",
     "collector/live",
+    "collector/otlp",
     "collector/reading",
+    "collector/web",
     "evaluators",
     "rules",
     "storage",

@@ -22,6 +22,7 @@ from tests.traffic import a_batch, over_http
 pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/children",
+    "collector/cli",
     "collector/conventions",
     "collector/doors",
     "collector/evaluation",

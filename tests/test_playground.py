@@ -17,7 +17,15 @@ from tests.playing import CALL, MESSAGES, PRICE, SPAN, TOOLS, TRACE, Played, a_p
 from tests.serving import a_server
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/addresses.py", "collector/api", "collector/live", "evaluators", "storage"
+    "collector/access",
+    "collector/addresses.py",
+    "collector/api",
+    "collector/conventions",
+    "collector/live",
+    "collector/otlp",
+    "collector/reading",
+    "evaluators",
+    "storage",
 )
 
 COUNTED = """

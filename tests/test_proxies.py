@@ -16,7 +16,14 @@ from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
 from tests.live import until
 from tests.serving import a_server
 
-pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/doors", "collector/settings_loading.py")
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/doors",
+    "collector/mcp",
+    "collector/settings_loading.py",
+    "collector/web",
+)
 
 FORGED = "203.0.113.7"
 

@@ -41,7 +41,14 @@ from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an
 from tests.traffic import Load
 
 pytestmark = pytest.mark.costly(
-    "collector/conventions", "collector/live", "collector/otlp", "collector/reading", "storage"
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/doors",
+    "collector/live",
+    "collector/otlp",
+    "collector/reading",
+    "storage",
 )
 
 EVERY_SPAN = "SELECT count(*), count(span_type), count(DISTINCT (trace_id, span_id)) FROM spans"

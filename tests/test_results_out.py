@@ -25,7 +25,16 @@ from tests.serving import a_server, post, unused_port
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.working import Book
 
-pytestmark = pytest.mark.costly("collector/closable_exporter.py", "collector/exporting", "collector/live", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/closable_exporter.py",
+    "collector/conventions",
+    "collector/doors",
+    "collector/exporting",
+    "collector/ingest.py",
+    "collector/live",
+    "collector/otlp",
+    "storage",
+)
 
 QUICK = ExportWaits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_requested_s=0.3, pause_s=0.05)
 

@@ -16,7 +16,9 @@ from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post, run
 
-pytestmark = pytest.mark.costly("collector/api", "collector/cli", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access", "collector/api", "collector/cli", "collector/experiments", "collector/live/upkeep", "storage"
+)
 
 TRACES = 12
 SPAN = f"{1:016x}"

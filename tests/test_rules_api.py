@@ -17,7 +17,19 @@ from tests.live import a_client, until
 from tests.serving import a_server, an_export, post, run
 from tests.storing import files_no_larger_than
 
-pytestmark = pytest.mark.costly("collector/access", "collector/api", "collector/live", "evaluators", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/conventions",
+    "collector/evaluation",
+    "collector/live",
+    "collector/looking.py",
+    "collector/reading",
+    "evaluators",
+    "rules",
+    "storage",
+)
 
 SEEDS = {
     "name": "helpfulness",

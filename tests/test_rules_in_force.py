@@ -24,7 +24,9 @@ from storage.store import Store
 from tests.live import until
 from tests.storing import a_store, rows
 
-pytestmark = pytest.mark.costly("collector/api/documents", "collector/live", "evaluators", "rules", "storage")
+pytestmark = pytest.mark.costly(
+    "collector/api/documents", "collector/evaluation", "collector/live", "evaluators", "rules", "storage"
+)
 
 REFUNDS = """\
 name: refunds

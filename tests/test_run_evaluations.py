@@ -14,7 +14,15 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import run as execute
 
 pytestmark = pytest.mark.costly(
-    "collector/api", "collector/evaluation", "collector/experiments", "collector/live", "evaluators", "storage"
+    "collector/api",
+    "collector/children",
+    "collector/cli",
+    "collector/conventions",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/live",
+    "evaluators",
+    "storage",
 )
 
 PRICE = {"inputUsdPerMillion": 1.0, "outputUsdPerMillion": 2.0}

@@ -12,7 +12,14 @@ from tests.offline import Offline, an_offline_server
 from tests.serving import run
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/experiments", "storage"
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/datasets",
+    "collector/evaluation",
+    "collector/experiments",
+    "collector/redaction",
+    "storage",
 )
 
 SCORED = {"name": "exact", "score": 1.0, "threshold": 1.0, "success": True, "fingerprint": "f1"}

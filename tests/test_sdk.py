@@ -36,11 +36,13 @@ from tracejury.reporter import default_spool
 
 pytestmark = pytest.mark.costly(
     "collector/api",
+    "collector/datasets",
     "collector/experiments",
     "collector/gating",
     "rules/statistics",
     "sdk/python/src",
     "storage/offline",
+    "storage/views",
 )
 
 CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(6)]

@@ -15,7 +15,7 @@ from tests.serving import Answers, a_scripted_server, unused_port
 from tests.storing import files_no_larger_than
 from tracejury import Client, Dataset, Example, Experiment, LostItems, Reporter, Result, replay
 
-pytestmark = pytest.mark.costly("collector/api", "sdk/python/src", "storage/offline")
+pytestmark = pytest.mark.costly("collector/api", "collector/experiments", "sdk/python/src", "storage/offline")
 
 ITEMS = 8
 

@@ -14,10 +14,13 @@ from tests.test_sessions import TALK, a_message, a_turn
 
 pytestmark = pytest.mark.costly(
     "collector/api",
+    "collector/children",
     "collector/cli",
     "collector/conventions",
+    "collector/evaluation",
     "collector/live",
     "collector/reading",
+    "collector/web",
     "evaluators",
     "rules",
     "storage",

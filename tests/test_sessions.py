@@ -21,6 +21,7 @@ pytestmark = pytest.mark.costly(
     "collector/conventions",
     "collector/conversation.py",
     "collector/reading",
+    "collector/web",
     "storage",
 )
 

@@ -16,10 +16,12 @@ from tests.live import ANY_PORTS, Live, a_live_server, until
 from tests.traffic import Send, over_http
 
 pytestmark = pytest.mark.costly(
+    "collector/children",
     "collector/conventions",
     "collector/doors",
     "collector/evaluation",
     "collector/live",
+    "collector/otlp",
     "collector/reading",
     "evaluators",
     "rules",

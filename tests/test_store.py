@@ -37,7 +37,12 @@ from tests.storing import (
 )
 
 pytestmark = pytest.mark.costly(
-    "collector/conventions", "collector/ingest.py", "collector/otlp", "collector/reading", "storage"
+    "collector/api/operations",
+    "collector/conventions",
+    "collector/ingest.py",
+    "collector/otlp",
+    "collector/reading",
+    "storage",
 )
 
 NO_SPANS = a_batch(an_export(0))

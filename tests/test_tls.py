@@ -22,7 +22,12 @@ from tests.live import PATIENCE_S, until
 from tests.serving import ANY_PORT, a_server, run
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/doors", "collector/settings_loading.py"
+    "collector/access",
+    "collector/api",
+    "collector/cli",
+    "collector/doors",
+    "collector/quack",
+    "collector/settings_loading.py",
 )
 
 
