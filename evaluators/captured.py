@@ -63,7 +63,7 @@ def require_captured(calls: Iterable[ToolCall], content: Collection[CallContent]
     """Refuse calls of which some content was not recorded.
 
     Raises:
-        NotCaptured: there is such a call.
+        NotCaptured: the content of a call was not recorded.
     """
     for call in calls if content else ():
         for one in content:

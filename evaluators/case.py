@@ -56,7 +56,7 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 
     Raises:
         NotCaptured: the trace did not record one.
-        BadCase: one is missing or null.
+        BadCase: a required part is missing or null.
     """
     for parameter in parameters:
         if find_part(case, parameter) is None:
@@ -96,7 +96,7 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
 
     Raises:
         NotCaptured: the trace did not record it.
-        BadCase: it is not.
+        BadCase: the part has no value under this key.
 
     """
     value = find(case, part, key, _MISSING)
@@ -188,7 +188,7 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
     """Return the conversation under a key of the actual outputs: an object, a list of messages, or their JSON.
 
     Raises:
-        BadCase: it is missing or none.
+        BadCase: the value is missing or not a conversation.
     """
     place = f"actualOutputs.{key}"
     value = enter(get(case, "actual_outputs", key), path, place)

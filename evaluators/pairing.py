@@ -63,7 +63,7 @@ def refuse_more(comparisons: int) -> None:
     """Refuse comparisons that would take too long.
 
     Raises:
-        TooLarge: it would.
+        TooLarge: more comparisons are needed than the limit.
     """
     if comparisons > MOST_COMPARISONS:
         raise TooMuchToCompare(f"{comparisons:,} comparisons are needed, which is more than {_LIMIT}")

@@ -53,7 +53,7 @@ def parse_path(text: str) -> Path:
     """Return the path that the text writes.
 
     Raises:
-        ValueError: it writes none.
+        ValueError: the text is not a path.
 
     """
     steps: list[str | int] = []

@@ -36,7 +36,7 @@ class SafeRegex:
         """Compile it.
 
         Raises:
-            UnusableRegex: it cannot be used.
+            UnusableRegex: the expression is invalid, too long or too costly.
         """
         if len(pattern) > _LIMIT.value:
             raise UnusableRegex(f"it has {len(pattern):,} characters, which is more than {_LIMIT}")
@@ -63,7 +63,7 @@ def safe_regex(pattern: str, *, ignore_case: bool = False) -> SafeRegex:
     """Compile an expression; those compiled last are kept.
 
     Raises:
-        UnusableRegex: it cannot be used.
+        UnusableRegex: the expression is invalid, too long or too costly.
     """
     return SafeRegex(pattern, ignore_case=ignore_case)
 

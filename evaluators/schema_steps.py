@@ -36,7 +36,7 @@ class Steps:
         """Count a step.
 
         Raises:
-            TooManySteps: there are none left, or no time.
+            TooManySteps: the limit of steps or of time is reached.
         """
         self._left -= 1
         if self._left < 0 or time.thread_time() > self._until_s:

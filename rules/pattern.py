@@ -144,7 +144,7 @@ class CompiledPattern:
         """Make the states.
 
         Raises:
-            BadPattern: there are too many.
+            BadPattern: the pattern needs too many states.
         """
         self._steps: list[AutomatonState] = [
             AutomatonState(None, 0, None)

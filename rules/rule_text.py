@@ -73,7 +73,7 @@ def stored_rule(document: str) -> Rule:
     """Read a rule from its JSON document.
 
     Raises:
-        BadRule: this version does not know such rules.
+        BadRule: a later version wrote the rule, and this one cannot read it.
     """
     return _parsed(read_json(document, most=None)).rule
 

@@ -137,7 +137,7 @@ class Aging:
         """Trust the clock, and let any share expire for a while, on the word of an operator.
 
         Raises:
-            Overloaded: it could not be stored.
+            Overloaded: the confirmation could not be stored.
         """
         with self._lock:
             self._trust()

@@ -125,7 +125,7 @@ def require_version(version: int, seen: Collection[int] | None) -> None:
     """Check that a record still has one of the versions that were read; None skips the check.
 
     Raises:
-        Stale: it has another version.
+        Stale: the record has another version.
 
     """
     if seen is not None and version not in seen:

@@ -233,7 +233,7 @@ class Store:
         """Refuse work that writes to a read-only directory.
 
         Raises:
-            ReadOnly: it is one.
+            ReadOnly: the directory is read-only.
         """
         self._database.require_writable()
 

@@ -77,7 +77,7 @@ class VersionedRecords:
         """Delete one, if it is still the one that was looked at; with `then`, what belongs to it.
 
         Raises:
-            Conflict: it was changed meanwhile.
+            Conflict: the record was changed since it was read.
             Overloaded: nothing was stored.
         """
         if not written(self.writer, statement, values, then=then):
@@ -140,7 +140,7 @@ class Records(Generic[Text, Row]):
         """Delete one with what belongs to it, if it is still the one that was looked at.
 
         Raises:
-            Conflict: it was changed meanwhile.
+            Conflict: the record was changed since it was read.
             Overloaded: nothing was stored.
         """
         statement = f"DELETE FROM {self.table} WHERE {self._seen_alone} RETURNING {self.key}"  # noqa: S608 - declared

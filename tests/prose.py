@@ -21,7 +21,7 @@ FOLDERS: Final = ("benchmarks", "collector", "evaluators", "rules", "sdk/python/
 DOCUMENTS: Final = ("*.md", "docs/*.md", "docs/evaluators/*.md", "sdk/python/README.md")
 """Decisions are records of their time, and so is the changelog."""
 
-RULES: Final = ("verb", "data", "people", "short", "raises", "long", "docs-people")
+RULES: Final = ("verb", "data", "people", "short", "raises", "raises-text", "long", "docs-people")
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Violation: TypeAlias = tuple[str, int]
@@ -33,6 +33,13 @@ _NO_VERB: Final = re.compile(
 )
 _DATA: Final = frozenset({"asked", "came", "found", "given", "said", "there", "told", "wanted"})
 _PEOPLE: Final = re.compile(r"\b(?:anybody|nobody|somebody|whoever)\b", re.IGNORECASE)
+_RAISED: Final = re.compile(r"^    \w+(?:, \w+)*: (.*(?:\n {5,}.*)*)", re.MULTILINE)
+"""An entry of `Raises:`, with its further lines."""
+
+_REFERS_BACK: Final = re.compile(r"(?:he|it|its|none|one|that|there|they)\b", re.IGNORECASE)
+_BRIEF: Final = 7
+"""Words of an entry of `Raises:` that hardly says more than its pronoun."""
+
 _SHORT: Final = 4
 """Lines of a body that needs no docstring."""
 
@@ -93,6 +100,9 @@ def _of_docstring(node: Function | ast.ClassDef) -> Iterator[Violation]:
         yield "verb", node.lineno
     if _PEOPLE.search(docstring):
         yield "people", node.lineno
+    for entry in _RAISED.findall(docstring.partition("Raises:")[2]):
+        if _REFERS_BACK.match(entry) and len(entry.split()) <= _BRIEF:
+            yield "raises-text", node.lineno
     is_private = node.name.startswith("_") and not node.name.startswith("__")
     if isinstance(node, ast.ClassDef) or not is_private:
         return

@@ -20,6 +20,18 @@ from tests.source_tree import PACKAGES, ROOT
             'def _read():\n    """Return the rows.\n\n    Raises:\n        OSError: no file."""\n' + "    a()\n" * 5,
             ["raises"],
         ),
+        (
+            'def read():\n    """Return the row.\n\n    Raises:\n        Missing: there is none.\n    """',
+            ["raises-text"],
+        ),
+        ('def read():\n    """Return the row.\n\n    Raises:\n        Missing: no row has the id.\n    """', []),
+        (
+            (
+                'def read():\n    """Return the row.\n\n    Raises:\n        Missing: there is no row\n'
+                '            of this tenant with the id.\n        ReadOnly: it is one.\n    """'
+            ),
+            ["raises-text"],
+        ),
         ('def close():\n    """End the stream unless somebody reads it."""', ["people"]),
         ("x = 1  # nobody reads it", ["people"]),
         ('x = "nobody reads it"', []),

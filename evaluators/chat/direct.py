@@ -71,7 +71,7 @@ class DirectTransport:
         """Return the body of the answer. `trip` tells afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: it is too large.
+            NotAnAnswer: the response is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
 

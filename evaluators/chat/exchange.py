@@ -34,7 +34,7 @@ class Exchange:
         """Return the JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: it is not JSON, or too large.
+            NotAnAnswer: the response is not JSON, or too large.
             ErrorStatus: the endpoint answered with an error, whatever the status of its response.
             EndpointUnreachable: the connection failed, maybe half-way.
 

@@ -114,7 +114,7 @@ class Judges(AbstractAsyncContextManager["Judges"]):
         """Return the judge that a configuration describes.
 
         Raises:
-            BadConfiguration: it describes none.
+            BadConfiguration: the document does not describe a judge.
 
         """
         # The openai package takes half a second to load, and most evaluations ask no judge.

@@ -101,7 +101,7 @@ def passages_of(case: Case, key: str) -> list[str]:
     """Return the texts of a context: of the actual outputs, else of the metadata, else of the inputs.
 
     Raises:
-        BadCase: there is none.
+        BadCase: the case has no context.
 
     """
     for part in ("actual_outputs", "metadata", "inputs"):

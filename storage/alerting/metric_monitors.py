@@ -122,7 +122,7 @@ class MetricMonitors:
         """Delete one, if it is still the one that was looked at.
 
         Raises:
-            Conflict: it was changed meanwhile.
+            Conflict: the monitor was changed since it was read.
             Overloaded: nothing was stored.
         """
         values = {"monitor_id": row.monitor_id, "version": row.version, "at_us": at_ns // 1000}

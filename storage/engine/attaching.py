@@ -62,7 +62,7 @@ class FileOpener:
         Raises:
             ForeignFile: the file is not a database of ours.
             NewerFile: a newer DuckDB, or a newer version of us, wrote it.
-            Unusable: it cannot be opened.
+            Unusable: DuckDB cannot open the file.
 
         """
         if self.raised_bytes is not None:

@@ -268,7 +268,7 @@ class Database:
         """Refuse to write to a read-only file.
 
         Raises:
-            ReadOnly: it is one.
+            ReadOnly: the file is read-only.
         """
         if self.is_read_only:
             raise ReadOnly(self._path.parent, "this writes to it")

@@ -29,8 +29,8 @@ class DirectoryLock:
 
         Raises:
             InUse: another process holds it.
-            ReadOnly: it cannot be written.
-            Unusable: it cannot be made or entered.
+            ReadOnly: the directory is read-only.
+            Unusable: the directory cannot be made or entered.
         """
         self._path = directory / _NAME
         try:

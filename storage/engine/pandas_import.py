@@ -17,7 +17,7 @@ class _NoPandas:
         """Refuse pandas, and leave all else to others.
 
         Raises:
-            ModuleNotFoundError: it is pandas.
+            ModuleNotFoundError: the module is pandas.
         """
         if name == "pandas":
             raise ModuleNotFoundError("there is no pandas here", name=name)

@@ -217,7 +217,7 @@ def wait_for(write_task: "Future[None]") -> None:
 
     Raises:
         BadQuery: a value cannot be stored.
-        Overloaded: it failed, or was cancelled.
+        Overloaded: the write failed or was cancelled.
     """
     try:
         write_task.result()

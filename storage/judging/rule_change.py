@@ -95,8 +95,8 @@ class RuleChange:
         """Return the rule of that id, if it has one of the versions in `seen`, or any if None.
 
         Raises:
-            Missing: there is none.
-            Stale: it has another version.
+            Missing: no rule has this id.
+            Stale: the rule has another version.
 
         """
         rule = self._rules.get(rule_id)
@@ -113,7 +113,7 @@ class RuleChange:
         """Refuse a name that another rule has.
 
         Raises:
-            Conflict: it is taken.
+            Conflict: another rule has the name.
         """
         holder = self._holder(draft)
         if holder is not None and holder.rule_id != but:
@@ -124,7 +124,7 @@ class RuleChange:
         """Refuse one more rule than there may be.
 
         Raises:
-            Conflict: there are as many.
+            Conflict: the limit of rules is reached.
         """
         most, whose = (MAX_OF_TENANT, f"of tenant {draft.tenant!r}") if draft.tenant else (MAX_RULES, "of no tenant")
         living = sum(rule.tenant == draft.tenant and rule.deleted_at_us is None for rule in self._rules.values())

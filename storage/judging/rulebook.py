@@ -147,8 +147,8 @@ class Rulebook:
         """Replace a rule's content, if it has one of the versions in `seen`, or any if None.
 
         Raises:
-            Missing: there is none of that id.
-            Stale: it has another version.
+            Missing: no rule has this id.
+            Stale: the rule has another version.
             Conflict: another rule has that name.
             Overloaded: the database cannot be written now.
         """
@@ -164,8 +164,8 @@ class Rulebook:
         """Delete a rule, if it has one of the versions in `seen`.
 
         Raises:
-            Missing: there is no such rule.
-            Stale: it has another version.
+            Missing: no rule has this id.
+            Stale: the rule has another version.
             Overloaded: the database cannot be written now.
         """
         self._changed(lambda change: change.delete(change.living(rule_id, seen)))

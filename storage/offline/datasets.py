@@ -133,7 +133,7 @@ class Datasets:
         """Add a dataset without versions.
 
         Raises:
-            Conflict: there is one of that name.
+            Conflict: another dataset has the name.
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"tenant": tenant, "dataset_id": uuid.uuid4().hex, "name": name, "now_us": now_us}
@@ -146,7 +146,7 @@ class Datasets:
         """Change the description of a dataset, if it still has this version.
 
         Raises:
-            Stale: it was changed meanwhile.
+            Stale: the dataset was changed since it was read.
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
@@ -159,7 +159,7 @@ class Datasets:
         """Delete a dataset with its versions and items, if it still has this version; runs on it stay.
 
         Raises:
-            Stale: it was changed meanwhile.
+            Stale: the dataset was changed since it was read.
             Overloaded: it may be deleted, with some items left that no request returns.
 
         """

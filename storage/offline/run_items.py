@@ -153,7 +153,7 @@ class RunItems:
 
         Raises:
             Conflict: the run has ended, and some of them are new to it.
-            Missing: it was deleted.
+            Missing: the run was deleted.
             Overloaded: nothing was stored.
         """
         adding = _Adding(run=run, items=items, scores=scores, now_us=now_us)

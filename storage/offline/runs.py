@@ -179,7 +179,7 @@ class Runs:
         """End a run; one that has ended with this state is left as it is. Its sums are computed for the next read.
 
         Raises:
-            Conflict: it has ended otherwise.
+            Conflict: the run has ended in another state.
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}

@@ -28,7 +28,7 @@ def refuse_calls(tree: str) -> None:
     A transaction that cannot write does not stop it.
 
     Raises:
-        BadQuery: there is such a call.
+        BadQuery: the SELECT calls such a function.
     """
     for node in nodes_of(tree):
         if str(node.get("function_name")).lower() == "write_log":

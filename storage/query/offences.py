@@ -36,7 +36,7 @@ class Offences:
 
         Raises:
             Barred: this asker's statements broke the database too often.
-            BadQuery: this statement did.
+            BadQuery: the statement broke the database recently.
         """
         with self._lock:
             since_s = self._now_s() - _FORGOTTEN_S

@@ -50,7 +50,7 @@ class Places:
         """Hold a place during the block; None is a caller of its own.
 
         Raises:
-            Overloaded: none is free for this caller.
+            Overloaded: no place is free for this caller.
         """
         name = asker if asker is not None else token_hex(8)
         with self._lock:

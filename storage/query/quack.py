@@ -64,7 +64,7 @@ class QuackServer(Protocol):
         """Stream an answer in batches; the first one is empty, and its schema has DuckDB's types.
 
         Raises:
-            Refused: there is none.
+            Refused: the statement may not run, or fails.
 
         """
 
@@ -90,7 +90,7 @@ def require_extensions() -> None:
     """Check that the extensions for this DuckDB are installed.
 
     Raises:
-        Unusable: they are not.
+        Unusable: an extension is not installed.
     """
     for name in _EXTENSIONS:
         _extension(name)

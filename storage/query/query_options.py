@@ -31,7 +31,7 @@ class CancelToken:
         """Call `interrupt` if the token is cancelled while the block runs.
 
         Raises:
-            BadQuery: it was cancelled before.
+            BadQuery: the token was cancelled before the block.
 
         """
         with self._lock:

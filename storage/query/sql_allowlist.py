@@ -24,7 +24,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
     definition does not reach, the name is that of the table.
 
     Raises:
-        BadQuery: it does.
+        BadQuery: the SELECT reads another relation or calls a table function.
     """
     nodes = nodes_of(tree)
     defined = {each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", [])}
@@ -82,7 +82,7 @@ def nodes_of(tree: str) -> list[dict[str, Any]]:
     """Return every object in the JSON of a SELECT, parents before children.
 
     Raises:
-        BadQuery: it is nested too deeply.
+        BadQuery: the SELECT is nested too deeply.
 
     """
     try:

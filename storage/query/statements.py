@@ -44,7 +44,7 @@ def checked(
     """Return the one statement, if it only reads, has no effects, and reads allowed relations.
 
     Raises:
-        BadQuery: it may not be asked.
+        BadQuery: the text is not one allowed statement.
 
     """
     if not is_ours:

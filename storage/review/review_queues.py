@@ -190,7 +190,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Remove an entry from a queue; votes stay.
 
         Raises:
-            Missing: it is not there.
+            Missing: the queue has no such entry.
             Overloaded: nothing was stored.
         """
         gone: list[object] = []

@@ -71,7 +71,7 @@ class ReviewTurns:
         """Never give this reviewer the entry again, and give him another one with `goes_on`; its id.
 
         Raises:
-            Conflict: he has voted on it.
+            Conflict: the reviewer has voted on the entry.
             Missing: the entry is gone.
             Overloaded: nothing was stored.
         """

@@ -207,7 +207,7 @@ class Erasure:
         """Return free blocks to the file system; return the bytes freed.
 
         Raises:
-            Busy: there are readers all the time.
+            Busy: queries keep the file open.
 
         """
         freed: list[int] = []

@@ -43,7 +43,7 @@ class JudgeAccuracy:
         """Return Youden's index, sensitivity + specificity - 1.
 
         Raises:
-            Useless: it is 0 or less.
+            Useless: the index is 0 or less.
 
         """
         better = self.sensitivity.share + self.specificity.share - 1

@@ -47,7 +47,7 @@ class ToolDefinition:
         """Read a tool's definition from a request to a model: of OpenAI, Anthropic, MCP, LangChain or pydantic-ai.
 
         Raises:
-            ValueError: it has no name.
+            ValueError: the definition has no name.
         """
         if isinstance(tool, Mapping):  # as OpenAI has it, whose own tools are known by their type
             tool = tool.get("function") or tool.get("custom") or tool
@@ -125,7 +125,7 @@ class AgentTrace:
         Structured output is the JSON of it.
 
         Raises:
-            ValueError: it is none of them.
+            ValueError: the value has none of these forms.
         """
         value = result if isinstance(result, Mapping) else _get(result, "value") or result
         return _with_output(_traced(_langchain(value)), _get(value, "structured_response"))
@@ -135,7 +135,7 @@ class AgentTrace:
         """Read the result of a run, or its messages. Structured output is the JSON of it.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the value is neither a run's result nor messages.
         """
         result = _get(result, "result") or result
         output, output_tool = _get(result, "output"), _get(result, "_output_tool_name")

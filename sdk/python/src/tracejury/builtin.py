@@ -75,7 +75,7 @@ class Builtin:
         """Score outputs.
 
         Raises:
-            ProgramEnded: there is none.
+            ProgramEnded: the program ended before it answered.
         """
         return self.score(self.ask(example, outputs).result())
 
@@ -213,7 +213,7 @@ def installed(name: str) -> str:
     """Return the path of a program.
 
     Raises:
-        ProgramNotFound: there is none.
+        ProgramNotFound: the program is not on the PATH.
     """
     path = shutil.which(name)
     if path is None:
@@ -227,7 +227,7 @@ def program(command: Sequence[str]) -> Program:
     """Return the program of a command, one for all evaluators of this process.
 
     Raises:
-        ProgramNotFound: there is none.
+        ProgramNotFound: the program is not on the PATH.
 
     """
     key = (installed(command[0]), *command[1:])

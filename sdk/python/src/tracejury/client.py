@@ -94,7 +94,7 @@ class Client:
         """Return the document at a path.
 
         Raises:
-            Unreachable: there is no answer.
+            Unreachable: the server does not answer.
             Refused: the answer is that the request is wrong.
 
         """
@@ -105,7 +105,7 @@ class Client:
 
         Raises:
             Unreachable: the server does not answer.
-            Refused: it answers with an error.
+            Refused: the server answers with an error.
 
         """
         headers = {} if key is None else {"idempotency-key": key}
@@ -116,7 +116,7 @@ class Client:
 
         Raises:
             Unreachable: the server does not answer.
-            Refused: it answers with an error.
+            Refused: the server answers with an error.
 
         """
         return self._answer("GET", path, patience_s=patience_s, params=parameters).text

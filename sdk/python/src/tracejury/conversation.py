@@ -37,7 +37,7 @@ class ToolCall:
         """Read a call from JSON, in the form of evaluators or of chat completions.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the document is not a tool call.
         """
         call = document.get("function", document) if isinstance(document, Mapping) else {}
         name, arguments = call.get("name"), call.get("arguments") or {}
@@ -87,7 +87,7 @@ class Message:
         """Return the message in a JSON document.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the document is not a message.
 
         """
         calls = tuple(ToolCall.of(each) for each in document.get("toolCalls") or ())
@@ -164,7 +164,7 @@ class ConversationTrajectory:
         """Return the conversation in a JSON document.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the document is not a conversation.
 
         """
         return cls(document.get("scenario") or "", tuple(Message.of(each) for each in document["messages"]))

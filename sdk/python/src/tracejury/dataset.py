@@ -85,7 +85,7 @@ class Dataset(Sequence[Example]):
         """Read a JSON document: a list of examples, or an object with `examples`.
 
         Raises:
-            BadFile: it holds none.
+            BadFile: the text is not a dataset.
         """
         return _read(io.BytesIO(text.encode()), "json", name)
 
@@ -117,7 +117,7 @@ class Dataset(Sequence[Example]):
         Without a server, `dataset://` is passed over.
 
         Raises:
-            DatasetNotFound: none has it.
+            DatasetNotFound: no place has the dataset.
             ValueError: a file holds none; the message names the line.
             Refused: the server says that there is none.
         """
@@ -193,7 +193,7 @@ def example_of(document: Any) -> Example:
     """Return the example in a JSON document, simple or not; a map that is not empty counts before the simple form.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the document is not an example.
 
     """
     item = read_item(document)

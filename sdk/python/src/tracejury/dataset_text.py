@@ -138,7 +138,7 @@ def read_id(value: object) -> str | None:
     """Return the id of an item: a number as text, and None for blank text.
 
     Raises:
-        ValueError: it cannot be one.
+        ValueError: the value cannot be an id.
     """
     if value is None:
         return None
@@ -154,7 +154,7 @@ def parsed(content: bytes, place: str) -> Any:
     """Return the JSON at a place.
 
     Raises:
-        BadFile: it is none.
+        BadFile: the content is not UTF-8, or not JSON.
 
     """
     try:
@@ -169,7 +169,7 @@ def json_documents(document: object) -> Documents:
     """Yield the examples of a dataset as one JSON document: a list, or an object that has it as `examples` or `items`.
 
     Raises:
-        BadFile: it has none.
+        BadFile: the document has no list of examples.
 
     """
     examples = document.get("examples", document.get("items")) if isinstance(document, dict) else document

@@ -39,7 +39,7 @@ class Decisions:
         """Return the case with the results of the functions, which are called.
 
         Raises:
-            TypeError: one returns neither True nor False.
+            TypeError: a function returns neither True nor False.
         """
         if not self.rewrites:
             return case

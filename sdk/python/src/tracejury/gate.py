@@ -40,7 +40,7 @@ def assert_no_regression(
     default the newest one that fits. `options` are those of `tracejury experiments gate`.
 
     Raises:
-        AssertionError: they are worse.
+        AssertionError: the results are worse than the baseline.
         ProgramNotFound: the program `tracejury` is not installed here.
         ValueError: they cannot be compared; the message says why.
     """

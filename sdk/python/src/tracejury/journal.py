@@ -30,7 +30,7 @@ class Journal:
 
         Raises:
             JournalInUse: another process has it.
-            ValueError: it is no journal.
+            ValueError: the file is not a journal.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path

@@ -64,7 +64,7 @@ class _Endpoints:
         """Return the reply of the function at a path.
 
         Raises:
-            TypeError: it is no text.
+            TypeError: the reply is not text.
         """
         with contained():
             reply = self.functions[int(path.split("/")[1])](prompt)

@@ -38,7 +38,7 @@ def simple_task(
     `ChatCompletions`.
 
     Raises:
-        TypeError: it is no model.
+        TypeError: `model` is not a model.
     """
     ask = _asker(model)
 
@@ -63,7 +63,7 @@ def rag_task(
     `result`) and `context` (or `source_documents`), as those of LangChain do.
 
     Raises:
-        TypeError: it is none.
+        TypeError: `chain` is not a chain.
     """
     ask = _asker(chain)
 
@@ -79,7 +79,7 @@ def as_judge(model: Any) -> Callable[[str], Awaitable[str]]:
     """Return a judge for the configuration of built-in evaluators, named as the model is.
 
     Raises:
-        TypeError: it is no model.
+        TypeError: `model` is not a model.
     """
     ask = _asker(model)
 
@@ -94,7 +94,7 @@ def text_of(reply: Any) -> str:
     """Return the text of a reply.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the reply has no text.
     """
     text = reply if isinstance(reply, str) else reply.text if isinstance(reply, ChatReply) else _read(reply)
     if text is None:

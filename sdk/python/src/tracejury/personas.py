@@ -71,7 +71,7 @@ def named(name: str, model: UserModel, **more: Any) -> LLMSimulatedUser:
     """Return the persona of a name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no persona has this name.
 
     """
     if name not in _TEXTS:

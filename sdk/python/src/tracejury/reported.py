@@ -92,8 +92,8 @@ class ServerRun:
         """Request evaluations by the server, for the end of the run; existing requests are not repeated.
 
         Raises:
-            Refused: it cannot.
-            Unreachable: there is no server.
+            Refused: the server cannot evaluate the run.
+            Unreachable: no server is configured, or it does not answer.
         """
         if not evaluators:
             return
@@ -135,7 +135,7 @@ class ServerRun:
         """Wait for the scores of the server's evaluators.
 
         Raises:
-            TimeoutError: they are not done within that time.
+            TimeoutError: the server has not evaluated the run within `wait_s`.
 
         """
         if self.client is None or not self.evaluations:

@@ -48,7 +48,7 @@ class Start:
 
         Raises:
             Unreachable: the server does not answer.
-            Refused: it answers with an error.
+            Refused: the server answers with an error.
         """
         begun = client.send("POST", f"/projects/{quote(self.project, safe='')}/runs", self.body)
         if not isinstance(begun, Mapping) or "runId" not in begun:

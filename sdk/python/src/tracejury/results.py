@@ -155,7 +155,7 @@ class Result:
         actual outputs, and the reasons.
 
         Raises:
-            ProgramNotFound: it is not installed here.
+            ProgramNotFound: the report program is not installed.
             ValueError: it cannot write the file; the message says why.
         """
         from tracejury.builtin import installed

@@ -107,7 +107,7 @@ def scenario_of(document: Any) -> Scenario:
     """Read a scenario from JSON; the `inputs` of a dataset's item may stand beside the other keys.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the document is not a scenario.
     """
     if isinstance(document, Example):
         more = {"expectedOutputs": document.expected_outputs, "metadata": document.metadata}
@@ -141,7 +141,7 @@ def scenarios_of(documents: Sequence[Any]) -> list[Scenario]:
     """Read scenarios, each with a key of its own.
 
     Raises:
-        ValueError: one is none; the message says which.
+        ValueError: a document is not a scenario; the message names it.
     """
     return keyed([_numbered(number, document) for number, document in enumerate(documents, start=1)])
 
@@ -173,7 +173,7 @@ def read_scenarios(path: str | Path) -> list[Scenario]:
     """Return the scenarios in a file: JSON (a list, or `{"scenarios": [...]}`), or JSONL with one in each line.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: the file has no list of scenarios, or a bad one.
 
     """
     text = Path(path).read_text(encoding="utf-8-sig")

@@ -79,7 +79,7 @@ def scores_of(returned: Any, of: Named) -> list[Score]:
     """Convert the return value of an evaluator to scores.
 
     Raises:
-        TypeError: it cannot be one.
+        TypeError: the value cannot be converted to a score.
         ValueError: a number is invalid, such as NaN, or beyond what a server stores.
 
     """
@@ -117,7 +117,7 @@ def amount(value: Any, name: str) -> float | None:
     """Return a number that is 0 or more; None for None.
 
     Raises:
-        TypeError: it is no number.
+        TypeError: the value is not a number.
         ValueError: it is less, NaN, or beyond what a server stores.
     """
     number = _number(value, name)

@@ -229,7 +229,7 @@ def reply_of(returned: Any) -> TargetReply:
     """Convert the return value of an application to its reply.
 
     Raises:
-        TypeError: it is not one.
+        TypeError: the value is neither a message, text nor a reply.
 
     """
     reply = returned if isinstance(returned, TargetReply) else TargetReply(returned)

@@ -52,7 +52,7 @@ class BudgetAccount:
         """Begin a call.
 
         Raises:
-            BudgetSpent: there is nothing left for it.
+            BudgetSpent: the budget is spent.
         """
         tokens = self.spent.tokens_in + self.spent.tokens_out
         for name, used, limit in (
@@ -76,7 +76,7 @@ class Spending:
         """Begin a call.
 
         Raises:
-            BudgetSpent: there is nothing left for it.
+            BudgetSpent: the budget is spent.
         """
         self.account.take()
         self.spent.calls += 1

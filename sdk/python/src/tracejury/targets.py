@@ -91,7 +91,7 @@ class HttpTarget:
         """Send the conversation and return the answer.
 
         Raises:
-            TargetFailed: it gave no valid answer.
+            TargetFailed: the target gave no valid answer.
 
         """
         conversation = conversation_input(trajectory)
@@ -133,7 +133,7 @@ class CommandTarget:
         """Run the command and return the answer that it prints.
 
         Raises:
-            TargetFailed: it failed, or printed too much.
+            TargetFailed: the command failed, or printed too much.
 
         """
         return self.places.reply(await self.printed(conversation_input(trajectory)))
@@ -142,7 +142,7 @@ class CommandTarget:
         """Run the command with a JSON input, and return its output.
 
         Raises:
-            TargetFailed: it failed, or printed too much.
+            TargetFailed: the command failed, or printed too much.
 
         """
         try:
@@ -196,7 +196,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     """Fill the placeholders of a JSON value; a text that is one placeholder becomes its value.
 
     Raises:
-        TargetFailed: there is no such placeholder.
+        TargetFailed: the template names an unknown placeholder.
     """
     if isinstance(template, Mapping):
         return {name: filled(each, values) for name, each in template.items()}
