@@ -1,4 +1,5 @@
--- What is muted at an instant, of a tenant and of none (NULL for all), what ends first at the top.
+-- Return the mutes in effect at an instant, earliest end first, of a tenant, plus shared ones (tenant ''). NULL returns
+-- those of all tenants.
 SELECT m.* EXCLUDE (until, created_at), epoch_us(m.until) * 1000 AS until_ns, epoch_us(m.created_at) * 1000 AS created_at_ns
 FROM alert_mute AS m
 WHERE

@@ -1,4 +1,4 @@
--- Alerts, newest first, of a tenant and of none; a filter that is NULL lets all pass.
+-- Return alerts, newest first, of a tenant, plus shared ones (tenant ''). A filter that is NULL matches all.
 SELECT
     a.* EXCLUDE (opened_at, acknowledged_at, recovered_at, escalated_at),
     epoch_us(a.opened_at) * 1000 AS opened_at_ns,

@@ -1,4 +1,5 @@
--- The number of unacknowledged alerts, of a tenant and of none (NULL: of all); at most so many are counted.
+-- Count the unacknowledged alerts, up to a limit, of a tenant, plus shared ones (tenant ''). NULL counts those of all
+-- tenants.
 SELECT count(*)
 FROM (
     SELECT alert_id

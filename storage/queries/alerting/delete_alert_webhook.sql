@@ -1,4 +1,4 @@
--- Mark a receiver as deleted, if it has the version that was looked at, and keep nothing secret of it.
+-- Mark a receiver as deleted and erase its secrets, if its version is unchanged.
 UPDATE alert_webhook
 SET deleted_at = make_timestamp($at_us::BIGINT), enabled = false, sealed = NULL, has_secret = false
 WHERE webhook_id = $webhook_id AND "version" = $version AND deleted_at IS NULL

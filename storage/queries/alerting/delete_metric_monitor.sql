@@ -1,4 +1,4 @@
--- Delete a monitor of a metric, if it has the version that was looked at; the id, if so.
+-- Delete a metric monitor if its version is unchanged. Returns its id, or no row.
 UPDATE metric_monitor
 SET deleted_at = make_timestamp($at_us::BIGINT), "version" = "version" + 1
 WHERE monitor_id = $monitor_id AND "version" = $version AND deleted_at IS NULL

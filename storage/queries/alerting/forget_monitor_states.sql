@@ -1,2 +1,2 @@
--- Forget what monitors remember.
+-- Delete the states of monitors.
 DELETE FROM monitor_state;

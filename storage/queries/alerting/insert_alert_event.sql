@@ -1,4 +1,4 @@
--- Note what receivers are to be told, unless it was noted before.
+-- Insert an alert event, unless it is stored already.
 INSERT INTO alert_event BY NAME
 SELECT
     $tenant AS tenant,

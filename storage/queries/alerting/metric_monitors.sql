@@ -1,4 +1,5 @@
--- Monitors of metrics by name, of a tenant and of none (NULL for all); deleted ones only where these are wanted, while their alert is open.
+-- Return metric monitors by name, of a tenant, plus shared ones (tenant ''). NULL returns those of all tenants. Deleted
+-- ones are returned only on request, while their alert is open.
 SELECT
     m.* EXCLUDE (created_at, updated_at, deleted_at, looked_at),
     m.deleted_at IS NOT NULL AS is_deleted,

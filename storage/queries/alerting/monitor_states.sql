@@ -1,4 +1,4 @@
--- What monitors remember of all streams of some rules.
+-- Return the monitor states of all streams of some rules.
 SELECT m.* EXCLUDE (since, updated), epoch_us(m.since) AS since_us, epoch_us(m.updated) AS updated_us
 FROM monitor_state AS m
 SEMI JOIN wanted_rules AS w

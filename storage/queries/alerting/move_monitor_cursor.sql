@@ -1,2 +1,2 @@
--- Note up to where results were looked at, if that goes on from where it was.
+-- Advance the cursor of results, if it is still at the expected position.
 UPDATE monitor_cursor SET number = $until WHERE number = $after;

@@ -1,4 +1,4 @@
--- Store what a look at a metric found, if the monitor is still the one that was looked at; the id, if so.
+-- Save a metric evaluation if the monitor's version is unchanged. Returns its id, or no row.
 UPDATE metric_monitor
 SET "state" = $state, alert_id = $alert_id, looked_at = make_timestamp($at_us::BIGINT)
 WHERE monitor_id = $monitor_id AND "version" = $version

@@ -1,4 +1,6 @@
--- Whether spans after one failed, in the order of their commits: of more than are wanted those that a hash chooses, which knows nothing of the outcome; without those of experiments and the playground, unless these are wanted.
+-- Return whether each span after a number failed, in the order of commits. Of more than $most spans, a hash of the ids
+-- selects a sample that does not depend on the outcome. Spans of experiments and the playground count only with
+-- $experiments. A filter that is NULL matches all.
 SELECT o.number, o.passed, o.release, o.last
 FROM (
     SELECT

@@ -1,4 +1,5 @@
--- What monitors remember of streams of a tenant and of none (NULL for all), by project and rule, the newest first; a filter that is NULL lets all pass.
+-- Return monitor states by project and rule, newest first, of a tenant, plus shared ones (tenant ''). NULL returns
+-- those of all tenants. A filter that is NULL matches all.
 SELECT m.* EXCLUDE (since, updated), epoch_us(m.since) AS since_us, epoch_us(m.updated) AS updated_us
 FROM monitor_state AS m
 LEFT JOIN rule AS r ON r.rule_id = m.rule_id

@@ -1,7 +1,8 @@
--- What came of the results of a rule (its id or name) since a day, of a tenant and of none (NULL for all), by day, release with
--- its service, or project, and by evaluator; a day is that of what was judged, or of the judgement where that is asked for; the latest first; a project that is NULL lets all pass. Results that are stored are added up by
--- what is asked for alone: the view `evaluation_by_day` groups by more. Scores by people and applications that count are among
--- them, each question like an evaluator.
+-- Sum the results of a rule ($rule: id or name) since a day, latest first. Group them by day, release with its service,
+-- or project, and by evaluator. The day is that of the judged span or trace, or that of the judgement. $tenant selects
+-- its own rows and shared ones (tenant ''); NULL selects all. A project that is NULL matches all. Stored results are
+-- grouped by the requested column alone, since the view `evaluation_by_day` groups by more. Counted annotation scores
+-- are included, each question as an evaluator.
 WITH results AS (
     SELECT
         * EXCLUDE (passed),

@@ -1,5 +1,6 @@
--- Results of a rule about one project that count, one by one, the latest first, or the worst; a filter that is NULL lets
--- all pass. The time is that of what was judged, or of the judgement; with `counted`, of scores those that monitors count.
+-- Return the counted results of a rule in one project, latest or worst first. A filter that is NULL matches all. Times
+-- are those of the judged span or trace, or of the judgement with $judged. With $counted, only scores that monitors
+-- count are returned.
 WITH shown AS (
     SELECT e.rowid AS place
     FROM evaluation AS e

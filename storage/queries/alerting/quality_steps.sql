@@ -1,8 +1,8 @@
--- Results of a rule about one project, added up by step of time, evaluator, service and release. The time is that of what was
--- judged, or of the judgement where that is asked for; with `counted`, of scores those alone that monitors count. `points` says how scores from 0
--- to 1 are spread: how many lie at each 1/32 or less than that above it, and the sum of how far above, where 2048 is the
--- next one. Results of traces that have left are known by the day, and their scores as a sum only. Scores by people and
--- applications that count are among them, each question like an evaluator.
+-- Sum the results of a rule in one project by time step, evaluator, service and release. Times are those of the judged
+-- span or trace, or of the judgement with $judged. With $counted, only scores that monitors count are summed. `points`
+-- is a histogram of scores from 0 to 1 in buckets of 1/32. Each bucket has its count and the sum of the offsets from
+-- its lower bound, in units of 1/65536. Of expired traces only daily sums are known. Counted annotation scores are
+-- included, each question as an evaluator.
 WITH each_one AS (
     SELECT
         date_trunc($step, CASE WHEN $judged THEN e.created_at ELSE coalesce(e.started_at, e.created_at) END) AS step_at,

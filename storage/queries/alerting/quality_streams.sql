@@ -1,6 +1,5 @@
--- What came of the results of each rule about each project since a day, by evaluator and the day of what was judged, or of
--- the judgement where that is asked for; scores by people and
--- applications that count are among them, each question like an evaluator.
+-- Sum the results of each rule and project since a day, by evaluator and day. The day is that of the judged span or
+-- trace, or that of the judgement on request. Counted annotation scores are included, each question as an evaluator.
 WITH sums AS (
     SELECT *
     FROM evaluation_by_day

@@ -1,5 +1,6 @@
--- Scores that came as events with the commits after one and answer a wanted question, as the view of evaluations reads them:
--- of each question, target and source the latest. Each is numbered below 0, since only annotations have numbers.
+-- Return scores that arrived as events after a commit and answer one of the given questions, as the view of evaluations
+-- reads them. Only the latest score of each question, target and source is returned. Their numbers are below 0, since
+-- only annotations have numbers.
 WITH log_record AS MATERIALIZED (
     SELECT *
     FROM main.log_record

@@ -1,5 +1,6 @@
--- Scores after an annotation, and those that came as events, that rules let monitors count and that were not counted yet, as
--- their authors say them now: of traces and spans that the rule matched. A score of a trace counts for a rule about spans of it, too.
+-- Return scores that rules let monitors count and that are not counted yet, with their current values. They are
+-- annotations after a number, and scores from events, of traces and spans that the rule matched. A score of a trace
+-- also counts for a rule about spans of it.
 WITH said AS MATERIALIZED (
     SELECT
         tenant,

@@ -1,4 +1,5 @@
--- Change what a receiver is, if it has the version that was looked at; one that we had switched off begins anew when it is switched on.
+-- Update a receiver if its version is unchanged. A receiver that was switched off automatically starts afresh when it
+-- is switched on.
 UPDATE alert_webhook
 SET
     url = $url,

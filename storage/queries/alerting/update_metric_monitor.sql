@@ -1,4 +1,4 @@
--- Change what a monitor of a metric watches, if it has the version that was looked at and no other has its new name; the id, if so.
+-- Update a metric monitor if its version is unchanged and no other has its new name. Returns its id, or no row.
 UPDATE metric_monitor
 SET
     "name" = $name,

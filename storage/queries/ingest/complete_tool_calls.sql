@@ -1,11 +1,11 @@
--- Give calls without a result the one that another trace was sent within an hour, and take it back if it left. A call has a
--- result only if no equal one (of one key, tenant and project) may wait at the same time, and if the two traces name no
--- different sessions, users or services. Calls of sessions are told apart by these unless an equal call or result near them
--- names none. A result with the words of one of the hour before is a repetition, and belongs to no further call.
--- What a call has follows from the rows alone, in whatever order these came: it depends on results of two hours before it
--- and on whatever is within an hour, so rows of three hours around a change are looked at. Times are compared as numbers:
--- an interval added to one of the year 2262 has no TIMESTAMP_NS. The windows cost more than the number of their rows, so
--- equal calls have no results while there are more than $most of them.
+-- Give each call without a result the result that another trace received within an hour, and remove it if that trace is
+-- gone. A call gets a result only if no equal call (same key, tenant and project) may be waiting at the same time. The
+-- two traces must not name different sessions, users or services. Sessions distinguish equal calls, unless an equal
+-- call or result near them names no session. A result with the same text as one of the hour before is a repetition and
+-- belongs to no further call. The outcome depends on the rows alone, not on their order of arrival. It depends on
+-- results of two hours before a call and on rows within an hour of it. So rows of three hours around a change are read.
+-- Times are compared as numbers, since adding an interval to a time in the year 2262 overflows TIMESTAMP_NS. The
+-- windows cost more than linear time, so a group of more than $most equal calls gets no results.
 WITH changed AS (
     SELECT DISTINCT tenant, call_key
     FROM changed_calls

@@ -1,6 +1,6 @@
--- The numbers of those spans of the wanted traces that tell their input and output: the roots and the first and the last of
--- each trace, of the first and the last trace first. Bounds as in `spans_of_traces`; of $most spans of a trace, as the view
--- adds up no more. The order depends on the spans alone.
+-- Return the numbers of the spans that determine the input and output of the selected traces. These are the roots and
+-- the first and last spans of each trace; the first and the last trace come first. Bounds as in `spans_of_traces`. At
+-- most $most spans of a trace are read, as in the view. The order depends on the spans alone.
 WITH placed AS (
     SELECT
         tenant,

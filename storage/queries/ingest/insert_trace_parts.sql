@@ -1,5 +1,6 @@
--- Store what a batch brings of each of its traces; a trace expires the retention of its projects after its latest span
--- came, and no earlier than if that had come when the newest row did that was stored already: the clock may have been behind.
+-- Insert a row for each trace of a batch. A trace expires when the retention of its projects has passed since its
+-- latest span was received. The time of receipt of the newest stored row is the lower bound, since the clock may have
+-- been behind.
 INSERT INTO trace_part BY NAME
 SELECT
     tenant,

@@ -1,5 +1,6 @@
--- The log records of some commits that belong to some spans: by their ids, or because they are the last to tell how a
--- call ended whose id is an attribute of a span of their trace. Of most records keys alone are looked at; of scores nothing is read.
+-- Return the log records of some commits that belong to some spans. A record matches by its span id. The last record
+-- about the end of a call also matches if the call's id is an attribute of a span of the trace. Of most records only
+-- keys are read; score events are skipped.
 WITH keyed AS MATERIALIZED (
     SELECT rowid AS id, tenant, trace_id, span_id, call_key
     FROM log_record

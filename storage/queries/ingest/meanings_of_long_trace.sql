@@ -1,6 +1,7 @@
--- What the spans of one wanted trace mean, as `meanings_of_traces` has it, without most texts: the root and the first and last
--- 500 spans have theirs, others have messages only if these ask for tools. So its sums and calls are of all spans, or of the
--- roots and the first ones: parents stand before their children, which would count beside parents that were left out.
+-- Read the spans of one long trace as `meanings_of_traces` does, but without most texts. The root and the first and
+-- last 500 spans keep their texts; others keep output messages that have tool calls. So sums and calls cover all spans,
+-- or the roots and the first $rows spans. Parents precede their children, which would be counted twice if the parents
+-- were left out.
 WITH placed AS MATERIALIZED (
     SELECT seq, row_number() OVER (ORDER BY parent_span_id IS NOT NULL, start_time, end_time DESC, span_id) AS place
     FROM span

@@ -1,4 +1,5 @@
--- The names of attributes of the latest spans, the most frequent first, of a tenant and of none (NULL for all).
+-- Return the attribute names of the latest spans, most frequent first, of a tenant, plus shared ones (tenant ''). NULL
+-- reads all tenants.
 SELECT "key"
 FROM (
     SELECT unnest(map_keys(attributes)) AS "key"

@@ -1,6 +1,6 @@
--- What became of one trace and of its spans, whose numbers lie between two, by each revision of a rule: what was matched
--- before what was not, the trace before its spans. To ask the view `decisions`, which knows of sessions too, took half as
--- long again, nearly all of it for planning.
+-- Return the decisions of each rule revision about one trace and its spans, whose numbers lie between two. Matches come
+-- first, and the trace comes before its spans. The view `decisions`, which also has sessions, took half as long again,
+-- nearly all of it for planning.
 WITH found AS (
     SELECT d.rule, d.revision, d.span_id, d.decision, d.clause, d.decided_at, d.seq
     FROM decided AS d

@@ -1,5 +1,5 @@
--- Jobs of some revisions that are due, those first that have been so for the longest: what just failed is behind the rest.
--- Of those that became due together, jobs of one target come together, so that its test case is made once.
+-- Return due jobs of some revisions, longest due first, so that a job that just failed comes last. Jobs that became due
+-- together are ordered by target, so that its test case is built once.
 SELECT
     job_id,
     revision,

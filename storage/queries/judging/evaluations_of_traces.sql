@@ -1,5 +1,5 @@
--- What came of the evaluations of some traces and their spans, which have numbers between two, in the order in which they
--- were asked for; with a session id, of that session, whose traces these are.
+-- Return the evaluations of some traces and their spans, whose numbers lie between two, in the order of their requests.
+-- With a session id, return those of that session, whose traces these are.
 SELECT
     e.trace_id,
     e.job_id,

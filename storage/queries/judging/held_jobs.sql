@@ -1,7 +1,7 @@
--- Jobs that are held and can be told about by now, of targets about which something changed, or about which a revision did: those for which a result
--- of the rule that they go by calls, and those for which none will: of what failed, or was left out for want of money, a retry
--- may still tell. Looked at are results about what ends with spans between two numbers: earlier ones were seen when they were
--- stored.
+-- Return held jobs that can be released or dropped, of targets that changed or that a revision decided about. A job is
+-- released if a result of the rule that it follows calls for it, and dropped if no result will. A failed result, or one
+-- skipped for lack of budget, decides nothing yet, since a retry may still change it. Only results whose last span lies
+-- between two numbers are read, since earlier ones were handled when they were stored.
 WITH held AS MATERIALIZED (
     SELECT
         j.job_id,

@@ -1,6 +1,5 @@
--- Store what is to be evaluated where no job waits for that already: a round later than what was evaluated before. What was
--- counted is not counted again, and what a backfill found is no news later. It is held where another rule's result has to
--- say that it is evaluated.
+-- Insert jobs for targets without a waiting job, one round after the last evaluation. Counted targets are not counted
+-- again, and results of a backfill raise no alert later. A job is held if another rule's result must call for it.
 INSERT INTO job BY NAME
 SELECT
     $last_job::BIGINT + row_number() OVER (ORDER BY seq, revision) AS job_id,

@@ -1,6 +1,6 @@
--- Traces that have settled at a time; and those without a root among what came lately that would have, if their root had
--- ended before, and were not looked at since. Those first that settled, then those that were quiet for longest. Without
--- any there is a row without a trace: each row says when the next of the others are due.
+-- Return traces that have settled at a time. Recent traces without a root are returned if they would have settled with
+-- one and were not checked since. Those settled first come first, then those idle for longest. Each row has the time at
+-- which the next trace is due; if no trace is due, one row without a trace has it.
 WITH arrivals AS (
     SELECT
         tenant,

@@ -1,4 +1,5 @@
--- Jobs, newest first, of a tenant and of none (NULL for all), of a state, a rule (its name or id) and a trace where these are given.
+-- Return jobs, newest first, of a tenant, plus shared ones (tenant ''). NULL returns those of all tenants. State, rule
+-- (name or id) and trace filter if they are not NULL.
 SELECT
     job_id,
     "state",

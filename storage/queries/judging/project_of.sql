@@ -1,4 +1,4 @@
--- The project that is called so, or has this id: of a tenant, then of none; NULL for all.
+-- Return the project with this name or id: of a tenant, else the shared one (tenant ''). NULL searches all tenants.
 SELECT tenant, "name", project_id, epoch_ns(created_at)
 FROM project
 WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, ''))

@@ -1,4 +1,4 @@
--- Notes what requests to judges took. The bounds keep the search to where such calls are.
+-- Record the usage of judge requests. The bounds limit the search to the rows that have such calls.
 UPDATE judge_call SET
     input_tokens = settled.input_tokens,
     output_tokens = settled.output_tokens,

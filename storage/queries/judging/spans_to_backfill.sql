@@ -1,6 +1,6 @@
--- What a rule asks about the spans of one tenant, or of all, after one and up to another, which start between two instants, and about
--- which it has not decided for good: some columns, and whatever else it needs. What another rule's result did not call for is
--- decided about again.
+-- Return the columns that a rule reads, of spans of one tenant, or of all. They come after one number and up to
+-- another, start between two instants, and have no final decision of the rule. Decisions that wait for another rule's
+-- result are not final.
 SELECT
     seq,
     tenant,

@@ -1,5 +1,6 @@
--- What was spent on a day, by rule, project and connection, and what is set aside for requests that are not settled? What
--- cost nothing is no call but a failed one, such as a request that was answered with an error; one that was not sent is neither.
+-- Sum the cost of a day by rule, project and connection, and the amount reserved for unsettled requests. $tenant NULL
+-- sums all tenants. A request that used no tokens and was not answered counts as failed, not as a call. A request that
+-- was not sent is neither.
 SELECT
     tenant,
     rule_id,

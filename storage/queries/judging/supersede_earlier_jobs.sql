@@ -1,4 +1,4 @@
--- Let what was evaluated before, or is being evaluated, count no more.
+-- Mark earlier evaluations, finished or running, as superseded.
 INSERT INTO superseded BY NAME
 SELECT job_id, make_timestamp($now_us) AS superseded_at
 FROM earlier_jobs

@@ -1,6 +1,6 @@
--- The latest results of some releases that monitors counted of a rule, and what a revision has to do so that monitors have as
--- many of its evaluator: 'judge' what it has not decided about, 'again' where it failed, was left out, or another evaluator judged,
--- 'take' what it has judged or is about to. What monitors have of the evaluator already counts toward the number of a side.
+-- Return the latest results of some releases that monitors counted for a rule, and what a revision must do to have as
+-- many. 'judge': not decided yet; 'again': failed, skipped, or judged by another evaluator; 'take': judged, or about to
+-- be. Results of the same evaluator that monitors have already count toward the number of a side.
 WITH latest AS (
     SELECT w.stream, w.side, unnest(max(e.number, $rows)) AS number
     FROM evaluation AS e

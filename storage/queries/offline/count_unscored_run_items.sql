@@ -1,4 +1,4 @@
--- Of how many items of a run has an evaluation said nothing?
+-- Count the items of a run that an evaluation has not scored.
 SELECT count(*)
 FROM run_item AS i
 ANTI JOIN (

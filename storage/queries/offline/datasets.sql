@@ -1,5 +1,5 @@
--- Datasets that were not deleted, by name, each with its latest version: of a tenant and of none, NULL for all; of one
--- name or id where $key is given.
+-- Return datasets that are not deleted, by name, with their latest versions, of a tenant, plus shared ones (tenant '').
+-- NULL returns those of all tenants. $key selects one by name or id; NULL matches all.
 SELECT
     d.* EXCLUDE (created_at, updated_at, deleted_at),
     epoch_us(d.created_at) * 1000 AS created_at_ns,

@@ -1,2 +1,2 @@
--- Delete what was said of the items of a run.
+-- Delete the annotations of the items of a run.
 DELETE FROM annotation WHERE run_id = $run_id;

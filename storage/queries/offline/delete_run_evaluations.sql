@@ -1,2 +1,2 @@
--- Delete what was asked about a run.
+-- Delete the evaluations of a run.
 DELETE FROM run_evaluation WHERE run_id = $run_id;

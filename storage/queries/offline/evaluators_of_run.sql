@@ -1,5 +1,6 @@
--- The evaluators of a run by name: how they judge, and whether that is the same for all of its items. What is not known differs from nothing,
--- and the version stands for the fingerprint only beside a score: failures often have the one without the other.
+-- Return the evaluators of a run by name, with their configuration and whether it is the same for all items. Unknown
+-- values differ from nothing. The version stands for the fingerprint only beside a score, since failures often have one
+-- without the other.
 SELECT
     s.name,
     any_value(s.direction) FILTER (s.outcome = 'scored') AS direction,

@@ -1,4 +1,4 @@
--- Mark a dataset that has this version as deleted, and forget what people wrote about it.
+-- Mark a dataset as deleted and erase its descriptions, if its version is unchanged.
 UPDATE dataset SET
     description = '',
     tags = [],

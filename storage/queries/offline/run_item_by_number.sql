@@ -1,4 +1,4 @@
--- An item of a run of a tenant or of none; NULL for all.
+-- Return an item of a run of a tenant, or of a shared one (tenant ''). NULL searches all tenants.
 SELECT i.* EXCLUDE (created_at), epoch_us(i.created_at) * 1000 AS created_at_ns, r.dataset_id
 FROM run_item AS i
 INNER JOIN run AS r USING (run_id)

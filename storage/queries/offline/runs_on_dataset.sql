@@ -1,4 +1,5 @@
--- The latest runs on versions of a dataset, newest first: of a tenant and of none, NULL for all.
+-- Return the latest runs on versions of a dataset, newest first, of a tenant, plus shared ones (tenant ''). NULL
+-- returns those of all tenants.
 SELECT
     r.run_id,
     r.experiment_id,

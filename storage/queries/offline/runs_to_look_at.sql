@@ -1,5 +1,5 @@
--- Runs that have ended, or were judged again since, after they were last looked at; the first that ended first. A run
--- waits for evaluations of itself and of earlier runs of its experiment that are open, but not for longer than it may.
+-- Return runs that ended, or were judged again, after their last check; those that ended first come first. A run waits
+-- for open evaluations of itself and of earlier runs of its experiment, up to a limit.
 SELECT r.run_id
 FROM (
     SELECT

@@ -1,13 +1,12 @@
--- Calls of models of a stretch of spans, by scope and model, and those that two scopes recorded in two traces each, by
--- the minute in which the last one was received: among the latest 4,000 calls, of one service and project, at
--- overlapping times. They have one response id of 16 letters and digits or more, or a shorter one with equal usage and
--- one model, a date at its end aside, since proxies and local servers repeat short ids; or, if one of the scopes has no
--- id, equal usage and one model. Rows without `other` have all calls of a scope that have usage. Calls that were received
--- after `after` count. `one_more` and `other_more` count the spans of each scope in these traces other than calls without
--- a parent.
---
--- Calls are joined with what overlaps them by sorting, since all pairs of equal calls grow with their square: each
--- group of calls that follow without a pause has as many calls recorded twice as the scope with fewer calls has there.
+-- Count the model calls of a stretch of spans by scope and model, and those that two scopes recorded in two traces
+-- each. They are counted by the minute in which the last one was received. Only the latest 4,000 calls are compared,
+-- within one service and project, at overlapping times. Two calls are equal if they share a response id of at least 16
+-- letters and digits. A shorter id also needs equal usage and one model (without its date suffix), since proxies and
+-- local servers repeat short ids. If a scope has no id, equal usage and one model suffice. Rows without `other` count
+-- all calls of a scope that have usage. Calls received after `after` count. `one_more` and `other_more` count the other
+-- spans of each scope in these traces, without calls that have no parent. Overlapping calls are joined by sorting,
+-- since the pairs of equal calls grow with their square. Each group of calls without a pause between them has as many
+-- calls recorded twice as the scope with fewer calls has in it.
 WITH calls AS MATERIALIZED (
     SELECT
         tenant,

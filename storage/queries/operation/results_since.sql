@@ -1,5 +1,5 @@
--- How many results that count were made since an instant, by rule and what came of them; with a tenant, of its traces.
--- The one statement for the numbers of rules and for their sums: a result that a later one replaced counts in none of them.
+-- Count the counted results since an instant, by rule and outcome; with a tenant, those of its traces. One statement
+-- serves the numbers and the sums of rules, so that a superseded result counts in neither.
 SELECT r.rule_id, e.counted, sum(e.amount)::BIGINT
 FROM (
     SELECT

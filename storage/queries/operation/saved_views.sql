@@ -1,4 +1,4 @@
--- Saved views by name, of a tenant and of none (NULL for all).
+-- Return saved views by name, of a tenant, plus shared ones (tenant ''). NULL returns those of all tenants.
 SELECT
     v.* EXCLUDE (created_at, updated_at),
     epoch_us(v.created_at) AS created_us,

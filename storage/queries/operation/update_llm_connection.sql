@@ -1,4 +1,4 @@
--- Stores what a connection is from now on, if it has the version from which it was changed.
+-- Update a connection if its version is unchanged.
 UPDATE llm_connection SET
     "name" = $name,
     document = $document,

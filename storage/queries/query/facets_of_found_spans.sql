@@ -1,5 +1,5 @@
--- Which of the traces that were found have spans of which model and release: the numbers of the traces, each as often as it
--- has such a span. Where something is asked of a span (see `traces_like`), it is that of such a span.
+-- Return the models and releases of the spans of matching traces, with the number of the trace for each such span. If
+-- the search has a condition on spans (see `traces_like`), only spans that meet it count.
 WITH resources AS MATERIALIZED ( -- attribute
     SELECT DISTINCT resource_attributes AS told -- attribute
     FROM span -- attribute

@@ -1,6 +1,6 @@
--- What `sessions_page` finds, as far as the newest traces tell: sessions one of whose traces is among the newest of sessions
--- that start before a place, by the start of their latest trace. Those as old as the oldest of the newest are left out, since
--- others may be as old.
+-- Return the part of `sessions_page` that the newest traces determine: sessions with a trace among the newest of those
+-- that start before a place. They are ordered by the start of their latest trace. Sessions as old as the oldest of
+-- these traces are left out, since others may be as old.
 WITH newest AS MATERIALIZED (
     SELECT tenant, session_id, start_time
     FROM trace_reading

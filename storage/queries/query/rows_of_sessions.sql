@@ -1,5 +1,6 @@
--- What was added up of each trace of sessions, and where the rows are: of those with one id, of a tenant and shared ones (NULL:
--- of all), or of the wanted ones. A line that ends with `one` or `wanted` is left out where the other is asked.
+-- Return the sums of each trace of sessions, and the bounds of its rows. The sessions are those with one id, of a
+-- tenant, plus shared ones (NULL: all tenants), or the given ones. A line that ends with `one` or `wanted` is kept only
+-- for that kind of selection.
 SELECT
     tenant,
     session_id,

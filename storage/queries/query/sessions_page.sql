@@ -1,6 +1,6 @@
--- Sessions by the start of their latest trace, newest first, of which one trace is as asked, after a place in this order.
--- A line that ends with the name of a question is left out where that is not asked (`alike`: anything of a trace). A trace
--- belongs to the project of its root; the texts of traces are read only where a text is asked for.
+-- Return sessions that have a matching trace, by the start of their latest trace, newest first, after a place in this
+-- order. A line that ends with the name of a condition is kept only if the search has it (`alike`: any condition on a
+-- trace). A trace belongs to the project of its root. Texts of traces are read only for a condition on texts.
 SELECT tenant, session_id, epoch_ns(max(start_time)) AS latest_ns
 FROM trace_reading
 SEMI JOIN ( -- alike

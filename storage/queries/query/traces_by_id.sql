@@ -1,5 +1,5 @@
--- Traces by their ids. Their keys alone, which come as one text, are looked at in all parts; of the parts that have one,
--- the view `trace_roll_up` is asked by its text.
+-- Return traces by their ids, which are passed as one text. All parts are searched by key; only those with a matching
+-- key are read through the view `trace_roll_up`.
 WITH changed_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part

@@ -1,8 +1,9 @@
--- Traces that start in a stretch of time, newest first, of which is true what is asked. A trace that began before it may be
--- among them. A line that ends with the name of a question is left out where that is not asked (`whole`: one about all
--- parts of a trace; `plain`: none such); the one about an attribute stands there for each. `by_`: traces come by an
--- amount; `summed`: what each took and is, not only which they are; `begun`: without those that began in a time before.
--- Resources repeat, so that each is read once: to read the JSON of every span took more than to look at its map.
+-- Return matching traces that start in a stretch of time, newest first. A trace that began before it may be among them.
+-- A line that ends with the name of a condition is kept only if the search has it; that of an attribute is repeated for
+-- each. `whole` is a condition on all parts of a trace, and `plain` is the absence of one. `by_` orders traces by an
+-- amount. `summed` returns their sums and fields too, not only their ids. `begun` leaves out those that began in a time
+-- before. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its
+-- map.
 WITH resources AS MATERIALIZED ( -- attribute
     SELECT DISTINCT resource_attributes AS told -- attribute
     FROM span -- attribute

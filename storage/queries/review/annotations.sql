@@ -1,4 +1,4 @@
--- What was said of a trace, a span, a session or an item of a run, latest first; NULL for what is not asked for.
+-- Return annotations of a trace, a span, a session or a run item, latest first. A filter that is NULL matches all.
 WITH annotation AS MATERIALIZED ( -- what may replace each other, so that the view looks at no more
     SELECT *
     FROM annotation AS a

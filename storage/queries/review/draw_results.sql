@@ -1,5 +1,6 @@
--- Results of rules about traces and spans that the feeds of a queue draw, and that are not in it: each target once, with the chance it had. The chance
--- is the largest share of the feeds that it fits; NULL where it is here only because of what people said.
+-- Return results of rules about traces and spans that the feeds of a queue select and that are not in it. Each target
+-- comes once, with its sampling probability: the largest share of the matching feeds. NULL means that only an
+-- annotation selected it.
 WITH feeds AS (
     SELECT
         unnest($rule_ids::VARCHAR[]) AS rule_id,

@@ -1,4 +1,4 @@
--- Store what an author says of a target, unless it is what he said last; its number, if it was stored.
+-- Insert an annotation, unless it equals the author's last one on the target. Returns its number, or no row.
 INSERT INTO annotation
 WITH said AS (
     SELECT

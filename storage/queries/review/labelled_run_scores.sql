@@ -1,5 +1,5 @@
--- What evaluators said of the items of runs of an experiment, counted by run, name and fingerprint, and beside it what people voted
--- on the same items: the two runs that are compared, and every other one in which people voted.
+-- Count the evaluators' scores of run items of an experiment by run, name and fingerprint, beside the reviewers' votes
+-- on the same items. It reads the two compared runs, and every other run that has votes.
 WITH said AS (
     SELECT run_id, item_number, source, author, arg_max(lower(label), number) AS label
     FROM annotation

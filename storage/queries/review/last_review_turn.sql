@@ -1,4 +1,4 @@
--- What a reviewer did last in a queue: the entry that he voted on, or left out.
+-- Return the last turn of a reviewer in a queue: the entry that was voted on or skipped.
 SELECT entry_id, "state"
 FROM review_turn
 WHERE queue_id = $queue_id AND author = $author AND "state" IN ('voted', 'skipped')

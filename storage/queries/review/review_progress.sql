@@ -1,4 +1,4 @@
--- What each reviewer did in a queue, by name.
+-- Return the progress of each reviewer in a queue, by name.
 WITH votes AS (
     SELECT author, count(*) AS votes FROM review_vote WHERE queue_id = $queue_id GROUP BY author
 ),

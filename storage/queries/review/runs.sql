@@ -1,5 +1,5 @@
--- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those on a dataset, where
--- that is given. A run on a file is found by the path of the file, by its name, and by its name without the ending.
+-- Return runs, newest first, of tenants as in the list of datasets. Filters that are NULL match all: one run, an
+-- experiment, or a dataset. A run on a file matches by the file's path, its name, and its name without the suffix.
 SELECT
     r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state", state_reason),
     CASE

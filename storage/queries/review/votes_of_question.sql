@@ -1,4 +1,4 @@
--- What each person said last in answer to a question, perhaps of what is in one queue alone; a row for each vote that counts.
+-- Return each reviewer's last answer to a question, optionally of one queue only: one row for each counted vote.
 WITH last AS (
     SELECT
         target,

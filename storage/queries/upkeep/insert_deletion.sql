@@ -1,4 +1,4 @@
--- Remember what is to be deleted, and after which commit that begins.
+-- Insert a deletion, with the commit after which it begins.
 INSERT INTO deletion BY NAME
 SELECT
     $deletion_id AS deletion_id,

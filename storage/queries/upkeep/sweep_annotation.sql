@@ -1,4 +1,4 @@
--- Forget what was said, before a moment, of traces of which nothing is stored.
+-- Delete annotations from before a moment of traces that are no longer stored.
 DELETE FROM annotation AS a
 WHERE a.created_at < make_timestamp($before_us)
     AND a.trace_id IS NOT NULL

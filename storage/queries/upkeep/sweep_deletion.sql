@@ -1,3 +1,3 @@
--- Delete what is on record of deletions that were done before a moment.
+-- Delete the records of deletions that finished before a moment.
 DELETE FROM deletion
 WHERE "state" = 'done' AND finished_at < make_timestamp($before_us);

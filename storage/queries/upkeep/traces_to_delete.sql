@@ -1,6 +1,6 @@
--- Traces that are wanted gone, of those of which a part came with the commits between two numbers, and by which of the
--- wanted deletions, the first one if several want it: by project, session, user, and by when they started; what is NULL
--- does not matter. A session or a user that any span of a trace tells is that trace's.
+-- Return the traces that a deletion selects, with the first such deletion, among those with a part in the commits
+-- between two numbers. A deletion selects by project, session, user and start time; NULL matches all. A session or user
+-- that any span of a trace names is that trace's.
 WITH near AS (
     SELECT DISTINCT trace_key, trace_id
     FROM trace_part
