@@ -20,7 +20,7 @@ from evaluators import supervisor
 from evaluators.errors import Broken
 from storage.limit import Limit
 
-_STDERR_CHARACTERS = 2000  # of the end, which is where a traceback says what happened
+_STDERR_CHARACTERS = 2000  # kept from the end, where a traceback has its message
 _SHOWN_CHARACTERS = 100
 _LAST_WORDS_S = (
     1.0  # for the end of a killed group, and what is still in its pipes; one that left the group may hold them

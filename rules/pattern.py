@@ -14,7 +14,7 @@ from rules.errors import BadPattern
 LAST_CHARACTER: Final = 0x10FFFF
 MAX_STATES: Final = 2_000
 """A guess: RE2 keeps such a pattern within some 100 KB, and DuckDB lets it have megabytes."""
-_KEPT_STEPS: Final = 20_000  # of a search, some 200 bytes each. A guess
+_KEPT_STEPS: Final = 20_000  # steps kept of a search, some 200 bytes each. A guess
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 EdgeKind: TypeAlias = Literal["start", "end", "word"]

@@ -25,7 +25,7 @@ from rules.pattern import (
 
 MAX_CHARACTERS: Final = 500
 _MAX_DEPTH: Final = 20
-_MAX_TIMES: Final = 1_000  # which is RE2's
+_MAX_TIMES: Final = 1_000  # RE2's limit
 
 _DIGIT: Final = ranges_of([(ord("0"), ord("9"))])
 _SPACE: Final = ranges_of((ord(character), ord(character)) for character in "\t\n\f\r ")

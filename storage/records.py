@@ -84,7 +84,7 @@ class SpanEvent:
 class Link:
     """A span that another one names as related, often in another trace."""
 
-    trace_id: str  # lower-case hex; as long as it came, OTLP does not make links valid
+    trace_id: str  # lower-case hex of any length, since OTLP does not validate links
     span_id: str
     trace_state: str
     attributes: Mapping[str, AttributeValue]
@@ -128,8 +128,8 @@ class LogRecord:
     tenant: str
     trace_id: str  # 32 lower-case hex digits
     span_id: str  # 16 lower-case hex digits
-    time_ns: int  # since the Unix epoch; when it was observed where the sender set no other; 0 when neither
-    event_name: str  # of the field, else of the attribute `event.name`
+    time_ns: int  # since the Unix epoch; the observed time if no other is set; 0 if neither is set
+    event_name: str  # the field, else the attribute `event.name`
     body: AttributeValue
     attributes: Mapping[str, AttributeValue]
 
@@ -177,7 +177,7 @@ class OfferedTool:
 
     name: str
     description: str | None
-    parameters: JsonValue  # a JSON Schema; None where none was told
+    parameters: JsonValue  # a JSON Schema; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,16 +186,16 @@ class SpanReading:
 
     span_type: SpanType
     dialect: str | None  # the name of the convention that matched
-    input: str | None  # of a model's span the last user text, else the text as it came
-    output: str | None  # of a model's or an agent's span the last assistant text, else the text as it came
+    input: str | None  # model span: the last user text; other spans: the raw text
+    output: str | None  # model or agent span: the last assistant text; other spans: the raw text
     input_messages: tuple[Message, ...] | None
     output_messages: tuple[Message, ...] | None
     tool_name: str | None
     tool_call_id: str | None
-    tool_arguments: JsonValue  # parsed; the text itself where it cannot be
+    tool_arguments: JsonValue  # parsed JSON; the raw text if it is not JSON
     tool_result: JsonValue
     tool_definitions: tuple[OfferedTool, ...]
-    model: str | None  # that answered, else that was asked
+    model: str | None  # the response's model, else the request's
     provider: str | None
     input_tokens: int | None
     output_tokens: int | None
@@ -205,12 +205,12 @@ class SpanReading:
     cost_usd: float | None
     session_id: str | None
     user_id: str | None
-    run_id: str | None  # of an experiment, for one of whose items the span is
+    run_id: str | None  # the experiment run that the span belongs to
     item_key: str | None
     error: str | None
     error_type: str | None
-    sources: Mapping[str, str]  # of each field that is told, the key, event or log that told it
-    notes: tuple[str, ...]  # why a field is not what one would expect, such as "input: … is not JSON"
+    sources: Mapping[str, str]  # by field: the attribute key, event or log that it was read from
+    notes: tuple[str, ...]  # explanations of unexpected fields, such as "input: … is not JSON"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,17 +218,17 @@ class TraceToolCall:
     """One tool call in a trace, from the tool's own span, from messages of models, or both."""
 
     ordinal: int  # from 0, in the order of `TraceReading.tool_calls`
-    span_id: str  # of the tool's own span, else of the first model's span that asks for it
+    span_id: str  # the tool's own span, else the first model span that requests the call
     call_id: str | None
     name: str
     arguments: JsonValue
     result: JsonValue
-    has_arguments: bool  # recorded, even as none; False: no span and no message tells them
-    has_result: bool  # recorded, even as null
+    has_arguments: bool  # True if arguments were recorded, even empty ones
+    has_result: bool  # True if a result was recorded, even null
     is_error: bool
     error: str | None
     start_ns: int
-    end_ns: int | None  # None where the tool has no span of its own, or the span never ended
+    end_ns: int | None  # None if the tool has no span of its own, or the span never ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,19 +236,19 @@ class TraceReading:
     """Meaning of a trace, and of each of its spans."""
 
     spans: Mapping[str, SpanReading]  # by span id
-    input: str | None  # of the root; where it tells none, of the topmost agent, chain or model that does
-    output: str | None  # likewise, else the last words of any span: the text that is shown and judged
+    input: str | None  # the root's, else that of the topmost agent, chain or model that has one
+    output: str | None  # likewise, else the last text of any span; this text is displayed and judged
     final_response: str | None  # the last assistant text of the trace
-    finish_reason: str | None  # of the last call of a model that tells one
-    conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer
+    finish_reason: str | None  # that of the last model call that has one
+    conversation: tuple[Message, ...]  # the longest in one of the spans, with the answer
     tool_calls: tuple[TraceToolCall, ...]  # each once, by start time
     tool_definitions: tuple[OfferedTool, ...]  # each name once
     session_id: str | None
     user_id: str | None
-    input_tokens: int | None  # each leaf model call once; None where none was told
+    input_tokens: int | None  # sum of leaf model calls; None if unknown
     output_tokens: int | None
     cost_usd: float | None
-    earlier_calls: tuple[TraceToolCall, ...]  # of earlier traces, as this one was sent them with their results
+    earlier_calls: tuple[TraceToolCall, ...]  # calls of earlier traces, whose results this trace received
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ _CLOSED_S = 5.0
 _COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
 """Guesses: under full load what waits at one moment is committed seconds later."""
 
-_SET_ASIDE = "set-aside"  # where rows are that DuckDB can never take
+_SET_ASIDE = "set-aside"  # folder of rows that DuckDB rejects
 _STOP_S = 1.0
 """For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
 

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 300
 _ALIKE_IN_A_ROW = 20  # refusals alike of which one is asked about without a parameter. A guess.
-_MOST_ALIKE = 100  # of which the words are remembered
+_MOST_ALIKE = 100  # refused requests that are remembered
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 

@@ -27,7 +27,7 @@ _TOGETHER: Final = 8
 """Concurrent requests that share connections: for each one the HTTP library checks all of them, with a system call for
 those that are idle. A guess."""
 
-_TRIP: ContextVar[Trip] = ContextVar("trip")  # of the request that this task is sending
+_TRIP: ContextVar[Trip] = ContextVar("trip")  # the trip of the task's current request
 
 
 @dataclass(slots=True, eq=False)

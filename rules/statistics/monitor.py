@@ -21,7 +21,7 @@ from rules.statistics.sample import NOTHING, Stretch, split
 from rules.statistics.settings import Kind, Measure, MonitorSettings
 from rules.statistics.watch import WatchFinding
 
-_LARGEST_LOG: Final = 700.0  # of a number that a float can hold
+_LARGEST_LOG: Final = 700.0  # log of about the largest float
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ from rules.statistics.sample import POINTS, Sample, in_results
 from rules.statistics.wealth import Numbers, log_sum, log_wealth_lower, log_wealth_of_baselines
 
 _CELLS: Final = np.sin(np.linspace(0.0, np.pi / 2, 65)) ** 2
-_PARTS: Final = 8  # that a cell is cut into
+_PARTS: Final = 8  # parts of a cell
 _CUTS: Final = (
     4  # so that the last cells are 1/262,144 of the range, a tenth of the standard error of a billion results
 )
-_CLOSE: Final = 0.005  # in the log of the evidence
+_CLOSE: Final = 0.005  # tolerance of the log evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

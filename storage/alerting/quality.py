@@ -21,7 +21,7 @@ class ScoreBucket(NamedTuple):
 
     point: int
     scored: int
-    above: int  # the sum of how far above, where 2048 is the next one
+    above: int  # sum of offsets from the lower bound, in units of 1/65536
 
 
 class Latest(NamedTuple):
@@ -47,8 +47,8 @@ class StreamDay:
     not_passed: int
     score_sum: float
     cost_usd: float
-    unpriced_calls: int  # of judges, whose cost is unknown
-    last_us: int  # when the latest of them was made
+    unpriced_calls: int  # judge calls of unknown cost
+    last_us: int  # time of the latest result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class GroupOfResults:
     """Results of a rule that agree in their day, release or project, and in their evaluator."""
 
     group: str | None
-    service: str | None  # of a release
+    service: str | None  # the release's service
     fingerprint: str | None
     scored: int
     failed: int
@@ -65,7 +65,7 @@ class GroupOfResults:
     not_passed: int
     mean_score: float | None
     cost_usd: float
-    unpriced_calls: int  # of judges, whose cost is unknown
+    unpriced_calls: int  # judge calls of unknown cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +76,15 @@ class OfRule:
     from_us: int
     project: str | None
     tenant: str | None
-    judged: bool = False  # the time is that of the judgement, not of what was judged
+    judged: bool = False  # use the time of the judgement, not of the judged span or trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
     """Selection of counted results, and the time by which they are grouped."""
 
-    judged: bool = False  # the time of the judgement, not of what was judged
-    counted: bool = False  # of scores those alone that monitors count: the first of each target, and none of a backfill
+    judged: bool = False  # use the time of the judgement, not of the judged span or trace
+    counted: bool = False  # only scores that monitors count: each target's first one, none of a backfill
 
 
 AS_STARTED: Final = Basis()
@@ -94,25 +94,25 @@ AS_STARTED: Final = Basis()
 class Cell:
     """Results of a rule about a project that agree in their step of time, evaluator, service and release."""
 
-    at_us: int  # when the step begins
+    at_us: int  # start of the step
     fingerprint: str | None
     service: str | None = None
     release: str | None
     scored: int
-    counted: int = 0  # of these, those that monitors count
+    counted: int = 0  # the part of `scored` that monitors count
     failed: int
     skipped: int
     passed: int
     not_passed: int
-    cost_usd: float  # of results that no longer count too
-    unpriced_calls: int = 0  # of judges, whose cost is unknown
+    cost_usd: float  # includes superseded results
+    unpriced_calls: int = 0  # judge calls of unknown cost
     threshold: float | None = None
-    first_number: int = 0  # of the first of them, as results are numbered; several are made at one instant
+    first_number: int = 0  # number of the first result; times are not unique
     first_us: int
     last_us: int
-    summed: int = 0  # of `scored`, those of which the sum of the scores is known alone
-    score_sum: float = 0.0  # of those
-    points: tuple[ScoreBucket, ...] = ()  # of the others, as far as their scores are from 0 to 1
+    summed: int = 0  # the part of `scored` of which only the sum is known
+    score_sum: float = 0.0  # the sum of the scores of `summed`
+    points: tuple[ScoreBucket, ...] = ()  # histogram of the other scores, as far as they are from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +122,14 @@ class ResultsLike:
     from_us: int | None = None
     to_us: int | None = None
     fingerprint: str | None = None
-    service: str | None = None  # "": of what names none
+    service: str | None = None  # "" selects results without a service
     release: str | None = None
-    unreleased: bool = False  # those without a release alone
+    unreleased: bool = False  # only results without a release
     outcome: str | None = None
     passed: bool | None = None
     low: float | None = None
     high: float | None = None
-    judged: bool = False  # as a `Basis` has it
+    judged: bool = False  # see `Basis`
     counted: bool = False
 
 
@@ -139,7 +139,7 @@ class OneResult:
 
     trace_id: str
     span_id: str | None
-    session_id: str | None  # of a result about a session, whose latest trace it is
+    session_id: str | None  # the judged session; `trace_id` is its latest trace
     outcome: str
     score: float | None
     passed: bool | None
@@ -150,7 +150,7 @@ class OneResult:
     fingerprint: str | None
     cost_usd: float | None
     created_us: int
-    started_us: int | None  # when what was judged started; None: unknown
+    started_us: int | None  # start of the judged span or trace; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

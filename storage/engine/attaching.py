@@ -26,7 +26,7 @@ _LOG_SHARE: Final = 128
 group of each table anew, and until it comes, what small commits stored stays in memory. With commits of 2,048 spans, a
 log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory; with those of 1,024, 4 MB took
 134 and 16 MB 87, with 92 and 99 MB. With a 64th, 2 GiB of the machine made 8 MB of log, and up to 138 MB in memory."""
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")  # DuckDB's units of sizes
 
 
 class _NoMemory(Exception):

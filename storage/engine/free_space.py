@@ -24,12 +24,12 @@ _DATABASE_HEADER = struct.Struct(
     "<8xqQQQQ"
 )  # after a checksum: iteration, metadata, free list, blocks, size of a block
 _CHECKSUM_BYTES = 8
-_METADATA_BLOCKS = 64  # of each block that holds some
+_METADATA_BLOCKS = 64  # metadata blocks in each storage block
 _INDEX_SHIFT = 56  # a pointer has the number of the block in its low bits
 _NOWHERE = 2**64 - 1
 _MOST_BLOCKS = 1 << 26  # 16 TiB
 
-_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of linux/falloc.h
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # constants of linux/falloc.h
 _NOT_HERE = {errno.EOPNOTSUPP, errno.ENOSYS}
 
 

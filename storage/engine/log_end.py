@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-_VERSION: Final = bytes.fromhex("640062650002660010")  # of the log, before an identifier of 16 numbers
+_VERSION: Final = bytes.fromhex("640062650002660010")  # start of the log; an identifier of 16 numbers follows
 _IDENTIFIER_NUMBERS: Final = 16
 _ITERATION: Final = b"\x67\x00"
 _END: Final = b"\xff\xff"

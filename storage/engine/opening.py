@@ -10,7 +10,7 @@ import duckdb
 
 _Result = TypeVar("_Result")
 
-_NICENESS = 10  # as that of the processes for SQL queries
+_NICENESS = 10  # the niceness of the processes for SQL queries
 
 
 def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnection:

@@ -25,7 +25,7 @@ SEQ_BITS = 20
 VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.ConstraintException)
 """DuckDB's errors for a value that its column cannot hold: no retry helps."""
 
-_MOST_CHARACTERS: Final = 300  # of DuckDB's words, which repeat the value; a guess
+_MOST_CHARACTERS: Final = 300  # shown of DuckDB's message, which repeats the value; a guess
 
 _COMING_ON, _WITHIN_INTERVALS = 4, 6
 """Groups keep coming where the fourth before came less than six intervals ago. A guess: who sends each second or more

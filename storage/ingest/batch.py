@@ -205,7 +205,7 @@ SCOPES = pa.schema(
 )
 
 _LENGTHS = struct.Struct("<QQQ")
-_LEAST_ROW_BYTES = 32  # of a span in a stream; a guess: one of a test, with hardly any value, takes 185
+_LEAST_ROW_BYTES = 32  # least size of a streamed span; a guess: an almost empty one takes 185
 _NO_LOGS = LOGS.empty_table()
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _MAGIC = b"TJsp"
 _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second is the end of the first
-_SUFFIX, _DIGITS = ".spool", 20  # of the number that the name of a segment begins with
+_SUFFIX, _DIGITS = ".spool", 20  # a segment's name begins with its number, zero-padded
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
 _LOOK_S = 0.05

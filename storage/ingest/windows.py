@@ -299,7 +299,7 @@ def fetch(
     return rows, nbytes > limits.nbytes or rows.num_rows >= limits.rows
 
 
-_KEY_DIGITS = 16  # of a trace id, which the number is that its parts are found by
+_KEY_DIGITS = 16  # hex digits of a trace id that make its key
 _ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
 
 

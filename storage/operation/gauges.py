@@ -19,7 +19,7 @@ from storage.timing import Times
 _KEPT_S: Final = 0.5
 """One look serves all the numbers of one scrape. A guess."""
 
-_BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system
+_BLOCK_BYTES: Final = 512  # the unit of `st_blocks` on every file system
 
 _JOBS: Final = ("ready", "waiting", "held", "claimed")
 _ALERTS: Final = ("open", "acknowledged")

@@ -15,11 +15,11 @@ from storage.memory import LackOfMemory
 from storage.query.query_limits import late
 
 _LOOK_S: Final = 0.05
-"""Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
+"""Seconds between two checks, each of 1.5 to 4.6 ms. Shorter queries are never checked."""
 
 
 class QueryAlarm:
-    """Interrupts while a block runs that takes too long, or while all questions together take too much memory.
+    """Interrupts a query that takes too long, or while all queries together take too much memory.
 
     DuckDB has one limit for the whole process. Measured with 256 MB, two queries that sort and join at the same time
     as an insert of 8,192 rows every 50 ms: 5 of 230 inserts found no memory. `Database.query_bytes` is what keeps
@@ -33,7 +33,7 @@ class QueryAlarm:
         self._until_s = time.monotonic() + timeout_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sql-alarm", daemon=True)
-        self.why: str | None = None  # it interrupted
+        self.why: str | None = None  # the reason for the interrupt; None before it
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -49,7 +49,7 @@ class QueryAlarm:
         while not self._over.wait(min(_LOOK_S, max(self._until_s - time.monotonic(), 0.001))):
             self.why = self.why or self._reason()
             if self.why is not None:
-                self._interrupt()  # again each time, since it only ends the statement that runs at this moment
+                self._interrupt()  # repeated, since it ends only the running statement
 
     def _reason(self) -> str | None:
         if time.monotonic() >= self._until_s:

@@ -24,14 +24,14 @@ from storage.query.query_limits import too_large
 from storage.wire import Header, receive, send
 
 TOO_LARGE: Final = 77
-"""The exit code of a process that has more in memory than its share."""
+"""Exit code of a process that exceeds its memory limit."""
 
 _SLACK_BYTES: Final = 96 << 20
 """Memory that is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value
 takes 100 MB of that, and 2 MB of memory."""
-_LOOK_S: Final = 0.02  # between two looks at what is in memory; a guess
-_COUNTED: Final = 5 / 8  # of the memory is what DuckDB counts: the rest are values that it does not; a guess
-_SCRATCH_SIZE: Final = "4GB"  # as that of the server
+_LOOK_S: Final = 0.02  # seconds between two checks of the memory in use; a guess
+_COUNTED: Final = 5 / 8  # share of the limit that DuckDB may allocate; it does not count some values. A guess
+_SCRATCH_SIZE: Final = "4GB"  # the server's limit
 _ROWS: Final = 2048
 
 

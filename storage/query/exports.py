@@ -38,7 +38,7 @@ BATCH_ROWS: Final = 512
 _FILLED: Final = 0.75  # of it, by spans as large as the last ones, so that few windows are read in vain; a guess
 _AT_ONCE: Final = 6  # exports that may run, three of one caller; a guess: each holds a window or two
 _RETRY_AFTER_S: Final = 30  # a guess
-_STRETCHES: Final = 1024  # that are counted at once, 84 s of a day each; a guess
+_STRETCHES: Final = 1024  # number of stretches counted at once: 84 s each for a day; a guess
 _DAMAGED_STRETCHES: Final = 16
 _LEFT_OUT_ROWS: Final = 64
 """Spans that are left out if one is damaged. A guess: a damaged window of 8,192 is read in at most 272 pieces."""

@@ -131,9 +131,9 @@ _LIKE: Final = frozenset(("~~", "!~~", "~~*", "!~~*"))
 _MAX_WILDCARDS: Final = 2
 """Each further `%` multiplies the time by the length of the text."""
 
-_MAX_NODES: Final = 5_000  # of the tree, which is some 600 expressions; a guess
+_MAX_NODES: Final = 5_000  # nodes of the tree: some 600 expressions; a guess
 _MAX_TABLES: Final = 32  # a guess: the planner tries orders of joins
-_MAX_COPIES: Final = 16  # of a part of a plan; a guess
+_MAX_COPIES: Final = 16  # copies of a part of a plan; a guess
 
 
 def is_plain(nodes: Sequence[_Node], parameters: _Values) -> bool:

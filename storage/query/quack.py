@@ -43,7 +43,7 @@ _MEMORY: Final = "256MB"
 MAX_SESSIONS: Final = 1_000
 """A guess. Quack forgets a session when its client closes it, and never that of a client that was killed."""
 
-_CATALOG_S: Final = 5.0  # for a question about the catalog alone, which has a few hundred rows; a guess
+_CATALOG_S: Final = 5.0  # timeout of a query of the catalog alone, which has a few hundred rows; a guess
 _KEPT_S: Final = 600.0
 """A guess. Who still reads has the file open, and keeps it."""
 

@@ -20,7 +20,7 @@ from storage.limit import Limit
 _HEADER_BYTES = 3 * 4096
 _CHUNK_BYTES = 256 << 10
 _TRIES = 5
-_KEPT_FREE_BYTES = 64 << 20  # as much as the store keeps for spans by default
+_KEPT_FREE_BYTES = 64 << 20  # the store's default reserve
 _ZEROS = bytes(_CHUNK_BYTES)
 
 

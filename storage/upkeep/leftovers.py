@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 SCRATCH: Final = ("tmp", "quack")
 """Folders that hold nothing beyond the life of one process: what DuckDB spills, and answers on their way to clients."""
 
-_TEMPORARY: Final = ("backup-*", "*.part")  # of versions that gave their copies a name, and of `restore`
+_TEMPORARY: Final = ("backup-*", "*.part")  # files of older versions, and of `restore`
 _MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
 
 

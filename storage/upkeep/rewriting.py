@@ -36,24 +36,24 @@ log = logging.getLogger(__name__)
 
 _GROUP_BYTES: Final = 512 << 10
 _SHARE: Final = 8
-"""Of the memory that DuckDB may hold, this part may be about row groups with deleted rows. A guess: 61 of them at the
-default of 256 MB, of which queries take half and ingest a sixth."""
+"""Divisor of DuckDB's memory limit: the share for row groups with deleted rows. A guess: 61 row groups at the default
+of 256 MB, of which queries take half and ingest a sixth."""
 _FEWEST: Final = 8
 _WORTH: Final = 4
-"""Row groups are counted again, which reads the numbers of all rows, only if this part of them may have been noted."""
+"""Divisor of the limit of row groups: a recount, which reads the numbers of all rows, waits for that many notes."""
 
 _STEPS: Final = 8
-"""Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
+"""Row groups rewritten between two checkpoints. A checkpoint takes 50 to 110 ms with 5 million spans."""
 
 _NUMBERED: Final = frozenset({"span"})
 """Tables of many columns, whose rows are told by their numbers (`seq`) as well: a condition on places alone has DuckDB
 begin to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group 35."""
 
-_LOOK: Final = 8 * ROW_GROUP_ROWS  # rows whose places are looked at together, where these are not all there
-_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
+_LOOK: Final = 8 * ROW_GROUP_ROWS  # rows per look-up of places
+_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # likewise for one step: most of these rows may be deleted
 _CLOSING_TRIES: Final = 4
-_MOVED_TRIES: Final = 100  # a guess: each writes some row groups anew before a sweep or a refresh comes in its way
-_TURN_S: Final = 60.0  # for other rewriters; a guess
+_MOVED_TRIES: Final = 100  # a guess: each try rewrites some row groups until a sweep or refresh interferes
+_TURN_S: Final = 60.0  # timeout for the lock that other rewriters hold; a guess
 _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
 """Half a minute, the limit of one query, for a moment without readers. A guess."""
 
@@ -79,15 +79,15 @@ class Rewriting:
         self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
         self._counting = threading.Lock()
         self._turn = threading.Lock()
-        self._counted = self._most  # row groups with deleted rows; as good as too many until they are counted
+        self._counted = self._most  # row groups with deleted rows; assumed to be at the limit until counted
         self._is_counted = False
-        self._since: set[tuple[str, int]] = set()  # row groups in which rows were deleted since they were counted
-        self._noted = 0  # transactions that deleted rows
-        self._layout, self._planned_at = 0, 0  # of the file, and `_noted`, when places were last looked at
-        self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
-        self.steady = threading.Lock()  # held while the file must have no checkpoints; deliberate ones take it
+        self._since: set[tuple[str, int]] = set()  # row groups with deletions since the last count
+        self._noted = 0  # number of transactions that deleted rows
+        self._layout, self._planned_at = 0, 0  # the file's layout and `_noted` at the last look-up of places
+        self._to_drop = 0  # row groups rewritten since DuckDB last dropped some
+        self.steady = threading.Lock()  # held while checkpoints are forbidden; explicit checkpoints acquire it
         self.progress = Progress(done=0, total=0)
-        self.rewritten = 0  # row groups, since the start
+        self.rewritten = 0  # number of row groups rewritten since the start
 
     def note(self, places: Places) -> None:
         """Remember that rows were deleted."""
@@ -365,7 +365,7 @@ class _RewriteStep:
         self._table = table
         self._is_known = is_known
         self._stretch = stretch
-        self.rest_first = stretch.end  # of what is to be rewritten still
+        self.rest_first = stretch.end  # the first row that is still to be rewritten
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Run the step. The writer's thread calls this.
@@ -389,7 +389,7 @@ class _RewriteStep:
     def _copy(self, cursor: duckdb.DuckDBPyConnection, places: Mapping[str, int]) -> None:
         if self._table in _NUMBERED:
             ((first, last, others),) = cursor.execute(self._text(sql.query("seqs_of_places")), places).fetchall()
-            if not others:  # in a file from before spans were numbered some have no number
+            if not others:  # files from before spans were numbered have rows without a number
                 numbers = {"first_seq": first, "last_seq": last}
                 cursor.execute(self._text(sql.query("copy_numbered_rows")), {**places, **numbers})
                 return

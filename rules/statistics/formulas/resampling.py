@@ -17,9 +17,9 @@ Numbers = NDArray[np.float64]
 TOLERANCE: Final = 1e-12
 """Sums that differ by less are equal: added in another order, the same numbers differ by their rounding."""
 
-_NUMBERS_AT_A_TIME: Final = 2_000_000  # of resamples, so that 16 MB are enough
+_NUMBERS_AT_A_TIME: Final = 2_000_000  # resampled numbers held at a time: 16 MB
 _BITS: Final = 8  # items whose 256 signed sums are looked up together
-_TABLES: Final = 4_096  # of such sums at a time: 8 MB
+_TABLES: Final = 4_096  # tables of sums held at a time: 8 MB
 _GROUPS: Final = 64  # distinct sizes of differences up to which their signs are counted, not drawn one by one. A guess
 
 

@@ -23,7 +23,7 @@ Flip: TypeAlias = Literal["to_fail", "to_pass", "none"]
 LISTED: Final = 500
 """Items listed of each measure that became worse, and as many that became better. A guess."""
 
-_HALF: Final = 0.5  # of the trials
+_HALF: Final = 0.5  # share of passed trials
 
 
 class Incomparable(ValueError):

@@ -21,7 +21,7 @@ MOVEMENTS: Final[Sequence[Movement]] = ("REGRESSED", "IMPROVED", "UNCHANGED", "U
 """Movements of an item; arrays hold the index in this list."""
 
 _REGRESSED, _IMPROVED, _UNCHANGED, _UNSCORED, _ADDED, _REMOVED = range(6)
-_HALF: Final = 0.5  # of the trials; as many passes as fails pass
+_HALF: Final = 0.5  # share of passed trials at which an item passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

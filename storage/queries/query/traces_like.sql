@@ -1,5 +1,5 @@
 -- Return matching traces that start in a stretch of time, newest first. A trace that began before it may be among them.
--- A line that ends with the name of a condition is kept only if the search has it; that of an attribute is repeated for
+-- A line that ends with the name of a condition is kept only if the search has it. That of an attribute is repeated for
 -- each. `whole` is a condition on all parts of a trace, and `plain` is the absence of one. `by_` orders traces by an
 -- amount. `summed` returns their sums and fields too, not only their ids. `begun` leaves out those that began in a time
 -- before. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its

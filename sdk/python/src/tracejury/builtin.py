@@ -21,7 +21,7 @@ from tracejury.score import Score
 
 _COMMAND: Final = ("tracejury", "evaluate", "--batch", "-")
 _END_S: Final = 5.0
-_SHOWN_BYTES: Final = 2_000  # of the messages of a program that ended
+_SHOWN_BYTES: Final = 2_000  # shown of the messages of a program that ended
 
 Document = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 30.0
 _SHOWN_CHARACTERS: Final = 300
-_ANSWER_BYTES: Final = 1 << 20  # as judges have it; a guess
+_ANSWER_BYTES: Final = 1 << 20  # the judges' limit; a guess
 
 
 class NoReply(Exception):

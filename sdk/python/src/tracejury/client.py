@@ -18,11 +18,11 @@ PROJECT_VARIABLE: Final = "TRACEJURY_PROJECT"
 PATIENCE_VARIABLE: Final = "TRACEJURY_PATIENCE_S"
 PATIENCE_S: Final = 60.0  # a guess: an upgrade restarts a server in 3 to 11 s
 
-_ATTEMPTS: Final = 3  # of a request that the server fails at (500): it is there, and waiting helps less
+_ATTEMPTS: Final = 3  # for status 500: the server is reachable, so waiting helps less
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 2.0  # a server that is back is seen this soon
 _TIMEOUT: Final = httpx.Timeout(30, connect=10)
-_CONFLICT: Final = 409  # with `Retry-After`: the same request is being worked on
+_CONFLICT: Final = 409  # with `Retry-After`: the same request is in progress
 _FAULT: Final = 500
 _AGAIN: Final = frozenset({429, _FAULT, 502, 503, 504})
 

@@ -24,7 +24,7 @@ _COLUMNS: Final = "1,000 columns (fixed): join some of them"
 _INPUTS: Final = ("inputs", "input")
 _EXPECTED: Final = ("expectedOutputs", "expected_outputs", "expectedOutput", "expected_output")
 _KEYS: Final = frozenset({"id", *_INPUTS, *_EXPECTED, "metadata", "source"})
-_IGNORED: Final = frozenset({"ordinal", "digest"})  # in responses of the server, and skipped
+_IGNORED: Final = frozenset({"ordinal", "digest"})  # skipped fields of the server's responses
 _MAPS: Final = {"inputs": "inputs", "expectedoutputs": "expectedOutputs", "metadata": "metadata", "source": "source"}
 _EXPECTED_COLUMNS: Final = ("expectedoutput", "expected_output", "output")
 _SEPARATORS: Final = ",;\t"
@@ -33,7 +33,7 @@ _CELLS: Final = {
     each: re.compile(rf'{blank}*"([^"]*(?:""[^"]*)*)"{blank}*(?={each}|\Z)|([^{each}"]*)(?={each}|\Z)')
     for each, blank in zip(_SEPARATORS, (r"[ \t]", r"[ \t]", "[ ]"), strict=True)
 }
-_SEPARATOR_LINE: Final = re.compile(r'("?)sep=([,;\t])\1[,;\t\r\n]*')  # which Excel reads; some programs quote it
+_SEPARATOR_LINE: Final = re.compile(r'("?)sep=([,;\t])\1[,;\t\r\n]*')  # Excel's separator line; some programs quote it
 _BOM: Final = b"\xef\xbb\xbf"
 _MOST_PLACES: Final = 10
 _SHOWN: Final = 40  # characters of a value in an error

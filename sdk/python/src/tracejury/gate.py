@@ -16,7 +16,7 @@ SEVERITY_MARGIN: Final = 0.15
 
 _COMMAND: Final = ("tracejury",)
 _UPDATE_VARIABLE: Final = "TRACEJURY_UPDATE_BASELINE"
-_DECIDED: Final = frozenset({1, 3, 4})  # it regressed, is inconclusive, or lacks a baseline
+_DECIDED: Final = frozenset({1, 3, 4})  # exit codes: regressed, inconclusive, no baseline
 _FOLDER: Final = Path("gate")
 
 

@@ -16,7 +16,7 @@ from tracejury.score import named
 JudgeFunction = Callable[[str], Any]
 """Takes a prompt and returns the reply, or is a coroutine function that does."""
 
-_LIMIT_S: Final = 600  # of one call; a guess
+_LIMIT_S: Final = 600  # timeout of one call; a guess
 _REFUSED: Final = 400  # no other attempt: what failed is the function, not the way to it
 
 

@@ -31,7 +31,7 @@ _MARK: Final = "tracejury"
 _SESSION: Final = "PYTEST_XDIST_TESTRUNUID"
 _DATASETS: Final = ("dataset", "json", "jsonl", "csv")
 _OPTIONS: Final = frozenset({*_DATASETS, "repeats", "experiment", "project", "metadata"})
-_SHOWN_CHARACTERS: Final = 40  # of an input, in the name of a test
+_SHOWN_CHARACTERS: Final = 40  # length of an input in the name of a test
 
 
 class Recording:

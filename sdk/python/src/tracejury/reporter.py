@@ -25,7 +25,7 @@ _TAKEN: Final = "failed-items.replaying"
 _LOCK: Final = "spool.lock"
 _REFUSED: Final = "refused-items.ndjson"
 _CREATED: Final = 201
-_OF_AN_ITEM: Final = frozenset({400, 413, 422})  # what is said of a batch because of some item of it
+_OF_AN_ITEM: Final = frozenset({400, 413, 422})  # statuses of a batch that one of its items causes
 _FOR_GOOD: Final = _OF_AN_ITEM | {409}  # the same request is refused later too: it is wrong, or the run has ended
 
 _log: Final = logging.getLogger(__name__)
