@@ -15,7 +15,7 @@ from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
-from evaluators.process import JudgeProgram, NotRun, run
+from evaluators.process import JudgeProgram, ProgramFailed, run
 from evaluators.summary import summary_of
 from evaluators.wire import parse_json
 
@@ -139,17 +139,17 @@ def _read(stdout: bytes) -> Assessment:
     try:
         answer = parse_json(text)
     except ValueError as error:
-        raise NotRun(
+        raise ProgramFailed(
             "bad_output",
             f"standard output must be one JSON object, with logs on standard error; {error}: {_shown(text)}",
         ) from None
     if not isinstance(answer, dict):
-        raise NotRun("bad_output", f"standard output must be one JSON object: {_shown(text)}")
+        raise ProgramFailed("bad_output", f"standard output must be one JSON object: {_shown(text)}")
     score = answer.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise NotRun("bad_output", f"the score must be a number: {_shown(text)}")
+        raise ProgramFailed("bad_output", f"the score must be a number: {_shown(text)}")
     if not 0 <= score <= 1:  # which NaN is not, either
-        raise NotRun("bad_output", f"the score must be from 0 to 1: {_shown(text)}")
+        raise ProgramFailed("bad_output", f"the score must be from 0 to 1: {_shown(text)}")
     hits, misses = _lines(answer.get("hits")), _lines(answer.get("misses"))
     reasoning = answer.get("reasoning")
     reason = reasoning if isinstance(reasoning, str) and reasoning.strip() else _reason_of(hits, misses)

@@ -8,7 +8,7 @@ Broken
 ├── InTrace            the test case lacks what the evaluator reads, and its trace, not read yet, may supply it
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
-├── NotRun             the code judge gave no output that counts (process.py)
+├── ProgramFailed      the code judge gave no output that counts (process.py)
 ├── OverBudget         what judging may cost is spent; nothing was asked
 ├── HeldBack           the budget is reserved for requests of a process that ended; later it is released
 ├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked

@@ -33,8 +33,8 @@ _SUPERVISOR: Final = (sys.executable, "-I", "-S", str(supervisor.__file__))
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-class NotRun(Broken):
-    """The program gave no valid output; `kind` is the failure's."""
+class ProgramFailed(Broken):
+    """Failure of a program that gave no valid output; `kind` is its error kind."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
     """Run the program with the document as its input, and return its output.
 
     Raises:
-        NotRun: it could not be started, was late, printed too much, or did not end with exit code 0.
+        ProgramFailed: the program could not start, timed out, printed too much, or ended with another code than 0.
 
     """
     running = _RunningProcess(program.output_bytes)
@@ -68,7 +68,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
                 running.tell(document)
                 await running.has_exited.wait()
         except TimeoutError:
-            raise NotRun("timeout", f"not finished within {program.time_limit_s:g} s; killed") from None
+            raise ProgramFailed("timeout", f"not finished within {program.time_limit_s:g} s; killed") from None
         finally:
             await running.end()
         os.set_blocking(errors, False)
@@ -79,10 +79,10 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
         os.close(errors)
     if running.is_too_long:
         limit = Limit(value=program.output_bytes, unit="bytes", remedy="print the answer only")
-        raise NotRun("bad_output", f"killed because it printed more than {limit}")
+        raise ProgramFailed("bad_output", f"killed because it printed more than {limit}")
     code = transport.get_returncode()
     if code != 0:
-        raise NotRun("judge_error", _how_it_ended(code, running.last_words()))
+        raise ProgramFailed("judge_error", _how_it_ended(code, running.last_words()))
     return bytes(running.stdout)
 
 
@@ -107,9 +107,9 @@ async def _start(program: JudgeProgram, running: "_RunningProcess", errors_end: 
     return transport
 
 
-def _not_started(program: JudgeProgram, why: str) -> NotRun:
+def _not_started(program: JudgeProgram, why: str) -> ProgramFailed:
     shown = program.command if isinstance(program.command, str) else program.command[0]
-    return NotRun("not_started", f"{shown[:_SHOWN_CHARACTERS]!r} cannot be started: {why}")
+    return ProgramFailed("not_started", f"{shown[:_SHOWN_CHARACTERS]!r} cannot be started: {why}")
 
 
 class _RunningProcess(asyncio.SubprocessProtocol):

@@ -83,7 +83,7 @@ it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 
 _CLOSED_S = 5.0
 """A database that cannot be opened again for so long refuses spans. A guess."""
 
-_COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
+_COMMIT_WAIT_S, _COMMIT_POLL_INTERVAL_S = 60.0, 0.05
 """Guesses: under full load what waits at one moment is committed seconds later."""
 
 _SET_ASIDE = "set-aside"  # folder of rows that DuckDB rejects
@@ -389,7 +389,7 @@ class Store:
             if time.monotonic() > deadline_s:
                 limit = Limit(value=_COMMIT_WAIT_S, unit="s", remedy="try again when less is sent")
                 raise Overloaded(f"spans wait for their commit longer than {limit}", retry_after_s=5)
-            time.sleep(_COMMIT_LOOK_S)
+            time.sleep(_COMMIT_POLL_INTERVAL_S)
 
     def _empty_spool(self) -> None:
         """Remove all files with spans that were durable before."""

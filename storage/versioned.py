@@ -20,7 +20,7 @@ Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
 """Further statements of a change, in its transaction."""
 
 
-def written(
+def write_rows(
     writer: Writer, statement: str, values: Mapping[str, object], *, then: Then | None = None
 ) -> list[tuple[Any, ...]]:
     """Run a statement that writes a row, with `then` if it wrote one; return its rows once they are stored.
@@ -59,7 +59,7 @@ class VersionedRecords:
             Conflict: the tenant has one of that name, or has as many as it may have.
             Overloaded: nothing was stored.
         """
-        if not written(self.writer, statement, {**values, "name": name, "most": self.most}):
+        if not write_rows(self.writer, statement, {**values, "name": name, "most": self.most}):
             limit = Limit(value=self.most, unit=f"{self.kind}s", remedy="delete one first, or choose another name")
             raise Conflict(f"there is a {self.kind} named {name!r}, or there are as many as may be, {limit}")
 
@@ -70,7 +70,7 @@ class VersionedRecords:
             Conflict: it was changed meanwhile, or another one has that name.
             Overloaded: nothing was stored.
         """
-        if not written(self.writer, statement, {**values, "name": name}):
+        if not write_rows(self.writer, statement, {**values, "name": name}):
             raise Conflict(f"the {self.kind} was changed meanwhile, or another one is named {name!r}")
 
     def delete(self, statement: str, values: Mapping[str, object], *, then: Then | None = None) -> None:
@@ -80,7 +80,7 @@ class VersionedRecords:
             Conflict: the record was changed since it was read.
             Overloaded: nothing was stored.
         """
-        if not written(self.writer, statement, values, then=then):
+        if not write_rows(self.writer, statement, values, then=then):
             raise Conflict(f"the {self.kind} was changed meanwhile")
 
 
@@ -144,9 +144,9 @@ class Records(Generic[Text, Row]):
             Overloaded: nothing was stored.
         """
         statement = f"DELETE FROM {self.table} WHERE {self._seen_alone} RETURNING {self.key}"  # noqa: S608 - declared
-        self._records.delete(statement, self._seen(row), then=self._with(row))
+        self._records.delete(statement, self._seen(row), then=self._cascade(row))
 
-    def _with(self, _: Row) -> Then | None:
+    def _cascade(self, _: Row) -> Then | None:
         return None
 
     @property

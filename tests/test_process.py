@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.process import JudgeProgram, NotRun, run
+from evaluators.process import JudgeProgram, ProgramFailed, run
 
 ENVIRONMENT = {"PATH": os.defpath}
 
@@ -70,7 +70,7 @@ def test_a_program_need_not_read() -> None:
 def test_a_program_that_hangs_is_killed() -> None:
     """Not reading, not printing and not ending takes as long as the limit, and no longer."""
     started = time.monotonic()
-    with pytest.raises(NotRun, match=r"within 0\.5 s") as raised:
+    with pytest.raises(ProgramFailed, match=r"within 0\.5 s") as raised:
         output_of(python("import time; time.sleep(60)"), b"x" * 8_000_000, time_limit_s=0.5)
     assert raised.value.kind == "timeout"
     assert time.monotonic() - started < 30
@@ -102,7 +102,7 @@ for _ in range(2):
     started = time.monotonic()
     try:
         output = output_of(python(source), time_limit_s=3).decode()
-    except NotRun as failure:
+    except ProgramFailed as failure:
         output = failure.kind
     assert output == outcome
     assert time.monotonic() - started < 30
@@ -126,7 +126,7 @@ if os.fork() == 0:
 while not os.path.exists({str(file)!r}): time.sleep(0.01)
 {ends}
 """
-    with suppress(NotRun):  # late
+    with suppress(ProgramFailed):  # late
         assert output_of(python(source), time_limit_s=3) == b"done\n"
     wait_until_gone(int(file.read_text(encoding="utf-8")))
 
@@ -154,7 +154,7 @@ def test_output_has_a_bound(chunk: int) -> None:
     """A program that prints for ever is killed as soon as it has printed too much."""
     source = f"import sys\nwhile True: sys.stdout.write('x' * {chunk})"
     started = time.monotonic()
-    with pytest.raises(NotRun, match="more than 10,000 bytes") as raised:
+    with pytest.raises(ProgramFailed, match="more than 10,000 bytes") as raised:
         output_of(python(source), output_bytes=10_000, time_limit_s=60)
     assert raised.value.kind == "bad_output"
     assert time.monotonic() - started < 30
@@ -168,7 +168,7 @@ def test_output_up_to_the_bound_is_kept() -> None:
 def test_megabytes_of_complaints_are_read_and_forgotten() -> None:
     """Standard error cannot fill a pipe, and its end is what is told."""
     source = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the reason'); sys.exit(7)"
-    with pytest.raises(NotRun, match=r"exit code 7: .*the reason$") as raised:
+    with pytest.raises(ProgramFailed, match=r"exit code 7: .*the reason$") as raised:
         output_of(python(source))
     assert raised.value.kind == "judge_error"
     assert len(str(raised.value)) < 2100
@@ -178,7 +178,7 @@ def test_megabytes_of_complaints_are_read_and_forgotten() -> None:
 def test_a_signal_is_named(name: str) -> None:
     """A program that dies by a signal has failed, whatever it printed before."""
     source = f"import os, signal; print('{{}}', flush=True); os.kill(os.getpid(), signal.{name})"
-    with pytest.raises(NotRun, match=f"was killed by {name}") as raised:
+    with pytest.raises(ProgramFailed, match=f"was killed by {name}") as raised:
         output_of(python(source))
     assert raised.value.kind == "judge_error"
 
@@ -186,7 +186,7 @@ def test_a_signal_is_named(name: str) -> None:
 @pytest.mark.parametrize("command", [("/no/such/program",), ("no-such-program",), ("/etc/hostname",), ("a\0b",)])
 def test_what_cannot_be_started_is_told(command: tuple[str, ...]) -> None:
     """A program that is not there, or is none, is a failure of its own kind."""
-    with pytest.raises(NotRun, match="cannot be started") as raised:
+    with pytest.raises(ProgramFailed, match="cannot be started") as raised:
         output_of(command)
     assert raised.value.kind == "not_started"
 

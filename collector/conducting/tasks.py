@@ -12,7 +12,7 @@ import httpx
 
 from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, answer_of, filled
 from collector.plan_file import BadPlan, ProgramPlan
-from evaluators.process import JudgeProgram, NotRun, run
+from evaluators.process import JudgeProgram, ProgramFailed, run
 from rules.marker import RUN
 from storage.limit import Limit
 
@@ -81,7 +81,7 @@ def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) ->
         )
         try:
             return answer_of(await run(program, json.dumps(case).encode()), plan)
-        except NotRun as error:
+        except ProgramFailed as error:
             raise NoTaskAnswer(_KINDS.get(error.kind, "task"), str(error)) from None
 
     return ask

@@ -149,13 +149,13 @@ def facts_of(document: object) -> ErrorFacts:
         elif isinstance(value, list):
             left.extend((key, each) for each in value[:_MOST_VALUES])
         elif isinstance(value, str):
-            _take(facts, left, key, value[:_MOST_CHARACTERS])
+            _collect(facts, left, key, value[:_MOST_CHARACTERS])
         elif isinstance(value, int | float) and not isinstance(value, bool) and key in _CODES:
             facts.codes.append(str(value).removesuffix(".0"))
     return facts
 
 
-def _take(facts: ErrorFacts, left: "deque[tuple[str, object]]", key: str, text: str) -> None:
+def _collect(facts: ErrorFacts, left: "deque[tuple[str, object]]", key: str, text: str) -> None:
     if text.strip().lower() in {"", "none", "null"}:
         return
     nested = _parsed(text)

@@ -1,9 +1,12 @@
 """The monitors of one stream of results: a release monitor, a drift monitor, and the episodes that they open.
 
-Results are taken in order and looked at after each. While nothing changes, the release monitor raises an alarm for each
-release, and after each recovery, with a probability of at most alpha; the drift monitor within n results with one of at
-most n / (2·every). What is held to be unchanged is the mean of results that are independent of the past, of all
-releases alike; and releases must not come because of the results just before them.
+Results are processed in order, and the monitors are checked after each. If the mean does not change, these bounds hold.
+
+- A false alarm of the release monitor has a probability of at most alpha, for each release and after each recovery.
+- A false alarm of the drift monitor within n results has a probability of at most n / (2·every).
+
+The bounds assume that results are independent of the past and that all releases have the same mean. The time of a
+release must not depend on the results just before it.
 
 A stream has one episode at a time. Both monitors rest until it ends, and then begin anew. While it lasts, it is watched
 whether things become much worse than reported.

@@ -10,7 +10,7 @@ from storage.errors import Conflict
 from storage.ingest.writer import Writer
 from storage.limit import Limit
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 MOST_MUTES: Final = 200
 """The most mutes of one tenant. A guess: each is checked with each event."""
@@ -55,7 +55,7 @@ class AlertMutes:
         """
         values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}
         values |= {"until_us": mute.until_ns // 1000, "at_us": mute.created_at_ns // 1000, "most": MOST_MUTES}
-        if not written(self._writer, sql.query("insert_alert_mute"), values):
+        if not write_rows(self._writer, sql.query("insert_alert_mute"), values):
             raise Conflict(f"there can be no more than {_MUTES}")
 
     def delete(self, mute_id: str, at_ns: int) -> None:

@@ -16,7 +16,7 @@ from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 EventType: TypeAlias = Literal[
     "alert.opened",
@@ -276,7 +276,7 @@ class Outbox:
             Overloaded: nothing was stored.
         """
         values = {"webhook_id": webhook_id, "delivery_id": delivery_id, "at_us": at_ns // 1000}
-        queued = written(self._writer, sql.query("replay_alert_delivery"), values)
+        queued = write_rows(self._writer, sql.query("replay_alert_delivery"), values)
         self.changed()
         return bool(queued)
 

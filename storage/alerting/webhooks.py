@@ -11,7 +11,7 @@ from storage.alerting.outbox import EventType, Severity
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 Origin: TypeAlias = Literal["API", "FILE"]
 Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
@@ -139,7 +139,7 @@ class Webhooks:
             why = {"webhook_id": values["webhook_id"], "at_us": values["at_us"]}
             cursor.execute(sql.query("cancel_alert_deliveries"), why | {"error": called_off, "tests": tests})
 
-        return bool(written(self._writer, statement, values, then=None if called_off is None else cancel))
+        return bool(write_rows(self._writer, statement, values, then=None if called_off is None else cancel))
 
     def _find(self, tenant: str | None, **filters: object) -> list[Webhook]:
         values = {"webhook_id": None, "every": False, "project": None} | filters

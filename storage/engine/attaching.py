@@ -21,8 +21,8 @@ _RAISE: Final = 4
 fifths of the machine's. A guess: an attempt that fails takes seconds, so there must not be many."""
 LEAST_LOG_BYTES: Final = 4 << 20
 _MOST_LOG_BYTES: Final = 32 << 20
-_LOG_SHARE: Final = 128
-"""DuckDB's log of the file may have this part of the memory, within those bounds. A checkpoint writes the last row
+_LOG_DIVISOR: Final = 128
+"""Divisor of the memory limit: the size of DuckDB's log, within those bounds. A checkpoint writes the last row
 group of each table anew, and until it comes, what small commits stored stays in memory. With commits of 2,048 spans, a
 log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory; with those of 1,024, 4 MB took
 134 and 16 MB 87, with 92 and 99 MB. With a 64th, 2 GiB of the machine made 8 MB of log, and up to 138 MB in memory."""
@@ -147,7 +147,7 @@ def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
 
 def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the size in bytes at which DuckDB's log is moved into the file, by the memory limit."""
-    return max(min(memory_bytes(connection) // _LOG_SHARE, _MOST_LOG_BYTES), LEAST_LOG_BYTES)
+    return max(min(memory_bytes(connection) // _LOG_DIVISOR, _MOST_LOG_BYTES), LEAST_LOG_BYTES)
 
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")

@@ -16,9 +16,10 @@ _MOST_ROOM_BYTES: Final = 128 << 20
 buffers of 256 kB for each of 63 columns, some 80 MB with the rows themselves; where a fifth of 256 MB was given back,
 DuckDB evicted blocks in the middle of it."""
 
-_CACHED_SHARE: Final = 16
+_CACHE_DIVISOR: Final = 16
 _LEAST_CACHED_BYTES: Final = 32 << 20
-"""After a checkpoint DuckDB keeps this part of its memory of blocks of the file. Guesses (ADR 095)."""
+"""Blocks of the file that DuckDB keeps in memory after a checkpoint: memory limit / divisor, or at least so many bytes.
+Guesses (ADR 095)."""
 
 
 def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
@@ -52,7 +53,7 @@ def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:
     """
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     ((used_bytes, cached_bytes),) = connection.execute(sql.query("memory_cached")).fetchall()
-    excess_bytes = cached_bytes - max(memory_bytes(connection) // _CACHED_SHARE, _LEAST_CACHED_BYTES)
+    excess_bytes = cached_bytes - max(memory_bytes(connection) // _CACHE_DIVISOR, _LEAST_CACHED_BYTES)
     if excess_bytes <= 0:
         return
     try:

@@ -16,7 +16,7 @@ _Piece = TypeVar("_Piece")
 
 log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05
 """Seconds between two interruptions, each of which ends one statement of a reader that may run several. A guess."""
 
 
@@ -116,7 +116,7 @@ class Cursors:
             for stream in streams:
                 stream.abandon()
             with self._changed:
-                if self._changed.wait_for(lambda: not self._open, _LOOK_S):
+                if self._changed.wait_for(lambda: not self._open, _POLL_INTERVAL_S):
                     return True
             if time.monotonic() > until_s:
                 return False

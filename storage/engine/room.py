@@ -17,16 +17,15 @@ from storage.errors import NoRoom, StorageError
 
 log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 0.05
-"""The free space counts as known for so long. A guess: in that time little is written beside the space that is kept
-free."""
+_REFRESH_S: Final = 0.05
+"""Seconds that a reading of the free space stays valid. A guess: little is written in that time, beside the reserve."""
 _CHECKPOINT_BYTES: Final = 12 << 20
 """What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
 guess, which trials on full disks did not refute with spans of some hundred bytes; with texts of 5 kB and more it is too
 little, since a row group to which a row was added is written anew as a whole."""
 RESERVE_NAME: Final = "reserve"
-_RESERVE_SHARE: Final = 8
-"""The reserve takes at most this part of the room that there is. A guess."""
+_RESERVE_DIVISOR: Final = 8
+"""Divisor of the free space: the largest share of it that the reserve takes. A guess."""
 _RESERVE_STEP_BYTES: Final = 1 << 20
 """A start without a long spool needed 128 KiB on a disk of 90 MiB; with 64 KiB the commit of the views failed."""
 _ADVISED_BYTES: Final = 32 << 20
@@ -53,7 +52,7 @@ class DiskRoom:
         now_s = time.monotonic()
         with self._lock:
             if now_s >= self._look_again_s:
-                self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _LOOK_S
+                self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _REFRESH_S
             return self._free_bytes
 
     def allows_checkpoint(self, log_bytes: int) -> bool:
@@ -68,7 +67,7 @@ class DiskRoom:
         self._target_bytes = self._target_bytes if nbytes is None else nbytes
         if self._reserved_bytes >= self._target_bytes:
             return
-        share = (self.free_bytes + self._reserved_bytes) // _RESERVE_SHARE
+        share = (self.free_bytes + self._reserved_bytes) // _RESERVE_DIVISOR
         size = min(self._target_bytes, share - share % _RESERVE_STEP_BYTES)
         if size > self._reserved_bytes:
             self._set_aside(size)

@@ -39,13 +39,13 @@ def with_known_times(spans: pa.Table) -> pa.Table:
         column[row] = moments_sent
     spans = spans.append_column(SENT, pa.array(column, SENT.type))
     for name, times, wrong in (("start_time", starts, wrong_start), ("end_time", ends, wrong_end)):
-        spans = _with(spans, name, pa.array(np.where(wrong, 0, times)).cast(pa.timestamp("ns")))
+        spans = _set_column(spans, name, pa.array(np.where(wrong, 0, times)).cast(pa.timestamp("ns")))
     if not wrong_moment.any():
         return spans
     known = pa.array(np.where(wrong_moment, 0, moments)).cast(pa.timestamp("ns"))
     fields = [known if field.name == "time" else events.field(field.name) for field in EVENT]
     again = pa.StructArray.from_arrays(fields, fields=list(EVENT))
-    return _with(spans, "events", pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), again))
+    return _set_column(spans, "events", pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), again))
 
 
 def within_known_times(time_ns: int) -> int:
@@ -63,6 +63,6 @@ def _numbers(times: pa.ChunkedArray | pa.Array) -> _Times:
     return numbers
 
 
-def _with(spans: pa.Table, name: str, column: pa.Array) -> pa.Table:
+def _set_column(spans: pa.Table, name: str, column: pa.Array) -> pa.Table:
     at = spans.schema.get_field_index(name)
     return spans.set_column(at, spans.schema.field(at), column)

@@ -27,9 +27,8 @@ _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second 
 _SUFFIX, _DIGITS = ".spool", 20  # a segment's name begins with its number, zero-padded
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
-_LOOK_S = 0.05
-"""The free space counts as known for so long. A guess: in that time little is written beside the space that is kept
-free."""
+_REFRESH_S = 0.05
+"""Seconds that a reading of the free space stays valid. A guess: little is written in that time, beside the reserve."""
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 
@@ -132,7 +131,7 @@ class Spool:
         """Return the free bytes of the disk as of a moment ago, because each system call takes a while."""
         now_s = time.monotonic()
         if now_s >= self._look_again_s:
-            self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _LOOK_S
+            self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _REFRESH_S
         return self._free_bytes
 
     @staticmethod

@@ -20,7 +20,7 @@ from storage.errors import Conflict, Missing, Stale
 from storage.ingest.writer import Writer
 from storage.limit import Limit
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 MOST_ITEMS: Final = 1_000_000
 """The most items of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they
@@ -137,7 +137,7 @@ class Datasets:
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"tenant": tenant, "dataset_id": uuid.uuid4().hex, "name": name, "now_us": now_us}
-        if not written(self._writer, sql.query("insert_dataset"), values):
+        if not write_rows(self._writer, sql.query("insert_dataset"), values):
             raise Conflict(f"there is a dataset {name!r} already")
         (made,) = self._datasets(None, str(values["dataset_id"]))
         return made
@@ -150,7 +150,7 @@ class Datasets:
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
-        if not written(self._writer, sql.query("update_dataset"), values):
+        if not write_rows(self._writer, sql.query("update_dataset"), values):
             raise Stale(self._current(dataset))
         (changed,) = self._datasets(None, dataset.dataset_id)
         return changed
@@ -164,7 +164,7 @@ class Datasets:
 
         """
         values = {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
-        if not written(self._writer, sql.query("mark_dataset_deleted"), values):
+        if not write_rows(self._writer, sql.query("mark_dataset_deleted"), values):
             raise Stale(self._current(dataset))
         of_it = {"dataset_id": dataset.dataset_id}
 

@@ -11,7 +11,7 @@ from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
 from storage.offline.runs import Run
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 
@@ -109,7 +109,7 @@ class RunEvaluations:
             Overloaded: nothing was stored.
         """
         values = {"evaluation_id": evaluation_id, "state": state, "error": error, "now_us": now_us}
-        return bool(written(self._writer, sql.query("update_run_evaluation"), values))
+        return bool(write_rows(self._writer, sql.query("update_run_evaluation"), values))
 
     def pause(self, evaluation_id: str, *, until_us: int, reason: str) -> None:
         """Note when an evaluation that is not over continues, and why it waits.
@@ -118,7 +118,7 @@ class RunEvaluations:
             Overloaded: nothing was stored.
         """
         values = {"evaluation_id": evaluation_id, "until_us": until_us, "reason": reason}
-        written(self._writer, sql.query("pause_run_evaluation"), values)
+        write_rows(self._writer, sql.query("pause_run_evaluation"), values)
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
         """Return items without its score, after a number."""

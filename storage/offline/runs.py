@@ -18,7 +18,7 @@ from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
 from storage.offline.run_sums import KeptSums, RunSums
 from storage.sql import named
-from storage.versioned import written
+from storage.versioned import write_rows
 
 Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
 Ending: TypeAlias = Literal["SUCCESS", "FAILED", "CANCELLED"]
@@ -183,7 +183,7 @@ class Runs:
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
-        ended = written(self._writer, sql.query("end_run"), values)
+        ended = write_rows(self._writer, sql.query("end_run"), values)
         ended_run = self._again(run)
         if not ended and ended_run.status not in {state, "EVALUATING"}:
             raise Conflict(f"the run is {ended_run.status}, which is how it ended")
@@ -196,7 +196,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        written(self._writer, sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
+        write_rows(self._writer, sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
 
     def set_verdict(self, run: Run, verdict: str) -> Run:
         """Store the verdict of a gate on a run.
@@ -204,7 +204,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        written(self._writer, sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
+        write_rows(self._writer, sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
         return self._again(run)
 
     def pin(self, run: Run, *, keep: bool, now_us: int) -> Run:
@@ -213,7 +213,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        written(self._writer, sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
+        write_rows(self._writer, sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
         return self._again(run)
 
     def delete(self, run_id: str) -> None:
@@ -246,7 +246,7 @@ class Runs:
         if self._aging.doubt() is not None:
             return 0
         self._delays.now_ns()  # what is stored has moved along if the clock was set
-        return len(written(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
+        return len(write_rows(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:
         """Delete runs that ended before a moment, but for those that are pinned, if that may be; return how many.
@@ -284,7 +284,7 @@ class Runs:
 
     def _deleted(self, statement: str, run_id: str) -> int:
         values: dict[str, object] = {"run_id": run_id, "rows": _ROWS_AT_ONCE}
-        ((rows,),) = written(self._writer, statement, values)
+        ((rows,),) = write_rows(self._writer, statement, values)
         return int(rows)
 
 

@@ -14,7 +14,7 @@ from storage.errors import Reopened
 from storage.memory import LackOfMemory
 from storage.query.query_limits import late
 
-_LOOK_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05
 """Seconds between two checks, each of 1.5 to 4.6 ms. Shorter queries are never checked."""
 
 
@@ -46,7 +46,7 @@ class QueryAlarm:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(min(_LOOK_S, max(self._until_s - time.monotonic(), 0.001))):
+        while not self._over.wait(min(_POLL_INTERVAL_S, max(self._until_s - time.monotonic(), 0.001))):
             self.why = self.why or self._reason()
             if self.why is not None:
                 self._interrupt()  # repeated, since it ends only the running statement

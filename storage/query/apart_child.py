@@ -29,7 +29,7 @@ TOO_LARGE: Final = 77
 _SLACK_BYTES: Final = 96 << 20
 """Memory that is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value
 takes 100 MB of that, and 2 MB of memory."""
-_LOOK_S: Final = 0.02  # seconds between two checks of the memory in use; a guess
+_POLL_INTERVAL_S: Final = 0.02  # seconds between two checks of the memory in use; a guess
 _COUNTED: Final = 5 / 8  # share of the limit that DuckDB may allocate; it does not count some values. A guess
 _SCRATCH_SIZE: Final = "4GB"  # the server's limit
 _ROWS: Final = 2048
@@ -59,7 +59,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _answer(request: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
     try:
         with _connect(memory_bytes) as connection:
-            _take(connection, request, requests)
+            _load_tables(connection, request, requests)
             _run(connection, request, answers)
     except (duckdb.Error, pa.ArrowException, RuntimeError, ValueError, MemoryError, BadQuery) as error:
         lacks = isinstance(error, LackOfMemory | MemoryError | pa.ArrowMemoryError)
@@ -89,7 +89,7 @@ def _limit_memory(nbytes: int) -> None:
 
 def _watch(limit_bytes: int) -> None:
     while _resident_bytes() <= limit_bytes:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
     os._exit(TOO_LARGE)
 
 
@@ -123,7 +123,7 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _take(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
+def _load_tables(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
     """Make tables of the relations, with the rows that follow. All messages are taken, whatever becomes of them."""
     problem: duckdb.Error | None = None
     for table in request["tables"]:

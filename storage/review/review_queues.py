@@ -149,7 +149,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Return a review queue; None if there is none."""
         return next(iter(self.find(tenant, queue_id, now_us=now_us, counted=counted)), None)
 
-    def _with(self, queue: ReviewQueue) -> Then:
+    def _cascade(self, queue: ReviewQueue) -> Then:
         of_it = {"queue_id": queue.queue_id}
 
         def delete_entries(cursor: duckdb.DuckDBPyConnection) -> None:

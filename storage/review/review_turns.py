@@ -43,7 +43,7 @@ class ReviewTurns:
         Raises:
             Overloaded: nothing was stored.
         """
-        return self._done(lambda cursor: _take(cursor, queue, turn))
+        return self._done(lambda cursor: _lease_next(cursor, queue, turn))
 
     def vote(
         self, queue: ReviewQueue, entry_id: str, annotation: NewAnnotation, turn: ReviewTurn, *, goes_on: bool
@@ -63,7 +63,7 @@ class ReviewTurns:
             _check_room(cursor, queue, entry_id, turn)
             put_annotations(cursor, [annotation], now_us=turn.now_us)
             _put(cursor, queue, entry_id, turn, "voted")
-            return _take(cursor, queue, turn) if goes_on else None
+            return _lease_next(cursor, queue, turn) if goes_on else None
 
         return self._done(write)
 
@@ -80,7 +80,7 @@ class ReviewTurns:
             if _standing(cursor, queue, entry_id, turn).has_voted:
                 raise Conflict("you have voted on this entry: take the vote back first")
             _put(cursor, queue, entry_id, turn, "skipped")
-            return _take(cursor, queue, turn) if goes_on else None
+            return _lease_next(cursor, queue, turn) if goes_on else None
 
         return self._done(write)
 
@@ -144,7 +144,7 @@ def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id:
         raise Conflict("enough people have voted on this entry, or look at it: ask for the next one")
 
 
-def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
+def _lease_next(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
     parameters = {
         "queue_id": queue.queue_id,
         "author": turn.author,

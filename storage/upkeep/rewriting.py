@@ -1,17 +1,16 @@
-"""Rewriting of row groups, so that no deleted rows are left in them: not in memory, and not on the disk.
+"""Compaction: rewrites row groups with deleted rows, so that these rows leave both memory and the disk.
 
-Of each row group in which rows were deleted DuckDB 1.5.5 holds 512 kB from then on, and of one that has been loaded
-again 256 kB from the first look at it. Nothing evicts that, it counts towards the memory limit, and it lasts as long as
-the row group has other rows. So only so many row groups may be like that at a time, however large the file is; the
-bytes of the deleted rows stay in these as well.
+DuckDB 1.5.5 holds 512 kB for each row group with deleted rows, or 256 kB after a reload, once the row group is read.
+This memory counts towards the limit and is not evicted while the row group has other rows. The bytes of the deleted
+rows stay as well. So the number of such row groups is limited, whatever the size of the file.
 
-A row group cannot be changed, but its rows can be written once more, behind all others, and deleted where they were:
-then the next checkpoint without readers drops it. Where a row group begins DuckDB does not say at a price that a
-large file could pay, so a stretch of rows that surely holds the ones in question is rewritten, and what is left of the
-row groups at both of its ends is merged by DuckDB where there is too much of it, as soon as both fit into one.
+A row group cannot be changed in place. Its remaining rows are appended to the table and deleted at their old place;
+the next checkpoint without readers drops the row group. Finding where a row group begins is too slow in a large file.
+So a stretch of rows that surely contains it is rewritten. DuckDB merges the row groups at both ends of the stretch
+once they fit into one.
 
-Places hold only until row groups are dropped, for then all rows behind these move up. So DuckDB makes no checkpoint by
-itself during a pass, and after one of another thread, places are looked up again.
+Row ids are valid only until row groups are dropped, because all later rows move up then. So automatic checkpoints are
+off during a pass, and row ids are looked up again after a checkpoint by another thread.
 """
 
 import logging
@@ -35,11 +34,11 @@ from storage.upkeep.stretches import SMALL, RowStretch, around, count_cells, cou
 log = logging.getLogger(__name__)
 
 _GROUP_BYTES: Final = 512 << 10
-_SHARE: Final = 8
+_DIRTY_DIVISOR: Final = 8
 """Divisor of DuckDB's memory limit: the share for row groups with deleted rows. A guess: 61 row groups at the default
 of 256 MB, of which queries take half and ingest a sixth."""
 _FEWEST: Final = 8
-_WORTH: Final = 4
+_RECOUNT_DIVISOR: Final = 4
 """Divisor of the limit of row groups: a recount, which reads the numbers of all rows, waits for that many notes."""
 
 _STEPS: Final = 8
@@ -76,7 +75,7 @@ class Rewriting:
         self._database = database
         self._writer = writer
         self._is_behind = is_behind
-        self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
+        self._most = max(_FEWEST, database.memory_bytes // _DIRTY_DIVISOR // _GROUP_BYTES)
         self._counting = threading.Lock()
         self._turn = threading.Lock()
         self._counted = self._most  # row groups with deleted rows; assumed to be at the limit until counted
@@ -98,7 +97,7 @@ class Rewriting:
 
     def has_room(self, tables: Sequence[str]) -> bool:
         """Return True if rows may be deleted at once."""
-        if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _WORTH):
+        if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _RECOUNT_DIVISOR):
             self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
         return self._dirty < self._most
 

@@ -81,14 +81,14 @@ class Measure:
     def settled(self, options: Options) -> "Measure":
         """Return the measure with those unscored trials as fails that are to count so."""
         kinds = tuple(kind for kind in KINDS if options.policy_of(kind) == "worst")
-        return self._with(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
+        return self._copy(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
 
     def feared(self, options: Options) -> "Measure | None":
         """Return the measure with the candidate's unscored trials of kind `check` as fails; None without any."""
         kinds = tuple(k for k in KINDS if options.policy_of(k) == "check" and self.candidate.count(k))
-        return self._with(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
+        return self._copy(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
 
-    def _with(self, baseline: Side, candidate: Side) -> "Measure":
+    def _copy(self, baseline: Side, candidate: Side) -> "Measure":
         return replace(self, baseline=baseline, candidate=candidate)
 
 

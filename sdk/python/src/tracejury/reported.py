@@ -16,8 +16,8 @@ from tracejury.results import ItemResult, Measured
 from tracejury.score import Score
 
 _PAGE: Final = 1_000
-_LOOK_S: Final = 0.2
-_LONGEST_LOOK_S: Final = 5.0
+_POLL_INTERVAL_S: Final = 0.2
+_MAX_POLL_INTERVAL_S: Final = 5.0
 _CONFLICT: Final = 409
 _CHARACTERS: Final = {
     "error": 100_000,
@@ -140,7 +140,7 @@ class ServerRun:
         """
         if self.client is None or not self.evaluations:
             return {}
-        ids, until_s, look_s = {each["id"] for each in self.evaluations}, time.monotonic() + wait_s, _LOOK_S
+        ids, until_s, look_s = {each["id"] for each in self.evaluations}, time.monotonic() + wait_s, _POLL_INTERVAL_S
         while True:
             listed = self.client.get(f"/runs/{self.run_id}/evaluations", size=_PAGE)
             if not any(_is_open(each) for each in listed if each["id"] in ids):
@@ -148,7 +148,7 @@ class ServerRun:
             if time.monotonic() > until_s:
                 raise TimeoutError(f"the server has not evaluated the run {self.run_id} within {wait_s:g} s")
             time.sleep(look_s)
-            look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+            look_s = min(look_s * 1.5, _MAX_POLL_INTERVAL_S)
         return {place: [each for of, each in scores if of in ids] for place, _, scores in _stored(self)}
 
     def restored(self, keys: Mapping[str, Example]) -> dict[Place, ItemResult]:
