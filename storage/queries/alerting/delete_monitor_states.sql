@@ -1,4 +1,4 @@
--- Forget what was remembered of streams about which there is news.
+-- Delete the states of the streams in `incoming_states`, which replaces them.
 DELETE FROM monitor_state
 USING incoming_states AS i
 WHERE i.tenant = monitor_state.tenant

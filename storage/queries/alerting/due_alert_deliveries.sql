@@ -1,4 +1,4 @@
--- What is to be delivered now, with the event: the longest due first, and only so many for each receiver.
+-- Return due deliveries with their events, longest due first, up to a limit for each receiver.
 SELECT
     d.delivery_id,
     d.webhook_id,

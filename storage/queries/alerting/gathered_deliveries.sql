@@ -1,4 +1,4 @@
--- What waits for a digest that is due, receiver by receiver, the oldest event first.
+-- Return the deliveries of digests that are due, by receiver, oldest event first.
 SELECT
     d.delivery_id,
     d.webhook_id,

@@ -1,5 +1,4 @@
--- The project that the latest result of a rule is about, and what the rule was called last. Of traces that have left, the
--- day is known.
+-- Return the project of a rule's latest result, and the rule's latest name. Of expired traces only the day is known.
 WITH results AS (
     SELECT project, max(created_at) AS last_at
     FROM evaluation

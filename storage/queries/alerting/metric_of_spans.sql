@@ -1,4 +1,5 @@
--- How many spans of a window there are, how many failed, and a percentile of their durations; of root spans alone, or of all; without those of experiments and the playground, unless these are wanted.
+-- Count the spans of a window and the failed ones, and return a percentile of their durations. $roots selects root
+-- spans only. Spans of experiments and the playground count only with $experiments. A filter that is NULL matches all.
 SELECT
     count(*) AS "count",
     count(*) FILTER (WHERE s.status_code = 2) AS failed,

@@ -1,4 +1,5 @@
--- The mean cost, or the mean number of tokens, of the traces whose root span came in a window, of those that have one; without those of experiments and the playground, unless these are wanted.
+-- Return the mean cost or token count of traces whose root span arrived in a window, of those that have one. Traces of
+-- experiments and the playground count only on request.
 SELECT
     count(t.amount) AS "count",
     0 AS failed,

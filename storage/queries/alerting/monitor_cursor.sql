@@ -1,2 +1,2 @@
--- How far monitors have looked at results, and up to where they had told what happened.
+-- Return how far monitors have read results, and up to which result events were sent.
 SELECT number, told FROM monitor_cursor;

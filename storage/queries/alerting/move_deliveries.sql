@@ -1,4 +1,4 @@
--- Move what waits for a delivery or a digest along with the clock of the machine, which was set.
+-- Shift the times of pending deliveries and digests after the machine's clock was set.
 UPDATE alert_delivery
 SET
     not_before = not_before + to_microseconds($by_us::BIGINT),

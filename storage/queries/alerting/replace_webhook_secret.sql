@@ -1,3 +1,3 @@
--- Stores what is secret of a receiver as it is encrypted with another key of encryption, unless it has changed.
+-- Store a receiver's secret, encrypted with another key, unless the receiver has changed.
 UPDATE alert_webhook SET sealed = $sealed::BLOB
 WHERE webhook_id = $webhook_id AND sealed = $before::BLOB

@@ -1,4 +1,5 @@
--- Traces to look at, of the spans that a metric is about: failed ones, the latest first, or the slowest; without those of experiments and the playground, unless these are wanted.
+-- Return traces to inspect of a metric's spans: failed ones, latest first, or the slowest. Spans of experiments and the
+-- playground are included only on request.
 SELECT s.trace_id, s.span_id, s.duration_ms, s.error
 FROM span AS s
 WHERE

@@ -1,4 +1,4 @@
--- What a revision decided since an instant, and by which of its clauses it filtered, as counts.
+-- Count the decisions of a revision since an instant, by the clause that filtered.
 SELECT
     ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1] AS decision,
     r.clauses[d.clause + 1] AS clause,

@@ -1,5 +1,5 @@
--- What became of a session, whose traces these are and whose numbers lie between two, by each revision of a rule: what was
--- matched before what was not.
+-- Return the decisions of each rule revision about a session with these traces, whose numbers lie between two. Matches
+-- come first.
 SELECT
     v.rule_id,
     d.rule,

@@ -1,4 +1,4 @@
--- When the spans of the wanted traces start, and which commits brought them; NULL where there are none.
+-- Return the times of the selected traces' spans and their first and last commit; NULL if there are none.
 SELECT
     epoch_ns(min(p.start_time)),
     epoch_ns(max(p.last_start_time)),

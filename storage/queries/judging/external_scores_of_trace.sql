@@ -1,4 +1,4 @@
--- The scores that came from elsewhere about a trace and its spans, in the order in which they came.
+-- Return the external scores of a trace and its spans, in the order of arrival.
 SELECT
     span_id,
     project,

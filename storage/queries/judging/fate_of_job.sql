@@ -1,4 +1,5 @@
--- What has become of one job of a tenant, or NULL for all: its state, and the kind of error; a superseded one is that whatever came of it.
+-- Return the state of a job of a tenant, or of any if NULL, and its error kind. A superseded job is that, whatever its
+-- result.
 SELECT
     CASE WHEN $job_id IN (SELECT job_id FROM superseded) THEN 'superseded' ELSE one."state" END AS "state",
     one.error_kind

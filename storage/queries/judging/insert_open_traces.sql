@@ -1,4 +1,4 @@
--- Remember what came of traces that have not settled.
+-- Insert the arrivals of traces that have not settled.
 INSERT INTO trace_open BY NAME
 SELECT
     tenant,

@@ -1,2 +1,2 @@
--- Note up to where results were told, if that goes on from where it was.
+-- Advance the cursor of exported results, if it is still at the expected position.
 UPDATE results_out SET number = $until WHERE number = $after;

@@ -1,2 +1,2 @@
--- How far results were told, and who we are.
+-- Return how far results were exported, and the id of this instance.
 SELECT number, instance FROM results_out;

@@ -1,2 +1,2 @@
--- The number of each revision, by its rule and what it says.
+-- Return the number of each revision, by its rule and digest.
 SELECT rule_id, digest, revision FROM rule_revision;

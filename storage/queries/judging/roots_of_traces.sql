@@ -1,5 +1,5 @@
--- The root of each wanted trace, or the first of its spans while no root has come: those that start between two instants
--- and came with the commits between two numbers.
+-- Return the root of each selected trace, or its first span while no root has arrived. The spans start between two
+-- instants and belong to the commits between two numbers.
 SELECT
     tenant,
     trace_id,

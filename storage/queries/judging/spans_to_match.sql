@@ -1,4 +1,4 @@
--- What rules ask about the spans after one and up to another: some columns, and whatever else they need.
+-- Return the columns that rules read, of the spans after one number and up to another.
 SELECT
     seq,
     tenant,

@@ -1,4 +1,4 @@
--- The traces of the wanted sessions, and which of them have not settled.
+-- Return the traces of the selected sessions, and whether they have settled.
 SELECT
     w.trace,
     r.tenant,

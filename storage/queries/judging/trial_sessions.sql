@@ -1,4 +1,5 @@
--- Sessions as the targets of a trial, each by its latest trace: the clause is that of the span that came furthest.
+-- Return sessions as targets of a trial, each by its latest trace. The clause is that of the span that met most
+-- clauses.
 SELECT
     arg_max(trace_id, (trace_start, trace_id)) AS trace_id,
     NULL AS span_id,

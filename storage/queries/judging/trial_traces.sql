@@ -1,4 +1,4 @@
--- Traces as the targets of a trial: the clause is that of the span that came furthest.
+-- Return traces as targets of a trial. The clause is that of the span that met most clauses.
 SELECT
     trace_id,
     NULL AS span_id,

@@ -1,4 +1,4 @@
--- What gave no score since an instant of what a revision matched: skipped or failed, and the kind of reason, as counts.
+-- Count the skipped and failed evaluations of a revision since an instant, by kind of reason.
 SELECT
     outcome,
     error_kind AS kind,

@@ -1,4 +1,4 @@
--- What each evaluator said in each trial of a run.
+-- Count each evaluator's results in each trial of a run by outcome, with the mean score.
 SELECT
     s.name,
     i.trial,

@@ -1,4 +1,4 @@
--- The keys and trials that a run has, in the order in which they came, after one of them.
+-- Return the keys and trials of a run in order of arrival, after one of them.
 SELECT item_number, item_key, trial
 FROM run_item
 WHERE run_id = $run_id

@@ -1,4 +1,4 @@
--- The items of a run and what came of them, case by case in the order in which the cases came, with their trials together.
+-- Return the items and outcomes of a run, by case in order of arrival, with the trials of a case together.
 SELECT i.item_number, i.item_key, i.trial, o.outcome
 FROM run_item AS i
 INNER JOIN outcome_of_run_item AS o ON o.run_id = i.run_id AND o.item_number = i.item_number

@@ -1,4 +1,5 @@
--- What was asked about runs, in that order: about one of them, or what is open about those that have ended.
+-- Return run evaluations in order of creation. $run_id selects those of one run; NULL matches all. $only_open keeps
+-- open ones of runs that have ended.
 SELECT
     e.* EXCLUDE (created_at, ended_at, continues_at),
     r.project,

@@ -1,4 +1,4 @@
--- Items of a run, in the order in which they came. Which they are is found first, so that no texts are read of those before.
+-- Return items of a run in order of arrival. They are selected first, so that no texts of earlier items are read.
 SELECT i.* EXCLUDE (created_at), epoch_us(i.created_at) * 1000 AS created_at_ns
 FROM run_item AS i
 WHERE i.run_id = $run_id

@@ -1,4 +1,4 @@
--- Items of a run with this outcome, in the order in which they came.
+-- Return the items of a run with this outcome, in order of arrival.
 SELECT i.* EXCLUDE (created_at), epoch_us(i.created_at) * 1000 AS created_at_ns
 FROM run_item AS i
 WHERE i.run_id = $run_id

@@ -1,4 +1,4 @@
--- What the items of some runs sum up to: of these the view `run_sums` is asked by its text.
+-- Return the sums over the items of some runs, from the text of the view `run_sums`.
 WITH run_item AS (
     SELECT *
     FROM tracejury.run_item

@@ -1,4 +1,4 @@
--- Items of a run after one of them of which an evaluation has said nothing, in the order in which they came.
+-- Return items of a run after one of them that an evaluation has not scored, in order of arrival.
 SELECT
     i.item_number,
     i.inputs,

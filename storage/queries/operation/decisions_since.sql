@@ -1,5 +1,5 @@
--- How many decisions each rule made since an instant, by what they are; with a tenant, those about its spans.
--- If that is NULL, DuckDB does not look at spans at all.
+-- Count each rule's decisions since an instant, by kind; with a tenant, those about its spans. If $tenant is NULL,
+-- DuckDB does not read spans at all.
 SELECT r.rule_id, ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1], sum(d.amount)::BIGINT
 FROM (
     SELECT revision, outcome, count(*) AS amount

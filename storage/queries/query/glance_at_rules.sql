@@ -1,4 +1,4 @@
--- What came of the results that count about traces of a time, and of the time before, by rule, project and evaluator.
+-- Sum the counted results about traces of a time, and of the time before, by rule, project and evaluator.
 SELECT
     r.rule_id,
     arg_max(r."rule", r.revision) AS "rule",

@@ -1,4 +1,4 @@
--- What the spans of a service are called, and of which kind they are: of many those with most spans.
+-- Return the names and kinds of a service's spans; if there are many, those with most spans.
 SELECT "name", kind
 FROM (
     SELECT "name", kind, count(*) AS spans

@@ -1,4 +1,4 @@
--- What traces were asked, in short. Of all rows the key alone is looked at, and of inputs those found.
+-- Return the inputs of traces, shortened. All rows are searched by key alone, and only matching inputs are read.
 SELECT tenant, trace_id, left("input", $characters) AS input
 FROM trace_reading
 WHERE rowid IN (SELECT rowid FROM trace_reading WHERE trace_key IN (SELECT unnest(string_split($keys, ',')::UBIGINT[])))

@@ -1,4 +1,4 @@
--- What one trace means, with its texts as they are displayed.
+-- Return the reading of one trace, with its displayed texts.
 SELECT
     "input",
     "output",

@@ -1,4 +1,4 @@
--- What traces of a list mean, in short.
+-- Return the short readings of listed traces.
 SELECT
     tenant,
     trace_id,

@@ -1,4 +1,4 @@
--- What came of the evaluations of traces of a list that count, theirs and those of their spans, by rule and name.
+-- Return the counted results of listed traces and of their spans, by rule and name.
 SELECT
     e.tenant,
     e.trace_id,

@@ -1,4 +1,4 @@
--- Add targets to a queue that are not in it, as far as there is room; what is added.
+-- Add targets to a queue that are not in it, up to its limit. Returns the added entries.
 INSERT INTO review_entry BY NAME
 WITH keyed AS (
     SELECT

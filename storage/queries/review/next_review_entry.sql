@@ -1,4 +1,4 @@
--- The entry that a reviewer is to look at: what he has already, else the first that has room for him.
+-- Return the entry that a reviewer handles next: the one already held, else the first with room.
 WITH votes AS (
     SELECT entry_id, author, decides FROM review_vote WHERE queue_id = $queue_id
 ),

@@ -1,4 +1,4 @@
--- Note what a reviewer did with an entry last; nothing, where the entry is gone.
+-- Save a reviewer's turn on an entry, unless the entry is gone.
 INSERT INTO review_turn BY NAME
 SELECT
     tenant,

@@ -1,2 +1,2 @@
--- What feeds of queues look at: how many results and annotations there have been.
+-- Return the last numbers of results and annotations, which tell the feeds of queues whether there are new ones.
 SELECT (SELECT max(last_number) FROM result_state), (SELECT max(number) FROM annotation);

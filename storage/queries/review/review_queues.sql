@@ -1,4 +1,5 @@
--- Queues of a tenant and of none (NULL: of all), or one of them, by name, and how far each is; not counted, that is 0.
+-- Return queues with their progress by name, of a tenant, plus shared ones (tenant ''), or one of them. NULL returns
+-- those of all tenants. Progress that is not counted is 0.
 WITH found AS (
     SELECT *
     FROM review_queue

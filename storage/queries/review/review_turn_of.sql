@@ -1,4 +1,4 @@
--- What a reviewer did with an entry last, and how many others decided it or look at it.
+-- Return a reviewer's turn on an entry, and how many others decided it or hold it.
 SELECT
     (
         SELECT any_value("state")

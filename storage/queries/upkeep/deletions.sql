@@ -1,4 +1,5 @@
--- Deletions, the latest first; of a tenant or of all, of one id, and those that go on, where that is asked.
+-- Return deletions, latest first. Filters that are not set match all: tenant, id, and whether the deletion is in
+-- progress.
 SELECT
     deletion_id,
     tenant,

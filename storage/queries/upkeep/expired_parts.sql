@@ -1,4 +1,4 @@
--- Parts of traces that came after a commit and have expired, those that came first foremost.
+-- Return parts of traces that expired and arrived after a commit, earliest first.
 SELECT tenant, trace_id, trace_key, span_count, batch
 FROM trace_part
 WHERE expires_at < make_timestamp($cutoff_us) AND batch > $after

@@ -1,4 +1,4 @@
--- What names a trace, if it is there.
+-- Return the key of a trace, if it is stored.
 SELECT DISTINCT tenant, trace_id, trace_key
 FROM trace_part
 WHERE tenant = $tenant AND trace_id = $trace_id;

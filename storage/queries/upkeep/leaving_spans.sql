@@ -1,4 +1,4 @@
--- The spans of the leaving traces that came with the commits between two numbers.
+-- Return the spans of leaving traces that belong to the commits between two numbers.
 SELECT seq, trace_id
 FROM span
 SEMI JOIN leaving_traces USING (tenant, trace_id)
