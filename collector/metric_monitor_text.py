@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from rules.metric_limit import MetricLimit
 from rules.statistics.settings import Kind, MonitorSettings
-from storage.alerting.metric_monitors import NumbersStatement, OutcomesStatement
-from storage.alerting.outbox import Severity
-from storage.records import MAX_COUNT
+from storage.records import MAX_COUNT, Severity
+
+if TYPE_CHECKING:  # a command needs no database
+    from storage.alerting.metric_monitors import NumbersStatement, OutcomesStatement
 
 MetricName: TypeAlias = Literal[
     "span_errors",
@@ -41,8 +42,8 @@ class Metric:
 
     unit: Unit
     scopes: tuple[Scope, ...]  # by which it can be narrowed down
-    numbers: NumbersStatement | None  # the statement that computes it; None: it is not in the database
-    outcomes: OutcomesStatement | None = None  # the statement with one row for each of what a rate is of
+    numbers: "NumbersStatement | None"  # the statement that computes it; None: it is not in the database
+    outcomes: "OutcomesStatement | None" = None  # the statement with one row for each of what a rate is of
     is_of_roots: bool = False
     counts: bool = False  # a number of things, so that none at all is a value too
 

@@ -9,6 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+AlertKind: TypeAlias = Literal["release", "drift", "limit"]
+AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
+DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered", "failed", "cancelled"]
+"""`gathered`: it waits for its digest; `digested`: that was queued."""
+EventType: TypeAlias = Literal[
+    "alert.opened",
+    "alert.escalated",
+    "alert.acknowledged",
+    "alert.recovered",
+    "alert.digest",
+    "RUN_REGRESSION",
+    "webhook.test",
+]
+Grouping: TypeAlias = Literal["day", "release", "project"]
+Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
+"""Unit of rates: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
+MetricStanding: TypeAlias = Literal["waiting", "fine", "alert", "off"]
+"""State of a metric monitor; `waiting`: too few values for a conclusion."""
+Origin: TypeAlias = Literal["API", "FILE"]
+Severity: TypeAlias = Literal["info", "warning", "critical"]
+StreamStart: TypeAlias = Literal["first", "evaluator", "settings"]
+"""Why a stream has no earlier results to compare with: it is the rule's first, its evaluator changed, or settings of
+the monitors changed in a version that began anew for it."""
+
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
 """Values of OTLP's `AnyValue`; None if nothing was set."""
 

@@ -193,6 +193,12 @@ def test_the_command_line_loads_the_command_that_is_given(library: str) -> None:
     assert library not in loaded_by("collector.cli.main")
 
 
+def test_no_command_loads_the_database_before_it_opens_one() -> None:
+    """Commands that ask a server pay nothing for DuckDB, whatever documents they read."""
+    modules = sorted(ROOT.joinpath("collector", "cli").glob("[a-z]*.py"))
+    assert "duckdb" not in loaded_by(", ".join(f"collector.cli.{module.stem}" for module in modules))
+
+
 @cache
 def loaded_by(module: str) -> frozenset[str]:
     """Return the names of all modules that importing one loads."""

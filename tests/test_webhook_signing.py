@@ -19,8 +19,9 @@ from collector.delivery.sending import MOST_ATTEMPTS, DeliveryResponse, judge, r
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
 from collector.delivery.templates import Telling, render
 from storage.alerting.alerts import Alert, ComparedSide
-from storage.alerting.outbox import DIGEST, EventType
+from storage.alerting.outbox import DIGEST
 from storage.alerting.webhooks import Template
+from storage.records import EventType
 from tests.alerting import a_finding
 
 OPENED_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z

@@ -17,9 +17,10 @@ from collector.encryption_key import owner_of_webhook
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.setting_groups import EVENTS
 from evaluators.chat.urls import BadUrl
-from storage.alerting.outbox import RUN_REGRESSION, TEST, EventType, Outbox, Severity, WebhookEvent
+from storage.alerting.outbox import RUN_REGRESSION, TEST, Outbox, WebhookEvent
 from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
+from storage.records import EventType, Severity
 
 SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Templates whose URLs are secrets: knowing one is enough to post."""

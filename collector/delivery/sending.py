@@ -21,7 +21,7 @@ import httpx
 
 from collector.addresses import Address, AddressPolicy
 from evaluators.chat.urls import BadUrl
-from storage.alerting.outbox import DeliveryState
+from storage.records import DeliveryState
 
 _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 3_600, 10 * 3_600)
 """Between attempts, 23.7 h in all. A guess: a restart is over with the first three, a night's outage with the last."""

@@ -13,9 +13,9 @@ from collector.delivery.alert_document import Document, alert_document, finite, 
 from collector.delivery.event_words import digest_document, words_of_digest, words_of_run
 from collector.delivery.words import Words, words_of
 from storage.alerting.alerts import Alert, alert_of
-from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery, EventType
+from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery
 from storage.alerting.webhooks import Template
-from storage.records import JsonValue
+from storage.records import EventType, JsonValue
 
 _SLACK_CHARACTERS = 1900  # a field has 2,000
 _DECIMALS = 6  # of the difference, as receivers of Dokimos expect it

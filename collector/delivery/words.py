@@ -16,8 +16,7 @@ from collector.alert_lines import (
     single_line,
 )
 from storage.alerting.alerts import Alert, AlertFinding, ComparedSide
-from storage.alerting.outbox import EventType
-from storage.records import JsonValue
+from storage.records import EventType, JsonValue
 
 _MOST_EXAMPLES = 3
 _MOST_REASON_CHARACTERS = 200

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 from evaluators.errors import Stopped
 from rules.conditions import label
 from rules.rule import Rule
-from storage.judging.rule_change import Origin, RuleDraft
+from storage.judging.rule_change import RuleDraft
+from storage.records import Origin
 
 ExecutorKind: TypeAlias = Literal["check", "judge", "code"]
 """Executors: a check needs no model, a judge calls a model over its connection, code is a program of the operator."""

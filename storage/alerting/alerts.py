@@ -9,21 +9,16 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import EventType, Outbox, Severity, WebhookEvent, queue_event
+from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.records import JsonValue
+from storage.records import AlertKind, AlertState, EventType, JsonValue, Measure, Severity
 from storage.sql import named
-
-AlertKind: TypeAlias = Literal["release", "drift", "limit"]
-AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
-Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
-"""Unit of rates: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
 
 _ID_DIGITS = 32
 

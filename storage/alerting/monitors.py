@@ -9,14 +9,14 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.alerts import AlertFinding, Escalation, Measure, escalate_alert, open_alert, recover_alert
+from storage.alerting.alerts import AlertFinding, Escalation, escalate_alert, open_alert, recover_alert
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.outbox import Outbox
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.errors import Moved
 from storage.ingest.writer import Writer
-from storage.records import JsonValue
+from storage.records import JsonValue, Measure
 from storage.sql import named
 
 

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import duckdb
 
@@ -14,22 +14,9 @@ from storage.aging import Aging
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
-from storage.records import JsonValue
+from storage.records import DeliveryState, EventType, JsonValue
 from storage.sql import named
 from storage.versioned import write_rows
-
-EventType: TypeAlias = Literal[
-    "alert.opened",
-    "alert.escalated",
-    "alert.acknowledged",
-    "alert.recovered",
-    "alert.digest",
-    "RUN_REGRESSION",
-    "webhook.test",
-]
-Severity: TypeAlias = Literal["info", "warning", "critical"]
-DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered", "failed", "cancelled"]
-"""`gathered`: it waits for its digest; `digested`: that was queued."""
 
 TEST: EventType = "webhook.test"
 DIGEST: EventType = "alert.digest"

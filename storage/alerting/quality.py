@@ -10,10 +10,10 @@ from storage import sql
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.monitors import RuleKey
 from storage.engine.read_database import ReadDatabase
+from storage.records import Grouping
 
 Step: TypeAlias = Literal["hour", "day", "week", "month"]
 Worst: TypeAlias = Literal["lowest", "highest"]
-Grouping: TypeAlias = Literal["day", "release", "project"]
 
 
 class ScoreBucket(NamedTuple):

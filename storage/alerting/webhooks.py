@@ -7,13 +7,12 @@ from typing import Literal, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import EventType, Severity
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
+from storage.records import EventType, Origin, Severity
 from storage.sql import named
 from storage.versioned import write_rows
 
-Origin: TypeAlias = Literal["API", "FILE"]
 Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
 
 

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -11,8 +11,7 @@ import pyarrow as pa
 from storage import sql
 from storage.errors import Conflict, Missing, Moved, require_version
 from storage.limit import Limit
-
-Origin: TypeAlias = Literal["API", "FILE"]
+from storage.records import Origin
 
 MAX_RULES: Final = 1_000
 """Rules of no tenant. A guess: each costs a statement for each window of spans."""

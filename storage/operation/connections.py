@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
 
 import duckdb
 
@@ -11,8 +10,7 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
-
-Origin: TypeAlias = Literal["API", "FILE"]
+from storage.records import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

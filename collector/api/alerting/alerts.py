@@ -19,9 +19,9 @@ from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
 from collector.api.review.judged_by_people import corrected_alert
 from collector.delivery.alert_document import alert_document
-from storage.alerting.alerts import Alert, AlertFilter, AlertKind, AlertState
-from storage.alerting.outbox import Severity
+from storage.alerting.alerts import Alert, AlertFilter
 from storage.errors import Missing
+from storage.records import AlertKind, AlertState, Severity
 
 router = api_router(prefix="/api/v1/alerts")
 

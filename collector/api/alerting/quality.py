@@ -20,8 +20,9 @@ from collector.api.review.judged_by_people import SOURCES, judges_against_people
 from rules.statistics.formulas.judge_error import JudgeAccuracy
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.surviving import corrected_rate, known_judge
-from storage.alerting.quality import Grouping, GroupOfResults, OfRule
+from storage.alerting.quality import GroupOfResults, OfRule
 from storage.rates import pass_rate
+from storage.records import Grouping
 from storage.review.labels import JudgedByRule
 
 router = api_router(prefix="/api/v1/quality")

@@ -20,8 +20,8 @@ from collector.api.base.written import encoded
 from collector.delivery.receivers import BadWebhook, FromFile, Wish
 from collector.path_names import path_segment
 from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
-from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
+from storage.records import DeliveryState, Severity
 
 router = api_router(prefix="/api/v1")
 

@@ -6,14 +6,20 @@ from collector.api.answers.annotating import MeasuredDocument
 from collector.api.answers.base import JsonNumber, JsonObject
 from collector.api.answers.traces import Number
 from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
-from collector.live.monitors.metric_looks import Standing
-from collector.live.monitors.streams import Began
 from collector.metric_monitor_text import MetricMonitorText
 from rules.statistics.standing import WaitsFor
-from storage.alerting.alerts import AlertKind, AlertState, Measure
-from storage.alerting.outbox import DeliveryState, EventType, Severity
-from storage.alerting.quality import Grouping
-from storage.alerting.webhooks import Origin
+from storage.records import (
+    AlertKind,
+    AlertState,
+    DeliveryState,
+    EventType,
+    Grouping,
+    Measure,
+    MetricStanding,
+    Origin,
+    Severity,
+    StreamStart,
+)
 
 CreatedAt = Annotated[str, time_of("created_at_ns")]
 
@@ -118,7 +124,7 @@ class StreamDocument(WireDocument):
     evaluator: str
     fingerprint: str
     replaced_fingerprint: str | None
-    began: Began
+    began: StreamStart
     since: str
     updated_at: str
     first_result: int
@@ -186,7 +192,7 @@ class MetricMonitorDocument(MetricMonitorText):
     tenant: str
     unit: str
     version: int
-    standing: Standing
+    standing: MetricStanding
     value: float | None
     count: int
     failed: int

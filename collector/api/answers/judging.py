@@ -12,7 +12,7 @@ from collector.result_words import JobState, OutcomeName
 from evaluators.chat.wire import Protocol
 from evaluators.evaluator import Need
 from rules.rule import Target
-from storage.judging.rule_change import Origin
+from storage.records import Origin
 
 
 class ProjectDocument(WireDocument):

@@ -21,13 +21,11 @@ from storage.alerting.metric_monitors import (
     metric_statement,
 )
 from storage.alerting.monitors import Happening, Recovery
-from storage.records import JsonValue
+from storage.records import JsonValue, MetricStanding
 
 BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
 """The share of a budget that is gone today, for a tenant."""
 
-Standing: TypeAlias = Literal["waiting", "fine", "alert", "off"]
-"""State of a monitor; `waiting`: too few values for a conclusion."""
 
 MOST_OUTCOMES: Final = 1_000
 """Limit of the spans or judgements in a look at a change; each costs 10 to 20 µs."""
@@ -44,7 +42,7 @@ class MetricState:
     """Result of the last look, and the state that the next one needs."""
 
     version: int  # of the monitor
-    standing: Standing = "waiting"
+    standing: MetricStanding = "waiting"
     value: float | None = None
     count: int = 0
     failed: int = 0
@@ -111,7 +109,7 @@ class MetricLooker:
         numbers = self._numbers(window)
         value = None if numbers is None else _value(text, numbers)
         if numbers is None or value is None:
-            standing: Standing = "alert" if state.limit.is_open else "waiting"
+            standing: MetricStanding = "alert" if state.limit.is_open else "waiting"
             counts = (0, 0) if numbers is None else (numbers.count, numbers.failed)
             yield replace(state, standing=standing, value=None, count=counts[0], failed=counts[1]), None
             return

@@ -6,7 +6,7 @@ What a stream remembers follows from the results that count, in the order of the
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from pydantic import TypeAdapter
 
@@ -15,16 +15,12 @@ from rules.monitoring import Monitoring
 from rules.statistics.events import EpisodeEvent, StreamRate
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
 from rules.statistics.releases import NO_RELEASES, ReleasesState, order_of
-from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_of
+from storage.alerting.alerts import AlertFinding, Escalation, alert_id_of
 from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, StreamKey, StreamRow
-from storage.records import JsonValue
+from storage.records import JsonValue, Measure, StreamStart
 
 EDITION: Final = 4
 """Of what a state looks like: with another one, all states are built again from the results that are stored."""
-
-Began: TypeAlias = Literal["first", "evaluator", "settings"]
-"""Why a stream compares with nothing of before: it is the rule's first, the evaluator is another one, or other settings
-of the monitors came into force, which states of earlier versions began anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ class StreamState:
     monitor: MonitorState  # when it was stored
     settings_of: int  # the revision whose settings are used
     newest_job: int  # that was evaluated for the first time
-    began: Began
+    began: StreamStart
     replaced: str | None  # the fingerprint that results of the rule had before
     first: int  # the number of the first result that is compared with
     last: int

@@ -27,8 +27,9 @@ from collector.web.quality.quality_numbers import is_of_people, short_print
 from collector.web.questions import criteria_of_revision, questions_of
 from collector.web.rendering import page, see_other
 from collector.web.visitor import Sent, page_router, with_parameters
-from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
+from storage.alerting.alerts import Alert, AlertFilter, AlertFinding
 from storage.errors import Conflict, Missing
+from storage.records import AlertState
 
 router = page_router()
 

@@ -26,9 +26,9 @@ from collector.web.overtaken import EditConflict, overtaken, version_seen, witho
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field, page_router
-from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 from storage.errors import Conflict, Missing, Stale
+from storage.records import DeliveryState, Severity
 
 router = page_router()
 
