@@ -1,5 +1,5 @@
--- The alerts that are open although their rule was deleted, and when they are over; a file may be away for a moment while
--- it is replaced.
+-- The alerts that are open although their rule was deleted, and when they are over; a file may be away for a moment
+-- while it is replaced.
 SELECT
     a.tenant,
     a.alert_id,

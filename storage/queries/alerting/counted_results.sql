@@ -1,5 +1,5 @@
--- The results after one and up to another that monitors count, and the scores by others that rules let count, in the order
--- in which they were stored.
+-- The results after one and up to another that monitors count, and the scores by others that rules let count, in the
+-- order in which they were stored.
 SELECT
     e.number,
     e.job_id,

@@ -1,4 +1,5 @@
--- Queue an event of a tenant for each receiver of the tenant and of none that wants it, unless its alert is muted, or for one whatever it wants; for its next digest where it has digests. Not again where it is queued.
+-- Queue an event of a tenant for each receiver of the tenant and of none that wants it, unless its alert is muted, or
+-- for one whatever it wants; for its next digest where it has digests. Not again where it is queued.
 INSERT INTO alert_delivery BY NAME
 SELECT
     md5($event_id || '/' || w.webhook_id) AS delivery_id,

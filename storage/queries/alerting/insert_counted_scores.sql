@@ -1,5 +1,5 @@
--- Store scores that monitors count from here on, with the next numbers of results, but for those that were deleted meanwhile:
--- what came as an event is gone with its record.
+-- Store scores that monitors count from here on, with the next numbers of results, but for those that were deleted
+-- meanwhile: what came as an event is gone with its record.
 INSERT INTO counted_score BY NAME
 SELECT
     i.*,

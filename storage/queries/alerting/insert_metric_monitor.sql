@@ -1,4 +1,5 @@
--- Add a monitor of a metric, unless the tenant has one of that name or as many as it may have; the id says that it was added.
+-- Add a monitor of a metric, unless the tenant has one of that name or as many as it may have; the id says that it was
+-- added.
 INSERT INTO metric_monitor BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,5 @@
--- Whether judgements after one gave a score, in the order in which they were stored: of more than are wanted those that a hash chooses.
+-- Whether judgements after one gave a score, in the order in which they were stored: of more than are wanted those that
+-- a hash chooses.
 SELECT o.number, o.passed, o.release, o.last
 FROM (
     SELECT

@@ -1,5 +1,5 @@
--- The latest scores from 0 to 1 of each of some releases of one service by one evaluator, or of one question to people and applications, for
--- tests that need them singly.
+-- The latest scores from 0 to 1 of each of some releases of one service by one evaluator, or of one question to people
+-- and applications, for tests that need them singly.
 WITH given AS (
     SELECT e.release, e.score, e.created_at, e.job_id AS place
     FROM evaluation AS e

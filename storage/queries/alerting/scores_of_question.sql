@@ -1,5 +1,5 @@
--- Scores by people and applications to one question that count, one by one, the latest first, or the worst, in the shape of
--- the results of a rule; a filter that is NULL lets all pass.
+-- Scores by people and applications to one question that count, one by one, the latest first, or the worst, in the
+-- shape of the results of a rule; a filter that is NULL lets all pass.
 SELECT
     c.trace_id,
     c.span_id,

@@ -1,4 +1,5 @@
--- The worst results of a part of a stream, the latest of them first where they are alike; and how many of it did not pass.
+-- The worst results of a part of a stream, the latest of them first where they are alike; and how many of it did not
+-- pass.
 SELECT
     e.trace_id,
     e.span_id,

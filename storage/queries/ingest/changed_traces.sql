@@ -1,5 +1,5 @@
--- The traces that later commits than those that are added up changed, by their parts and log records: the first of these
--- commits, and how many spans came with them.
+-- The traces that later commits than those that are added up changed, by their parts and log records: the first of
+-- these commits, and how many spans came with them.
 SELECT tenant, trace_id, min(batch), sum(spans)::BIGINT
 FROM (
     SELECT tenant, trace_id, batch, span_count AS spans

@@ -1,5 +1,5 @@
--- Forget what the traces meant that are added up again. They are found by the key alone, which is a tenth of what an id is
--- to read.
+-- Forget what the traces meant that are added up again. They are found by the key alone, which is a tenth of what an id
+-- is to read.
 DELETE FROM trace_reading
 WHERE rowid IN (
     SELECT r.rowid

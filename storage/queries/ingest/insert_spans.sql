@@ -1,4 +1,5 @@
--- Store the spans of a batch under the number of the commit. The limit keeps the rows in one thread, and in one row group.
+-- Store the spans of a batch under the number of the commit. The limit keeps the rows in one thread, and in one row
+-- group.
 INSERT INTO span BY NAME
 SELECT
     *,

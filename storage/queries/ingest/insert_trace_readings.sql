@@ -1,5 +1,5 @@
--- Store what traces mean, with what their parts add up to, how many spans the sums are of and the earliest edition that read
--- one of these.
+-- Store what traces mean, with what their parts add up to, how many spans the sums are of and the earliest edition that
+-- read one of these.
 INSERT INTO trace_reading BY NAME
 SELECT
     i.* EXCLUDE (start_time),

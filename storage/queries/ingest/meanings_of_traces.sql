@@ -1,4 +1,5 @@
--- What the spans of the wanted traces mean, which start between two instants and came with the commits between two numbers.
+-- What the spans of the wanted traces mean, which start between two instants and came with the commits between two
+-- numbers.
 SELECT
     tenant,
     trace_id,

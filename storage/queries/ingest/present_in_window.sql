@@ -1,5 +1,5 @@
--- Which of the incoming keys are stored already, among spans that start between two instants and have lesser numbers than
--- $before.
+-- Which of the incoming keys are stored already, among spans that start between two instants and have lesser numbers
+-- than $before.
 SELECT DISTINCT s.tenant, s.trace_id, s.span_id
 FROM span AS s
 SEMI JOIN incoming_keys AS k USING (tenant, trace_id, span_id)

@@ -1,5 +1,5 @@
--- Spans of the wanted traces up to one by number, which start between two instants and came with the commits between two
--- numbers.
+-- Spans of the wanted traces up to one by number, which start between two instants and came with the commits between
+-- two numbers.
 SELECT *
 FROM span
 SEMI JOIN wanted_traces USING (tenant, trace_id)

@@ -1,4 +1,5 @@
--- The spans that are told of the wanted traces: they start between two instants and came with the commits between two numbers.
+-- The spans that are told of the wanted traces: they start between two instants and came with the commits between two
+-- numbers.
 SELECT *
 FROM span
 SEMI JOIN wanted_traces USING (tenant, trace_id)

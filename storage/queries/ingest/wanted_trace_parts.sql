@@ -1,5 +1,5 @@
--- What the parts of the wanted traces add up to. Their keys alone are looked at in all parts; of those that have one, the
--- view `trace_roll_up` is asked by its text.
+-- What the parts of the wanted traces add up to. Their keys alone are looked at in all parts; of those that have one,
+-- the view `trace_roll_up` is asked by its text.
 WITH changed_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part

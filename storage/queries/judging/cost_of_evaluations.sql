@@ -1,4 +1,5 @@
--- What one of the latest evaluations by a kind of evaluator that asked a judge took on average, and of how many that is.
+-- What one of the latest evaluations by a kind of evaluator that asked a judge took on average, and of how many that
+-- is.
 SELECT count(*), avg(input_tokens + output_tokens), avg(cost_usd)
 FROM (
     SELECT e.input_tokens, e.output_tokens, e.cost_usd

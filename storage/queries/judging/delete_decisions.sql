@@ -1,5 +1,5 @@
--- Forget what some revisions decided about traces with these spans, which lie between two numbers: it is decided again, but
--- for what is final.
+-- Forget what some revisions decided about traces with these spans, which lie between two numbers: it is decided again,
+-- but for what is final.
 DELETE FROM decision
 WHERE list_contains($revisions::INTEGER[], revision)
     AND seq BETWEEN $first AND $last

@@ -1,5 +1,5 @@
--- Forget that a revision could not be asked about what it has decided about now, which lies between two numbers, or that no
--- result of another rule called for it.
+-- Forget that a revision could not be asked about what it has decided about now, which lies between two numbers, or
+-- that no result of another rule called for it.
 DELETE FROM decision
 WHERE revision = $revision
     AND seq BETWEEN $first AND $last

@@ -1,4 +1,5 @@
--- The failed evaluations that still count, or those left out for a reason that is given: of a tenant, or NULL for all; of a rule and with an error, where these are given.
+-- The failed evaluations that still count, or those left out for a reason that is given: of a tenant, or NULL for all;
+-- of a rule and with an error, where these are given.
 SELECT e.job_id
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision

@@ -1,4 +1,5 @@
--- The next spans of one tenant, or of all, and of some traces, or of all, that start between two instants, in the order of their commits.
+-- The next spans of one tenant, or of all, and of some traces, or of all, that start between two instants, in the order
+-- of their commits.
 SELECT seq
 FROM span
 WHERE seq > $after AND seq <= $until

@@ -1,5 +1,5 @@
--- Sessions that have been quiet for long enough and are not decided about by rules that wait so long, those that have been
--- quiet for longest first; once their traces are added up, which tell which traces a session has.
+-- Sessions that have been quiet for long enough and are not decided about by rules that wait so long, those that have
+-- been quiet for longest first; once their traces are added up, which tell which traces a session has.
 SELECT
     tenant,
     session_id,

@@ -1,4 +1,5 @@
--- The scores that a revision has of some traces and that monitors do not count, as a backfill or a person had them judged.
+-- The scores that a revision has of some traces and that monitors do not count, as a backfill or a person had them
+-- judged.
 SELECT e.job_id
 FROM evaluation AS e
 WHERE e.revision = $revision

@@ -1,5 +1,5 @@
--- The spans of a trace, and NULL for the trace, about which a result says what a rule goes by. Results about its session
--- are left out.
+-- The spans of a trace, and NULL for the trace, about which a result says what a rule goes by. Results about its
+-- session are left out.
 SELECT DISTINCT e.span_id
 FROM (
 $results

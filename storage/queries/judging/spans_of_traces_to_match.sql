@@ -1,5 +1,5 @@
--- What rules ask about some spans between two numbers, with the numbers of their traces: some columns, and whatever else
--- they need.
+-- What rules ask about some spans between two numbers, with the numbers of their traces: some columns, and whatever
+-- else they need.
 SELECT
     w.trace,
     s.tenant,

@@ -1,4 +1,5 @@
--- Record how far a backfill is, if it still is where it was. At its end it forgets which traces it was about, and not how many.
+-- Record how far a backfill is, if it still is where it was. At its end it forgets which traces it was about, and not
+-- how many.
 UPDATE backfill SET
     after_seq = $after_seq,
     until_seq = $until_seq,

@@ -1,4 +1,5 @@
--- The numbers of the items of a run of which all is true that is asked for, in the wanted order, and how many there are.
+-- The numbers of the items of a run of which all is true that is asked for, in the wanted order, and how many there
+-- are.
 SELECT i.item_number, count(*) OVER () AS total
 FROM run_item AS i
 INNER JOIN outcome_of_run_item AS o ON o.run_id = i.run_id AND o.item_number = i.item_number

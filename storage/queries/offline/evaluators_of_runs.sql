@@ -1,5 +1,5 @@
--- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint. A failure
--- often has none, which is no difference.
+-- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint. A
+-- failure often has none, which is no difference.
 SELECT
     s.run_id,
     s.name,

@@ -1,4 +1,5 @@
--- What came of an evaluation of a run, and why its first item has no score: first a failure of the evaluator, else of the task.
+-- What came of an evaluation of a run, and why its first item has no score: first a failure of the evaluator, else of
+-- the task.
 SELECT
     count(*) AS items,
     count(*) FILTER (s.outcome = 'scored') AS scored,

@@ -1,5 +1,5 @@
--- What the first $spans spans of one trace were given and said, each as a number that tells texts apart; ids of calls, which
--- differ each time, are left out. Bounds as in `spans_of_trace`.
+-- What the first $spans spans of one trace were given and said, each as a number that tells texts apart; ids of calls,
+-- which differ each time, are left out. Bounds as in `spans_of_trace`.
 SELECT
     s.span_id,
     hash(s.input, s.tool_arguments, regexp_replace(s.input_messages, '"id": ?"[^"]*"', '', 'g')) AS given,

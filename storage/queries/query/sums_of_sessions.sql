@@ -1,5 +1,5 @@
--- What the traces of sessions add up to, whose rows are here, and what the first of them was asked. Of parts of traces the
--- key alone is looked at in all, and of inputs those of the first traces.
+-- What the traces of sessions add up to, whose rows are here, and what the first of them was asked. Of parts of traces
+-- the key alone is looked at in all, and of inputs those of the first traces.
 WITH parts AS MATERIALIZED (
     SELECT
         tenant,

@@ -1,5 +1,5 @@
--- The latest traces of one session before a place in time, latest first; each with its number from 1 and what the session
--- had cost by then.
+-- The latest traces of one session before a place in time, latest first; each with its number from 1 and what the
+-- session had cost by then.
 SELECT
     trace_id,
     epoch_ns(start_time) AS start_ns,

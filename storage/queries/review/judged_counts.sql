@@ -1,4 +1,5 @@
--- How many results of a rule passed and did not, by evaluator, the latest evaluator first; those that count and say either.
+-- How many results of a rule passed and did not, by evaluator, the latest evaluator first; those that count and say
+-- either.
 SELECT
     e.fingerprint,
     any_value(e.name) AS name,
