@@ -300,7 +300,7 @@ TEMPLATE = """version: 3
 [system]
 Judge the bookings, from {{minimum}} to {{maximum}}.
 [user]
-ModelRequest: {{input}}
+Asked: {{input}}
 Called: {{tool_calls}}"""
 RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     (

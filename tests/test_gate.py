@@ -274,7 +274,7 @@ def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, 
     [
         ({**an_export(1), "experimentName": ""}, "no name"),
         ({**an_export(1), "items": []}, "a list 'items' is needed"),
-        ('{"items": [], "items": []}', "twice"),
+        ('{"items": [], "items": []}', "duplicate key"),
         (
             {**an_export(1, better="lower"), "items": an_export(1)["items"] + an_export(1, better="lower")["items"]},
             "another",

@@ -115,7 +115,7 @@ def test_a_rule_that_cannot_be_asked_is_told_apart(tmp_path: Path, caplog: pytes
         assert rows(store, DECISIONS) == [(1, 3, None, 6), (2, 2, None, 6), (3, 3, None, 1), (4, 2, None, 1)]
         assert rows(store, "SELECT DISTINCT revision FROM job ORDER BY revision") == [(2,), (4,)]
         assert {number: "as the test wants" in why for number, why in live.problems.items()} == {1: True, 3: True}
-        assert len([record for record in caplog.records if "cannot be asked" in record.message]) == 2
+        assert len([record for record in caplog.records if "cannot be matched" in record.message]) == 2
         assert cursor_is_at_the_end(store)
 
 

@@ -250,7 +250,7 @@ def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp
     assert counts == [3, 0, 1]
     assert "three is too much" in text_of(failing)
     assert refused.is_error
-    assert "may be run 1 times more, and 4 are asked for" in text_of(refused)
+    assert "may be run 1 times more, and 4 were requested" in text_of(refused)
 
 
 def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ def test_a_judge_that_asks_for_an_hour_holds_up_no_other_run(tmp_path: Path) -> 
                 lambda evaluations: bool(evaluations[0]["lastError"]),
             )
             assert waiting["status"] == "RUNNING"
-            assert "asked again in 3600 s" in waiting["lastError"]
+            assert "the next attempt is in 3600 s" in waiting["lastError"]
             assert server.stop(within_s=STOPS_WITHIN_S) == 0
         request_count = endpoint.requests["/v1/chat/completions"]
         config = str(tmp_path / "config.yaml")

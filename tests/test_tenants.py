@@ -516,7 +516,7 @@ def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy, summing
     every = ask("GET", "/jobs", OPERATOR_KEY).text
     assert [every.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [2, 2, 2]
     assert f"/traces/{TRACE}?tenant=other" in every
-    assert "1 failed evaluation is made again" in ask("GET", "/jobs/retry").text
+    assert "1 failed evaluation is repeated" in ask("GET", "/jobs/retry").text
     before = everything(tenancy, summing, "", "other")
     for tenant in ("", "other"):
         assert ask("POST", f"/jobs/{jobs[tenant]}/retry").status_code == 404

@@ -197,7 +197,7 @@ def test_quack_stays_on_this_machine_where_all_is_to_take_tls(tmp_path: Path, pa
         async with running(Settings.model_validate(settings)):
             pass
 
-    with pytest.raises(BadSettings, match="quack: does not take TLS"):
+    with pytest.raises(BadSettings, match="quack: does not support TLS"):
         asyncio.run(start())
 
 

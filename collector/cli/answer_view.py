@@ -59,6 +59,6 @@ def _misfit_text(problem: str) -> str:
         return f"the answer is not one of a Tracejury server: {problem}"
     own = version("tracejury")
     return (
-        f"the server answers without {lacking[1]}, which tracejury {own} needs; use the tracejury of the server's "
-        "version, which /openapi.json names in info.version"
+        f"the answer has no {lacking[1]}, which tracejury {own} needs: it is not one of a Tracejury server, or one of "
+        "another version, which /openapi.json names in info.version; use the tracejury of that version"
     )

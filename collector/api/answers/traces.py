@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import UNSET, UnsetType
+from pydantic.alias_generators import to_camel
 
 from collector.api.answers.base import JsonNumber, JsonObject, json_value
 from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed, time_of
@@ -31,7 +32,8 @@ def _name_of(names: Any) -> From:  # noqa: ANN401 - a Literal
 
 
 def _encoded_keys(by_field: Mapping[str, str]) -> dict[str, str]:
-    return {ENCODED_NAMES[name]: text for name, text in by_field.items()}
+    # Some fields of a reading, such as `system`, are in no document under their own name.
+    return {to_camel(name): text for name, text in by_field.items()}
 
 
 StartTime = Annotated[str | None, time_of("start_ns")]
@@ -265,10 +267,6 @@ class SpanDocument(WireDocument):
     def start_ns(self) -> int | None:
         """The start in nanoseconds since the Unix epoch."""
         return optional_ns(self.start_time)
-
-
-ENCODED_NAMES: Final = dict(zip(SpanDocument.__struct_fields__, SpanDocument.__struct_encode_fields__, strict=True))
-"""The name of each field of a span in its document."""
 
 
 class TraceDocument(TraceSummaryDocument, kw_only=True):

@@ -1,16 +1,16 @@
 """The meaning of a trace, read from the document that the HTTP API shows of it."""
 
 from dataclasses import fields
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from collector.api.answers.traces import ENCODED_NAMES, SpanDocument, ToolCallDocument, TraceDocument
+from pydantic.alias_generators import to_snake
+
+from collector.api.answers.traces import SpanDocument, ToolCallDocument, TraceDocument
 from collector.api.base.times import instant_ns
 from storage.records import Message, OfferedTool, SpanReading, TraceReading, TraceToolCall
 
 Document = dict[str, object]
 _Record = TypeVar("_Record", OfferedTool, SpanReading, TraceReading, TraceToolCall)
-
-_FIELD_NAMES: Final = {encoded: name for name, encoded in ENCODED_NAMES.items()}
 
 
 def trace_reading_of(document: TraceDocument) -> TraceReading:
@@ -33,7 +33,7 @@ def _span_reading_of(span: SpanDocument) -> SpanReading:
         input_messages=_messages_of(span.input_messages),
         output_messages=_messages_of(span.output_messages),
         tool_definitions=_definitions_of(span),
-        sources={_FIELD_NAMES[name]: source for name, source in span.sources.items()},
+        sources={to_snake(name): source for name, source in span.sources.items()},
         notes=tuple(span.notes),
     )
 
