@@ -113,7 +113,11 @@ def test_output_that_is_no_verdict_is_a_failure(source: str, words: str) -> None
     "source,kind,words",
     [
         ("import sys; sys.exit('no model found')", "judge_error", "ended with exit code 1: no model found"),
-        (printing({"score": 1}) + "; raise SystemExit(2)", "judge_error", "ended with exit code 2 and wrote nothing to standard error"),
+        (
+            printing({"score": 1}) + "; raise SystemExit(2)",
+            "judge_error",
+            "ended with exit code 2 and wrote nothing to standard error",
+        ),
         ("import os; print('{\"score\": 1}', flush=True); os.kill(os.getpid(), 9)", "judge_error", "killed by SIGKILL"),
         ("raise ValueError('é broken')", "judge_error", "ValueError: é broken"),
     ],

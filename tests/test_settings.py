@@ -289,7 +289,7 @@ def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
     "text, message",
     [
         ("{presets: [e-mail]}", "presets: 0: e-mail is no preset; there are: email, card, key (got 'e-mail')"),
-        ("{patterns: ['(']}", "patterns: 0: a pattern is no regular expression that is taken here"),
+        ("{patterns: ['(']}", "patterns: 0: a pattern is not a supported regular expression"),
         ("{keys: ['']}", "keys: 0: String should have at least 1 character (got '')"),
         ("{colour: [x]}", "colour: Extra inputs are not permitted"),
     ],

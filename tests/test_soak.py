@@ -63,7 +63,7 @@ def test_what_grows_lags_or_breaks_is_seen() -> None:
     """Memory that grows by more than it scatters, matching that is behind, and an answer with 500."""
     assert broken(samples(grows_mib=600)) == ["memory is flat"]
     assert broken(samples(lag_s=61)) == ["matching is never 60 s behind"]
-    assert broken(samples(), requests={"pages": Asked(statuses={"500": 1})}) == ["nobody is told of an internal error"]
+    assert broken(samples(), requests={"pages": Asked(statuses={"500": 1})}) == ["no client gets an internal error"]
 
 
 def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from msgspec import UNSET, UnsetType
+
 from collector.api.answers.wire import WireDocument
 
 _Document = TypeVar("_Document", bound=WireDocument)
@@ -19,6 +21,8 @@ def _empty(hint: Any) -> Any:
         return _empty(parts[0])
     if hint is Any or type(None) in parts:
         return None
+    if UnsetType in parts:
+        return UNSET
     if origin is Literal:
         return parts[0]
     if isinstance(hint, type) and issubclass(hint, WireDocument):
