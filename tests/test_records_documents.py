@@ -14,9 +14,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
 
 from collector.api.answers.base import json_value
-from collector.api.answers.traces import ENCODED_NAMES, TraceSummaryDocument
+from collector.api.answers.traces import TraceSummaryDocument
 from collector.api.answers.wire import WireDocument
 from collector.api.base.times import time_text
 from collector.api.documents.documents import (
@@ -187,7 +188,7 @@ def test_a_span_document_says_everything_about_the_span() -> None:
         attributes={"gen_ai.system": "openai"},
     )
     document = shown_span(a_span(attributes={"input.value": "order 4711?", "tokens": 7}), log)
-    meaning = {ENCODED_NAMES[field.name] for field in dataclasses.fields(SpanReading)} | JUDGED_KEYS
+    meaning = {to_camel(field.name) for field in dataclasses.fields(SpanReading)} | JUDGED_KEYS
     assert {name: document[name] for name in document.keys() - (meaning - {"input", "output"})} == {
         "spanId": SPAN_ID,
         "parentSpanId": "a" * 16,
