@@ -116,7 +116,6 @@ def test_no_code_prefers_the_last_words_to_the_output() -> None:
         if ".final_response" in path.read_text(encoding="utf-8")
     }
     assert named == {
-        "api/documents/reading_documents.py",
         "conventions/trace.py",
         "conventions/columnar/stored_trace.py",
     }
