@@ -107,10 +107,12 @@ class ServerConditions:
         for condition in self._conditions:
             if now_s >= self._due_s[condition.name]:
                 self._due_s[condition.name] = now_s + condition.every_s
-                self._follow(condition, _checked(condition), now_s)
-        self._lasting = tuple(self._held())
+                lines = list(self._follow(condition, _checked(condition), now_s))
+                self._lasting = tuple(self._held())  # before the log says so: its readers find the same elsewhere
+                for line in lines:
+                    log.warning(line, extra=_CHANGE)
 
-    def _follow(self, condition: ServerCondition, sightings: Sightings, now_s: float) -> None:
+    def _follow(self, condition: ServerCondition, sightings: Sightings, now_s: float) -> Iterator[str]:
         for about, seen in sightings.items():
             key = condition.name, about
             message, since_ns, cause = seen if isinstance(seen, Sighting) else (seen, time.time_ns(), "")
@@ -121,17 +123,17 @@ class ServerConditions:
             if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:
                 episode.has_begun = True
                 episode.causes.add(cause)
-                log.warning("%s: %s", condition.name, message, extra=_CHANGE)
+                yield f"{condition.name}: {message}"
             elif episode.has_begun and cause not in episode.causes:  # once each: two that alternate fill no log
                 episode.causes.add(cause)
-                log.warning("%s changed: %s", condition.name, message, extra=_CHANGE)
+                yield f"{condition.name} changed: {message}"
         for key, episode in list(self._episodes.items()):
             is_over = key[0] == condition.name and key[1] not in sightings
             if is_over and now_s - episode.last_s >= condition.ends_after_s:
                 del self._episodes[key]
                 if episode.has_begun:
                     took = duration_text((now_s - episode.first_s) * 1e3)
-                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.message, extra=_CHANGE)
+                    yield f"{condition.name} is over after {took}; it was: {episode.message}"
 
     def _held(self) -> Iterator[Lasting]:
         for (name, about), episode in self._episodes.items():

@@ -59,7 +59,7 @@ def test_a_field_that_is_needed_is_named_with_the_version() -> None:
     with a_server_that_answers([{name: value for name, value in ANNOTATION.items() if name != "author"}]) as url:
         listed = run("annotations", "list", "--server", url)
     assert listed.exit_code == 1
-    for text in ("without author", f"tracejury {version('tracejury')} needs", "/openapi.json"):
+    for text in ("has no author", f"tracejury {version('tracejury')} needs", "/openapi.json"):
         assert text in listed.output
 
 

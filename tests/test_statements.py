@@ -1,6 +1,7 @@
 """The number of statements executed for requests, and while idle."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -72,6 +73,21 @@ def test_an_idle_server_executes_nothing(tmp_path: Path) -> None:
             assert attempt < 4, texts
 
 
+def repeated_until_few(statements: int, work: Callable[[int], None]) -> int:
+    """Repeat the work, with its number, until it takes few statements; return how often it was done.
+
+    The first two times cursors are opened. On a busy machine what follows a commit is done in more rounds, never each
+    time: a statement too many is one every time.
+    """
+    counts: list[int] = []
+    while len(counts) < 3 or counts[-1] > statements:
+        assert len(counts) < 10, counts
+        with executed() as texts:
+            work(len(counts))
+        counts.append(len(texts))
+    return len(counts)
+
+
 def test_a_small_commit_takes_few_statements(tmp_path: Path) -> None:
     """At most 25 for a commit, its match by 20 rules, and the sums of its traces, in all threads."""
     rules = tmp_path / "rules"
@@ -79,16 +95,15 @@ def test_a_small_commit_takes_few_statements(tmp_path: Path) -> None:
     for number in range(20):
         (rules / f"{number}.yaml").write_text(RULE.format(number), encoding="utf-8")
     with a_server(tmp_path / "data", rules=rules) as server:
-        counts = []
-        for trace in range(3):  # the first ones open cursors
-            with executed() as texts:
-                post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
-                assert server.store.wait_committed(WAIT_S)
-                until(server.store.matching.state, lambda state: state.seq >= state.committed)
-                assert server.traces.wait_idle(WAIT_S)
-            counts.append(len(texts))
-        assert counts[-1] <= 25
-        assert rows(server.store, "SELECT count(*) FROM decisions") == [(20 * 3 * 8,)]
+
+        def commit_and_match(trace: int) -> None:
+            post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
+            assert server.store.wait_committed(WAIT_S)
+            until(server.store.matching.state, lambda state: state.seq >= state.committed)
+            assert server.traces.wait_idle(WAIT_S)
+
+        commits = repeated_until_few(25, commit_and_match)
+        assert rows(server.store, "SELECT count(*) FROM decisions") == [(20 * commits * 8,)]
 
 
 def test_judged_spans_share_statements(tmp_path: Path) -> None:
@@ -98,16 +113,15 @@ def test_judged_spans_share_statements(tmp_path: Path) -> None:
     (rules / "judged.yaml").write_text(JUDGED, encoding="utf-8")
     with a_model(lambda _: Says({"score": 1})) as model, a_server(tmp_path / "data", rules=rules) as server:
         server.pipeline.judging.connections.create(a_connection(model.base_url))
-        counts = []
-        for trace in range(3):
-            with executed() as texts:
-                post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
-                assert server.store.wait_committed(WAIT_S)
-                assert server.pipeline.matcher.wait_matched(WAIT_S)
-                assert server.pipeline.workers.wait_idle(WAIT_S)
-                assert server.pipeline.monitors.wait_watched(WAIT_S)
-                assert server.store.spending.flush(WAIT_S)
-                assert server.traces.wait_idle(WAIT_S)
-            counts.append(len(texts))
-        assert counts[-1] <= 25 + 4 * 8, counts
-        assert rows(server.store, "SELECT count(*) FROM evaluations") == [(3 * 8,)]
+
+        def commit_and_judge(trace: int) -> None:
+            post(f"http://{server.otlp_http}/v1/traces", an_export(8, trace=trace).SerializeToString())
+            assert server.store.wait_committed(WAIT_S)
+            assert server.pipeline.matcher.wait_matched(WAIT_S)
+            assert server.pipeline.workers.wait_idle(WAIT_S)
+            assert server.pipeline.monitors.wait_watched(WAIT_S)
+            assert server.store.spending.flush(WAIT_S)
+            assert server.traces.wait_idle(WAIT_S)
+
+        commits = repeated_until_few(25 + 4 * 8, commit_and_judge)
+        assert rows(server.store, "SELECT count(*) FROM evaluations") == [(commits * 8,)]
