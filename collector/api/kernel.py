@@ -80,7 +80,7 @@ class Resource(Generic[Row, Body]):
         """Return a record that the caller sees.
 
         Raises:
-            Missing: there is none.
+            Missing: the caller sees no such record.
         """
         for row in self.find(here, who.visible_tenant, record_id):
             return row
@@ -90,7 +90,7 @@ class Resource(Generic[Row, Body]):
         """Return a record that was stored just now.
 
         Raises:
-            Missing: it was deleted.
+            Missing: the record was deleted meanwhile.
         """
         for row in self.find(here, None, record_id):
             return row
@@ -104,7 +104,7 @@ class Resource(Generic[Row, Body]):
 
     @cached_property
     def seen(self) -> Callable[..., Row]:
-        """The dependency of a route whose path names a record that the caller sees."""
+        """Return the dependency of a route whose path names a record that the caller sees."""
 
         def seen(
             record_id: Annotated[str, Path(alias=self.key, max_length=self.longest_key)], here: Here, who: Who
@@ -115,7 +115,7 @@ class Resource(Generic[Row, Body]):
 
     @cached_property
     def own(self) -> Callable[..., Row]:
-        """The dependency of a route whose path names a record that the caller may change."""
+        """Return the dependency of a route whose path names a record that the caller may change."""
 
         def own(row: Annotated[AnyRow, Depends(self.seen)], who: Who) -> Row:
             refuse_shared(who, row.tenant, f"the {self.kind} {self.title(row)}")

@@ -43,7 +43,7 @@ class Entries(BaseModel):
 
 
 class AuditQuery(BaseModel):
-    """Which entries; what is not given does not matter."""
+    """Filter and page of the audit log; absent fields match all entries."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,15 +56,15 @@ class AuditQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_entries(here: Here, who: Who, wanted: Annotated[AuditQuery, Query()]) -> Entries:
+def list_entries(here: Here, who: Who, query: Annotated[AuditQuery, Query()]) -> Entries:
     """Who did what, newest first; a key with a tenant sees what keys of its tenant did."""
-    filters = AuditWanted(tenant=who.visible_tenant, key=wanted.key, path=wanted.path, refused=wanted.refused)
-    found = here.access.audit(filters, before=wanted.before, limit=wanted.size + 1)
-    content = [_document(number, entry) for number, entry in found[: wanted.size]]
-    is_last = len(found) <= wanted.size
+    filters = AuditWanted(tenant=who.visible_tenant, key=query.key, path=query.path, refused=query.refused)
+    entries = here.access.audit(filters, before=query.before, limit=query.size + 1)
+    content = [_document(number, entry) for number, entry in entries[: query.size]]
+    is_last = len(entries) <= query.size
     return Entries(
         content=content,
-        size=wanted.size,
+        size=query.size,
         numberOfElements=len(content),
         last=is_last,
         next=None if is_last else content[-1].id,

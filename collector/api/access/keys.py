@@ -28,7 +28,7 @@ _LAST_US = (dt.datetime(9999, 12, 31, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(m
 
 
 def _written(value: object) -> object:
-    """The value, if it is written as an instant; pydantic would also take numbers, also as texts."""
+    # pydantic would also accept numbers, and numbers as text.
     if not isinstance(value, str) or not _INSTANT.match(value):
         raise ValueError("must be an instant as in RFC 3339, such as 2030-01-31T00:00:00Z")
     return value
@@ -165,7 +165,7 @@ def _text(instant_us: int | None) -> str | None:
 
 
 def _microseconds(instant: dt.datetime | None) -> int | None:
-    """Since the epoch. What is before it, and beyond the year 9999 elsewhere, moves to the nearest that can be told."""
+    # Clamp to what can be written: after the epoch, and before the year 10000 in any time zone.
     if instant is None:
         return None
     return min(max((instant - _EPOCH) // dt.timedelta(microseconds=1), 1), _LAST_US)

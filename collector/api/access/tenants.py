@@ -21,7 +21,11 @@ Tenant = Annotated[
 
 
 def visible_tenant_of(who: Caller, tenant: str | None) -> str | None:
-    """Whose traces are looked at, beside the shared ones."""
+    """Return the tenant whose traces the caller reads, beside the shared ones; None for all tenants.
+
+    Raises:
+        Forbidden: the caller does not see that tenant.
+    """
     if tenant is None:
         return who.visible_tenant
     if not who.sees_all and tenant != who.tenant:
@@ -30,10 +34,10 @@ def visible_tenant_of(who: Caller, tenant: str | None) -> str | None:
 
 
 def tenant_of(who: Caller, tenant: str | None) -> str:
-    """Whose rows are changed: the caller's own, or those of the tenant that he names.
+    """Return the tenant whose rows are changed: the named one, else the caller's own.
 
     Raises:
-        Forbidden: he has no business with that tenant.
+        Forbidden: the caller does not see that tenant.
     """
     named = visible_tenant_of(who, tenant)
     return who.tenant if named is None else named
@@ -50,44 +54,44 @@ def refuse_shared(who: Caller, tenant: str, what: str) -> None:
 
 
 def connections_seen(here: Context, who: Caller) -> list[LlmConnection]:
-    """All of them, by name; to a key with a tenant its own, and those that its rules may use."""
+    """Return the connections that the caller sees, by name: with a tenant, its own and those that its rules may use."""
     return [each for each in here.judging.connections.all() if _sees(who, each)]
 
 
 def connection_seen(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """The connection, if the caller sees it.
+    """Return a connection that the caller sees.
 
     Raises:
-        Missing: there is none.
+        Missing: the caller sees no such connection.
     """
-    found = here.judging.connections.get(connection_id)
-    if not _sees(who, found):
+    connection = here.judging.connections.get(connection_id)
+    if not _sees(who, connection):
         raise Missing(f"there is no connection {connection_id}")
-    return found
+    return connection
 
 
 def own_connection(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """A connection that belongs to the caller.
+    """Return a connection that the caller may change.
 
     Raises:
-        Missing: there is none.
-        Forbidden: it is shared.
+        Missing: the caller sees no such connection.
+        Forbidden: the connection is shared.
     """
-    found = connection_seen(here, who, connection_id)
-    refuse_shared(who, found.row.tenant, f"the connection {found.row.name!r}")
-    return found
+    connection = connection_seen(here, who, connection_id)
+    refuse_shared(who, connection.row.tenant, f"the connection {connection.row.name!r}")
+    return connection
 
 
 def spent_over_connections(here: Context, who: Caller) -> list[SpentToday]:
-    """What was spent over connections today; what a key with a tenant is told is what was spent for its spans."""
+    """Return what was spent over each connection today; for a caller with a tenant, on its own spans only."""
     budgets = here.judging.budgets
     return budgets.today() if who.visible_tenant is None else budgets.today_for(who.visible_tenant)
 
 
 def own_webhooks(who: Caller, webhooks: Iterable[Webhook]) -> list[Webhook]:
-    """The webhooks of the caller: a key with a tenant does not see those of nobody."""
+    """Return the webhooks that the caller owns; with a tenant, none that belong to no tenant."""
     return [each for each in webhooks if who.owns(each.tenant)]
 
 
-def _sees(who: Caller, found: LlmConnection) -> bool:
-    return who.owns(found.row.tenant) or found.is_shared
+def _sees(who: Caller, connection: LlmConnection) -> bool:
+    return who.owns(connection.row.tenant) or connection.is_shared

@@ -35,7 +35,7 @@ class Acknowledgement(BaseModel):
 
 
 class AlertQuery(BaseModel):
-    """Which alerts are listed. `rule` is an id or a name."""
+    """Filter and page of the alert list. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,10 +77,10 @@ def show_alert(alert_id: str, here: Here, who: Who) -> Response:
 @answers(AlertDocument)
 def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that somebody looks after it; again is no mistake, and 409 says that it is over."""
-    found = _own(here, who, alert_id)
-    tenant = found.finding.tenant
+    before = _own(here, who, alert_id)
+    tenant = before.finding.tenant
     here.alerts.acknowledge(alert_id, time.time_ns(), by=wanted.by if wanted else None, tenant=tenant)
-    alert = here.alerts.get(alert_id, tenant=tenant) or found
+    alert = here.alerts.get(alert_id, tenant=tenant) or before
     if alert.acknowledged_at_ns is None:
         return problem(409, f"alert {alert_id} is over; there is nothing to look after")
     return JSONResponse(alert_document(alert))
@@ -91,22 +91,22 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
 @answers(AlertDocument)
 def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
-    found = _own(here, who, alert_id)
-    tenant = found.finding.tenant
+    before = _own(here, who, alert_id)
+    tenant = before.finding.tenant
     by = (wanted.by if wanted else None) or who.key_name
     if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
         return problem(409, f"alert {alert_id} is over")
-    return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or found))
+    return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or before))
 
 
 def _seen(here: Context, who: Caller, alert_id: str) -> Alert:
-    found = here.alerts.get(alert_id, tenant=who.visible_tenant)
-    if found is None:
+    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
+    if alert is None:
         raise Missing(f"no alert {alert_id} here")
-    return found
+    return alert
 
 
 def _own(here: Context, who: Caller, alert_id: str) -> Alert:
-    found = _seen(here, who, alert_id)
-    refuse_shared(who, found.finding.tenant, f"the alert {alert_id}")
-    return found
+    alert = _seen(here, who, alert_id)
+    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+    return alert

@@ -18,7 +18,7 @@ router = api_router(prefix="/api/v1/monitors")
 
 
 class StreamQuery(BaseModel):
-    """Which streams are listed. `rule` is an id or a name."""
+    """Filter and page of the list of result streams. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -32,7 +32,7 @@ _MOST_LINES: Final = 500
 
 
 class QualityQuery(BaseModel):
-    """Which results are added up, and by what. `rule` is an id or a name."""
+    """Selection and grouping of results. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +62,7 @@ def show_quality(here: Here, who: Who, query: Annotated[QualityQuery, Query()]) 
 
 
 def _judges(here: Context, who: Caller, query: QualityQuery) -> dict[str | None, JudgeAccuracy]:
-    """What is known of the errors of each judge of the rule, by its fingerprint; nothing where it is not one rule."""
+    """Return the error rates of each judge, by fingerprint; empty unless the query selects exactly one rule."""
     kept = [each.stored for each in here.rules.kept() if query.rule in {each.stored.rule_id, each.stored.name}]
     seen = [each for each in kept if who.sees(each.tenant)]
     if len(seen) != 1:

@@ -50,7 +50,7 @@ class WebhookBody(BaseModel):
     digest_minutes: int | None = Field(default=None, alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)
 
     def wish(self) -> Wish:
-        """What a receiver is to be, as the server has it."""
+        """Return the requested receiver in the form that the server works with."""
         return Wish(
             url=self.url,
             secret=self.secret,
@@ -65,10 +65,10 @@ class WebhookBody(BaseModel):
 
 
 def _webhook(project: str, webhook_id: str, here: Here, who: Who) -> Webhook:
-    found = here.receivers.get(here.receivers.project(project, who.visible_tenant), webhook_id)
-    if found is None or not who.owns(found.tenant):
+    webhook = here.receivers.get(here.receivers.project(project, who.visible_tenant), webhook_id)
+    if webhook is None or not who.owns(webhook.tenant):
         raise HTTPException(HTTPStatus.NOT_FOUND, f"project {project} has no webhook {webhook_id}")
-    return found
+    return webhook
 
 
 Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
@@ -159,8 +159,8 @@ def deliveries(
     size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """What it was told or is to be told, newest first."""
-    found = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
-    return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in found], page, size))
+    rows = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
+    return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in rows], page, size))
 
 
 @router.get(_ONE + "/deliveries/{delivery_id}")
@@ -168,8 +168,8 @@ def deliveries(
 @answers(DeliveryDocument)
 def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
     """One delivery."""
-    found = here.outbox.delivery(webhook.webhook_id, delivery_id)
-    return _no_delivery(delivery_id) if found is None else encoded(DeliveryDocument.of(found))
+    row = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    return _no_delivery(delivery_id) if row is None else encoded(DeliveryDocument.of(row))
 
 
 @router.post(_ONE + "/deliveries/{delivery_id}/replay", status_code=HTTPStatus.ACCEPTED)
@@ -190,10 +190,10 @@ def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> Response:
 
 
 def _queued(here: Context, webhook: Webhook, delivery_id: str) -> Response:
-    found = here.outbox.delivery(webhook.webhook_id, delivery_id)
-    if found is None:
+    row = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    if row is None:
         return _no_delivery(delivery_id)
-    return encoded(DeliveryDocument.of(found), status=HTTPStatus.ACCEPTED)
+    return encoded(DeliveryDocument.of(row), status=HTTPStatus.ACCEPTED)
 
 
 def _no_delivery(delivery_id: str) -> Response:

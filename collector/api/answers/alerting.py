@@ -72,7 +72,9 @@ class CorrectedDifferenceDocument(WireDocument):
 
     baseline: MeasuredDocument
     candidate: MeasuredDocument
-    difference: Annotated[MeasuredDocument, computed(lambda found: MeasuredDocument.of(found, value=found.difference))]
+    difference: Annotated[
+        MeasuredDocument, computed(lambda corrected: MeasuredDocument.of(corrected, value=corrected.difference))
+    ]
     basis: Literal["own_labels", "shared_labels"]
     survives: bool
     in_words: str

@@ -35,13 +35,13 @@ def answers(model: object, *statuses: int) -> Callable[[Endpoint], Endpoint]:
 
 
 def declared_answer(endpoint: object) -> DeclaredAnswer | None:
-    """What a route declares; None where it declares nothing."""
-    found = getattr(endpoint, _MARK, None)
-    return found if isinstance(found, DeclaredAnswer) else None
+    """Return the answer that a route declares, or None."""
+    declared = getattr(endpoint, _MARK, None)
+    return declared if isinstance(declared, DeclaredAnswer) else None
 
 
 def schemas_of(declared: Iterable[DeclaredAnswer]) -> tuple[Mapping[int, Schema], Mapping[str, Schema]]:
-    """The schema of each declared answer by the identity of the declaration, and the named schemas that these need."""
+    """Return the schema of each declaration, by its `id()`, and the named schemas that these reference."""
     adapters = [(id(each), "validation", TypeAdapter(each.model)) for each in declared]
-    found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE)  # type: ignore[arg-type]
-    return {key: schema for (key, _), schema in found.items()}, definitions.get("$defs", {})
+    schemas, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE)  # type: ignore[arg-type]
+    return {key: schema for (key, _), schema in schemas.items()}, definitions.get("$defs", {})

@@ -26,7 +26,7 @@ def _duration_ms(timed: TraceSummary | Span | TraceToolCall) -> float | None:
 
 
 def _name_of(names: Any) -> From:  # noqa: ANN401 - a Literal
-    """Return the source of the name of a number of OTLP; a number that this version does not know is the first."""
+    # A number that this version does not know becomes the first name.
     known = get_args(names)
     return From(convert=lambda number: known[number] if 0 <= number < len(known) else known[0])
 
@@ -265,7 +265,7 @@ class SpanDocument(WireDocument):
 
     @property
     def start_ns(self) -> int | None:
-        """The start in nanoseconds since the Unix epoch."""
+        """Return the start in nanoseconds since the Unix epoch."""
         return optional_ns(self.start_time)
 
 

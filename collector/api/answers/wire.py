@@ -139,7 +139,6 @@ def _value(records: tuple[object, ...], name: str) -> Any:  # noqa: ANN401 - of 
 
 @cache
 def _sources(kind: type[WireDocument]) -> tuple[tuple[str, str, Convert | None], ...]:
-    """List the fields of a document with the attribute that each is made of, and its conversion."""
     return tuple((name, *_source(name, hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
 
 

@@ -77,7 +77,7 @@ NO_SERVER: Final = "not running"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviews:
-    """Queues of what people are to judge, and how long what somebody was given is his."""
+    """Review queues, and how long an entry is leased to a reviewer."""
 
     queues: ReviewQueues
     turns: ReviewTurns
@@ -87,7 +87,7 @@ class Reviews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlLimits:
-    """What one SQL query may cost."""
+    """Limits of one SQL query."""
 
     rows: int
     seconds: float
@@ -95,7 +95,7 @@ class SqlLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings:
-    """What the configuration says of projects, and of how long and how much is kept."""
+    """Settings of projects: retention, size of the database, and budgets."""
 
     retention_days: int
     project_retention_days: Mapping[str, int]
@@ -175,6 +175,6 @@ class Context:
         return value if self.redact is None or value is None else self.redact(value)
 
     def project_named(self, who: Caller, project: str) -> str:
-        """The name of the project that a path names by its name or its id."""
-        found = self.rulebook.project(who.visible_tenant, project)
-        return project if found is None else found.name
+        """Return the name of a project, from its name or its id."""
+        row = self.rulebook.project(who.visible_tenant, project)
+        return project if row is None else row.name

@@ -18,7 +18,7 @@ _Shape = TypeVar("_Shape", bound=BaseModel)
 
 
 def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Shape]]:
-    """A dependency of routes: the body in this shape."""
+    """Return a route dependency that reads the body as this shape."""
 
     async def read(request: Request) -> _Shape:
         turns: RouteTurns = request.app.state.context.route_turns
@@ -78,14 +78,14 @@ def _check_count(error: ValidationError) -> None:
 
 
 def body_of(shape: type[BaseModel]) -> dict[str, Any]:
-    """What the document says of a body in this shape."""
+    """Return the `requestBody` of the OpenAPI document for this shape."""
     schema = shape.model_json_schema(by_alias=True)
     content = {"application/json": {"schema": _written_out(schema, schema.pop("$defs", {}))}}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _written_out(part: Any, shapes: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
-    """A part of a schema with the shapes that it refers to in their places."""
+    """Return part of a schema with its references inlined."""
     if isinstance(part, dict) and "$ref" in part:
         return _written_out(shapes[part["$ref"].rpartition("/")[2]], shapes)
     if isinstance(part, dict):

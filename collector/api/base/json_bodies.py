@@ -18,7 +18,7 @@ def check_values(body: bytes) -> None:
     """Refuse JSON with too many values.
 
     Raises:
-        HTTPException: it has.
+        HTTPException: the body has too many values (413).
     """
     if has_more_values(body, MOST_VALUES):
         raise HTTPException(413, f"the body has more than {_VALUES}")

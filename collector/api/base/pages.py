@@ -16,7 +16,7 @@ MAX_ITEMS: Final = 1_000
 
 
 class _Page:
-    """Which page of a list."""
+    """Number and size of the requested page."""
 
     def __init__(
         self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50
@@ -41,18 +41,18 @@ class _Part:
         self._request, self._response = request, response
         self._page, self._size = page, size
 
-    def of(self, found: Sequence[T]) -> Sequence[T]:
+    def of(self, rows: Sequence[T]) -> Sequence[T]:
         """Return that part; the response's `Link` header has the place of the next one, if there is one (RFC 8288)."""
         begin, end = self._page * self._size, (self._page + 1) * self._size
-        if end < len(found) and self._page < MAX_PAGE:
+        if end < len(rows) and self._page < MAX_PAGE:
             others = [pair for pair in self._request.query_params.multi_items() if pair[0] not in {"page", "size"}]
             query = urlencode([*others, ("page", self._page + 1), ("size", self._size)])
             self._response.headers["link"] = f'<?{query}>; rel="next"'
-        return found[begin:end]
+        return rows[begin:end]
 
-    def answer(self, found: Sequence[T], document: Callable[[T], object]) -> Response:
+    def answer(self, rows: Sequence[T], document: Callable[[T], object]) -> Response:
         """Answer with the documents of that part."""
-        return self.encoded([document(each) for each in self.of(found)])
+        return self.encoded([document(each) for each in self.of(rows)])
 
     def encoded(self, document: object) -> Response:
         """Answer with a document that holds that part."""

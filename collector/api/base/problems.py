@@ -108,7 +108,7 @@ def problem(
     problems: Sequence[Mapping[str, object]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """A problem as an answer."""
+    """Return a problem response."""
     document: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -154,7 +154,7 @@ def answer(
     headers: Mapping[str, str] | None = None,
     **more: Sequence[Mapping[str, object]],
 ) -> Response:
-    """A problem as whoever asked reads it: the pages of people have pages for it."""
+    """Return a problem as JSON, or as a page if the request is for a page."""
     page: Callable[[Request, int, str, Mapping[str, str]], Response] | None = request.scope["state"].get("problem_page")
     if page is not None:
         return page(request, status, message, headers or {})
@@ -186,7 +186,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:
-    """Answer a client that left before its body was complete, so that it is no unexpected failure."""
+    # The client left before its body was complete: no unexpected failure.
     return Response(status_code=400)
 
 
@@ -213,9 +213,9 @@ async def _stored_problem(request: Request, error: Exception) -> Response:
 
 async def _no_rule(request: Request, error: Exception) -> Response:
     problems = error.problems if isinstance(error, BadRule) else ()
-    told = "; ".join(f"{each.key}: {each.message}" if each.key else each.message for each in problems)
+    message = "; ".join(f"{each.key}: {each.message}" if each.key else each.message for each in problems)
     listed = [{"line": each.line, "key": each.key, "message": each.message} for each in problems]
-    return answer(request, 400, told, problems=listed)
+    return answer(request, 400, message, problems=listed)
 
 
 async def _internal(request: Request, _error: Exception) -> Response:

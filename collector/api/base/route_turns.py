@@ -73,16 +73,13 @@ class TurnRoute(APIRoute):
 
 
 def _sends(route: APIRoute) -> bool:
-    """Return whether a route takes what applications send, with whatever their exporters add to its address."""
+    # Exporters of applications add parameters of their own to the URL.
     return any(need_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
 
 
 def _is_checked(route: APIRoute, method: str) -> bool:
-    """Return whether a route refuses what it does not know in an address.
-
-    Pages ignore what trackers append, `/health`, `/ready` and `/metrics` what probes and scrapers do, and routes
-    outside of the contract, such as Jaeger's, what clients of another server do.
-    """
+    # Trackers append parameters to pages, probes and scrapers to `/health`, `/ready` and `/metrics`, and clients of
+    # other servers to routes outside the contract, such as Jaeger's.
     return route.include_in_schema and not _sends(route) and (changes(method) or route.path.startswith("/api/"))
 
 
@@ -90,9 +87,6 @@ def _check_query(request: Request, known: Mapping[str, bool]) -> None:
     """Refuse unknown and repeated parameters, and empty ones of a deletion, which an unset variable leaves.
 
     If they were ignored, more would be changed, deleted or listed than the client means.
-
-    Raises:
-        RequestValidationError: there are such parameters; it has an error for each.
     """
     pairs = request.query_params.multi_items()
     counts, problems = Counter(name for name, _ in pairs), {}

@@ -17,7 +17,7 @@ _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 
 
 def time_text(time_ns: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC with nanoseconds; None and 0, which is OTLP for "not set", are None."""
+    """Return an instant as RFC 3339 in UTC with nanoseconds; None for None and for 0, which is OTLP for "not set"."""
     if not time_ns:
         return None
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
@@ -26,10 +26,10 @@ def time_text(time_ns: int | None) -> str | None:
 
 
 def instant_ns(text: str) -> int:
-    """RFC 3339, with any number of digits, as nanoseconds since the Unix epoch.
+    """Parse RFC 3339, with any number of digits, to nanoseconds since the Unix epoch.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is no RFC 3339 instant.
     """
     parts = _INSTANT.fullmatch(text)
     if parts is None:
@@ -47,10 +47,10 @@ def optional_ns(text: str | None) -> int | None:
 
 
 def stored_ns(text: str) -> int:
-    """RFC 3339 as nanoseconds since the Unix epoch; an instant that no span can have is the nearest that one can.
+    """Parse RFC 3339 to nanoseconds since the Unix epoch, clamped to the instants that a span can have.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is no RFC 3339 instant.
     """
     return within_reach(instant_ns(text))
 
@@ -61,12 +61,11 @@ def moment_ns(instant: dt.datetime) -> int:
 
 
 def within_reach(time_ns: int) -> int:
-    """The time, or the nearest that a span can have."""
+    """Clamp a time to the instants that a span can have."""
     return min(max(time_ns, -_LAST_NS), _LAST_NS)
 
 
 def _ahead_s(offset: str) -> int:
-    """How far a place is ahead of UTC, as in `+01:00`."""
     if offset in {"Z", "z"}:
         return 0
     ahead_s = int(offset[1:3]) * 3600 + int(offset[4:6]) * 60

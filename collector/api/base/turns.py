@@ -158,7 +158,7 @@ class QueryTurns(Turns):
     async def run(
         self, ask: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs
     ) -> _Result:
-        """What `ask` returns, in one of the threads."""
+        """Run `ask` in one of the threads, and return its result."""
         context = contextvars.copy_context()
         call = partial(context.run, ask, *arguments, **named)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -33,7 +33,7 @@ GUARDED: Final[dict[int | str, dict[str, Any]]] = {412: {"description": "It was 
 
 
 def tag(version: int) -> dict[str, str]:
-    """The header that tells a version."""
+    """Return the `ETag` header of a version."""
     return {"etag": f'"{version}"'}
 
 
@@ -48,9 +48,9 @@ def created(document: object, version: int, *, at: str) -> Response:
 
 
 def seen(if_match: str) -> frozenset[int] | None:
-    """The versions one of which something must have; None for whichever, which is what no header asks for.
+    """Return the versions that `If-Match` accepts; None for any, also without the header.
 
-    What is no tag of ours is that of no version.
+    A foreign tag matches no version.
     """
     if if_match in {"", "*"}:
         return None
@@ -58,9 +58,9 @@ def seen(if_match: str) -> frozenset[int] | None:
 
 
 def require_seen(version: int, if_match: str) -> None:
-    """Let pass whoever looked at this version, and whoever does not ask.
+    """Refuse a change unless `If-Match` accepts this version or is absent.
 
     Raises:
-        Stale: it has another version by now.
+        Stale: the header accepts only other versions.
     """
     require_version(version, seen(if_match))

@@ -56,6 +56,5 @@ def _definitions_of(document: SpanDocument | TraceDocument) -> tuple[OfferedTool
 
 
 def _record(kind: type[_Record], document: object, **others: Any) -> _Record:
-    """Make a record of the fields of the same names, and those that the document has not."""
     names = {field.name for field in fields(kind)} - others.keys()
     return kind(**{name: getattr(document, name) for name in names}, **others)

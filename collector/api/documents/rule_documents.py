@@ -87,7 +87,7 @@ ProblemOf: TypeAlias = Callable[[ActiveRule], str | None]
 
 
 def no_problem(_: ActiveRule) -> None:
-    """Of no rule it is known, because there is no server that would ask its judge."""
+    """Return None: without a server, no problem with the judge of a rule is known."""
 
 
 def rule_document(
@@ -167,8 +167,8 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
     def comparison_of(active: ActiveRule) -> str | None:
         needed = active.rule.monitoring.settings.minimum
         suspects = [row for row in latest.get(active.rule_id, ()) if _may_lack(here, active, row, needed)]
-        found = standings(here.monitors, here.rules.revision, active, suspects) if suspects else []
-        lacking = [(count, each.key) for each in found if (count := each.results) is not None and count < needed]
+        services = standings(here.monitors, here.rules.revision, active, suspects) if suspects else []
+        lacking = [(count, each.key) for each in services if (count := each.results) is not None and count < needed]
         if not lacking:
             return None
         lacking.sort(key=lambda each: each[0])
@@ -184,13 +184,11 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
 
 
 def _place(key: StreamKey) -> str:
-    """Name the project and the service of a stream of results."""
     project = "no project" if key.project is None else f"project {key.project!r}"
     return project if key.service is None else f"{project} (service {key.service!r})"
 
 
 def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) -> bool:
-    """Return whether a stream that had a result last may have too few to compare with."""
     count = results_to_compare_with(row, needed) if judges_alike(row, here.rules.revision, active) else 0
     return count is not None and count < needed
 

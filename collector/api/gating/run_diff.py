@@ -111,7 +111,7 @@ _ALPHA: Final = 0.05
 
 
 class DiffQuery(BaseModel):
-    """What a run is compared with, and which of its items are listed."""
+    """Baseline of a comparison, and filter and page of its items."""
 
     baselineRunId: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     status: Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED", "ADDED", "REMOVED"] = "ALL"
@@ -131,44 +131,44 @@ def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Ann
     before = baseline_for(candidate, query.baselineRunId, here, who)
     if before is None:
         raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
-    found = compared_runs(candidate, before.run, Options(), here)
-    significant = {each.name: each.adjusted_p_value < _ALPHA for each in found.comparison.differences}
+    compared = compared_runs(candidate, before.run, Options(), here)
+    significant = {each.name: each.adjusted_p_value < _ALPHA for each in compared.comparison.differences}
     first = query.page * query.size
-    listed = found.table.listed(DIFF_FILTERS[query.status])[first : first + query.size + 1]
-    cases = [_case(each, significant) for each in cases_of(found, listed, here.run_items)]
+    listed = compared.table.listed(DIFF_FILTERS[query.status])[first : first + query.size + 1]
+    cases = [_case(each, significant) for each in cases_of(compared, listed, here.run_items)]
     return encoded(
         RunDiffDocument(
             candidate_run_id=candidate.run_id,
             baseline_run_id=before.run.run_id,
-            summary=_summary(found, before.warnings),
+            summary=_summary(compared, before.warnings),
             cases=DiffCases.page(cases, query.page, query.size),
         )
     )
 
 
 def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Baseline | None:
-    """The run that is named, else the one that the gate would take, if there is one."""
+    """Return the named run as the baseline, else the one that the gate would choose, or None."""
     if named:
         return Baseline(run_of_experiment(candidate.experiment_id, named, here, who))
     return baseline_of(candidate, here.runs)
 
 
-def _summary(found: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:
+def _summary(compared: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:
     from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
 
-    table, rate = found.table, found.comparison.rate
+    table, rate = compared.table, compared.comparison.rate
     rates = table.pass_rates or (None, None)
     delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]
     return DiffSummary(
-        pairing=found.candidate.results.pairing,
+        pairing=compared.candidate.results.pairing,
         baseline_pass_rate=_rounded(rates[0]),
         candidate_pass_rate=_rounded(rates[1]),
         pass_rate_delta=_rounded(delta),
         significant=rate is not None and rate.adjusted_p_value < _ALPHA,
         flipped_to_fail_count=int((table.flips < 0).sum()),
         flipped_to_pass_count=int((table.flips > 0).sum()),
-        repeats=convert(repeats_document(found.comparison.repeats), list[GateRepeat]),
-        warnings=[*found.comparison.warnings, *about_baseline],
+        repeats=convert(repeats_document(compared.comparison.repeats), list[GateRepeat]),
+        warnings=[*compared.comparison.warnings, *about_baseline],
         **{f"{name.lower()}_count": count for name, count in table.counts.items()},
     )
 

@@ -84,15 +84,14 @@ def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Conte
 
 
 def _comparer_of(here: Context) -> "RunComparer":
-    """What compares the runs of this server."""
     return RunComparer(here.run_items, here.kept_comparisons)
 
 
 def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
-    """A run that is named with its experiment.
+    """Return a run that is named with its experiment.
 
     Raises:
-        Missing: there is none, or it is of another experiment.
+        Missing: the caller sees no such run, or the run belongs to another experiment.
     """
     run = run_seen(run_id, here, who)
     if run.experiment_id != experiment_id:
@@ -150,14 +149,14 @@ def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[C
     rows = here.labels.of_runs(
         candidate.tenant, VERDICT, candidate.experiment_id, runs=[baseline.run_id, candidate.run_id]
     )
-    found = []
+    corrected = []
     for name, fingerprint in sorted({(each.name, each.fingerprint) for each in rows}):
         own = [each for each in rows if (each.name, each.fingerprint) == (name, fingerprint)]
         sides = [next((each for each in own if each.run_id == run.run_id), None) for run in (baseline, candidate)]
         difference = None if sides[0] is None or sides[1] is None else _difference(own, sides[0], sides[1])
         if difference is not None:
-            found.append(CorrectedEvaluator.of(difference, evaluator=name, fingerprint=fingerprint))
-    return found
+            corrected.append(CorrectedEvaluator.of(difference, evaluator=name, fingerprint=fingerprint))
+    return corrected
 
 
 def correction_warnings(corrected: Sequence[CorrectedEvaluator], document: dict[str, Any]) -> list[str]:
@@ -167,7 +166,7 @@ def correction_warnings(corrected: Sequence[CorrectedEvaluator], document: dict[
 
 
 def _difference(rows: Sequence[LabelledRun], before: LabelledRun, after: LabelledRun) -> CorrectedDifference | None:
-    """By the labels of each run, or of all runs that this evaluator judged."""
+    """Correct a difference, with the labels of the compared runs or of all runs that this evaluator judged."""
     known = calibrate(
         Confusion(
             passed_passed=sum(each.passed_passed for each in rows),

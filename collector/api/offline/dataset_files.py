@@ -50,7 +50,7 @@ _SUFFIX: Final = {form: name for name, form in reversed([*MEDIA_TYPES.items()])}
 
 
 class _Import:
-    """What an import is to do."""
+    """Parameters of an import."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class _Import:
 @needs(Permission.WRITE, by_tenant=True, takes_files=True)
 @answers(ImportedVersion, 200)
 async def import_file(
-    dataset: Own, request: Request, here: Here, who: Who, wanted: Annotated[_Import, Depends()]
+    dataset: Own, request: Request, here: Here, who: Who, options: Annotated[_Import, Depends()]
 ) -> Response:
     """Make a version of the items in a file. Where the latest one has the same items, it is that one (200)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    form = wanted.form or MEDIA_TYPES.get(kind)
+    form = options.form or MEDIA_TYPES.get(kind)
     if form is None:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send one of {', '.join(MEDIA_TYPES)}, or a format")
     with _imports.take(who.client), tempfile.TemporaryFile(dir=here.data) as file:
@@ -91,10 +91,10 @@ async def import_file(
         file.seek(0)
         is_over = threading.Event()
         watching = asyncio.create_task(_set_once_left(request, is_over))
-        texts = read_items(file, form, wanted.described, wanted.left_out.append)
+        texts = read_items(file, form, options.described, options.left_out.append)
         items = _items(texts, maker_of(here, dataset), is_over)
         try:
-            return await run_in_threadpool(_imported, here, who.key_name, dataset, items, wanted)
+            return await run_in_threadpool(_imported, here, who.key_name, dataset, items, options)
         finally:  # also if the server stops
             is_over.set()
             watching.cancel()
@@ -144,18 +144,18 @@ def export(
     return exported_version(here, dataset, version_seen(here, dataset, version), form)
 
 
-def exported_version(here: Context, dataset: Dataset, found: Version, form: Format) -> Response:
-    """A version in one of its forms.
+def exported_version(here: Context, dataset: Dataset, version: Version, form: Format) -> Response:
+    """Return a version as a file in one of its formats.
 
     Raises:
-        Conflict: it cannot have that form.
+        Conflict: the version cannot be written as CSV.
     """
     if form == "csv":
-        wrong = next((each.item_id for each in here.datasets.every_item(found) if is_formula(each.item_id)), None)
+        wrong = next((each.item_id for each in here.datasets.every_item(version) if is_formula(each.item_id)), None)
         if wrong is not None:
             raise Conflict(f"a spreadsheet would compute the id {wrong!r}: export another format than CSV")
-    name = f"{dataset.dataset_id}-{found.version}.{form}"
+    name = f"{dataset.dataset_id}-{version.version}.{form}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    described = replace(dataset, description=found.description or dataset.description)
-    pieces = export_items(described, here.datasets.every_item(found), form)
+    described = replace(dataset, description=version.description or dataset.description)
+    pieces = export_items(described, here.datasets.every_item(version), form)
     return streamed(pieces, media_type=_SUFFIX[form], headers=headers)

@@ -57,10 +57,10 @@ class DatasetChange(BaseModel):
     expectedOutputSchema: dict[str, Any] | None = None
 
     def text(self) -> DatasetText:
-        """What people say of a dataset, as it is stored.
+        """Return the description, tags and schemas as they are stored.
 
         Raises:
-            BadQuery: a schema is none.
+            BadQuery: a schema is invalid.
         """
         try:
             return DatasetText(
@@ -115,34 +115,34 @@ Number = Annotated[str, Path(pattern=_NUMBER, description="A number, or `latest`
 
 
 def dataset_seen(here: Context, who: Caller, key: str) -> Dataset:
-    """The dataset of that name or id: the caller's own before the shared one.
+    """Return the dataset with that name or id; the caller's own before the shared one.
 
     Raises:
-        Missing: he sees none.
-        Conflict: several tenants have one of that name, and he sees all of them.
+        Missing: the caller sees no such dataset.
+        Conflict: several tenants have a dataset of that name, and the caller sees all of them.
     """
-    found = here.datasets.named(who.visible_tenant, key)
+    matches = here.datasets.named(who.visible_tenant, key)
     for tenant in (who.tenant, ""):
-        for each in found:
+        for each in matches:
             if each.tenant == tenant:
                 return each
-    if len(found) > 1:
+    if len(matches) > 1:
         raise Conflict(f"several tenants have a dataset {key!r}: name it by its id")
-    if not found:
+    if not matches:
         raise Missing(f"there is no dataset {key!r} here")
-    return found[0]
+    return matches[0]
 
 
 def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
-    """A version by its number, or `latest`.
+    """Return a version by its number, or `latest`.
 
     Raises:
-        Missing: there is none.
+        Missing: the dataset has no such version.
     """
-    found = here.datasets.versions(dataset, version=None if number == "latest" else int(number))
-    if not found:
+    versions = here.datasets.versions(dataset, version=None if number == "latest" else int(number))
+    if not versions:
         raise Missing(f"the dataset {dataset.name!r} has no version {number}")
-    return found[0]
+    return versions[0]
 
 
 @router.get("", responses=PARTED)
@@ -204,9 +204,9 @@ def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response
         except (BadItem, AgainstSchema) as error:
             raise BadQuery(f"items[{number}]: {error}") from None
     now_us = here.now_ns() // 1000
-    wanted = here.datasets.add_items(dataset, items, now_us=now_us)
+    table = here.datasets.add_items(dataset, items, now_us=now_us)
     made = here.datasets.add_version(
-        dataset, wanted, mode=body.mode, description=body.description, created_by=who.key_name, now_us=now_us
+        dataset, table, mode=body.mode, description=body.description, created_by=who.key_name, now_us=now_us
     )
     return version_answer(dataset, made)
 
@@ -229,10 +229,10 @@ def list_items(
     at: At,
 ) -> Response:
     """The items of a version in their order."""
-    found = version_seen(here, dataset, version)
-    items = here.datasets.items(found, first=at.page * at.size, most=at.size + 1)
+    stored = version_seen(here, dataset, version)
+    items = here.datasets.items(stored, first=at.page * at.size, most=at.size + 1)
     documents = [ItemDocument.of(each) for each in items]
-    return encoded(ItemPage.page(documents, at.page, at.size, total_elements=found.item_count))
+    return encoded(ItemPage.page(documents, at.page, at.size, total_elements=stored.item_count))
 
 
 @router.get(_VERSION + "/diff")
@@ -257,7 +257,7 @@ def list_changes(
 
 
 def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
-    """What makes the items of the next version."""
+    """Return the factory for items of the next version."""
     return ItemMaker(schemas=schemas_of(dataset.input_schema, dataset.expected_schema), redact=here.redact)
 
 

@@ -50,18 +50,18 @@ class EvaluationBody(BaseModel):
     maxScore: Number | None = None
 
     def document(self) -> dict[str, Any]:
-        """The rule that says the same."""
-        told = self.model_dump(exclude_none=True)
-        name = told.pop("name", None)
-        parameters = told.pop("evaluationParams", None)
-        config = dict(told.pop("config", {}))
+        """Return the equivalent rule."""
+        fields = self.model_dump(exclude_none=True)
+        name = fields.pop("name", None)
+        parameters = fields.pop("evaluationParams", None)
+        config = dict(fields.pop("config", {}))
         config |= {} if parameters is None else {"evaluationParams": parameters}
         config |= {} if name is None else {"name": name}
         called = name or self.evaluatorName or self.evaluator or "evaluation"
-        return {"name": called, **told} | ({"config": config} if config else {})
+        return {"name": called, **fields} | ({"config": config} if config else {})
 
 
-Wanted = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
+Body = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 
 
 @router.get("/evaluations", responses=PARTED)
@@ -75,7 +75,7 @@ def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
-def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> Response:
+def evaluate(run: Own, body: Body, here: Here, who: Who) -> Response:
     """Have the items of a run scored, once it has ended; scores of the same name that it has count no more."""
     return _made(here, run, body, who.key_name)
 
@@ -83,7 +83,7 @@ def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> Response:
 @router.post("/judge-jobs", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
-def judge(run: Own, body: Wanted, here: Here, who: Who) -> Response:
+def judge(run: Own, body: Body, here: Here, who: Who) -> Response:
     """Have the items of a run scored, in the words of judges."""
     return _made(here, run, body, who.key_name)
 

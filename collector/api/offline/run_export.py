@@ -41,7 +41,7 @@ def export(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")
 
 
 def exported(here: Context, run: Run, form: RunForm) -> Response:
-    """A run in one of its forms, as something to keep: no browser shows it as a page of ours."""
+    """Return a run as a download in one of its formats, which no browser shows as a page of this server."""
     chosen = REPORT_FORMS[form]
     report = report_of(run, here.runs.sums([run.run_id])[run.run_id], here.run_items)
     headers = {

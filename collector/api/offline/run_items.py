@@ -49,16 +49,16 @@ class ReportedScore(BaseModel):
 
     @property
     def outcome_name(self) -> str:
-        """Which outcome it is."""
+        """Return `failed` for an error unless reported as skipped, else the reported outcome, `scored` or `skipped`."""
         is_broken = self.error is not None or self.errorKind is not None
         if is_broken and self.outcome != "skipped":
             return "failed"
-        said = self.score is not None or self.success is not None
-        return self.outcome or ("scored" if said else "skipped")
+        has_result = self.score is not None or self.success is not None
+        return self.outcome or ("scored" if has_result else "skipped")
 
     @property
     def passed(self) -> bool | None:
-        """Whether it passed: as was told, else by the threshold, which is 0.5 where there is none."""
+        """Return the reported verdict, else whether the score meets the threshold (0.5 by default)."""
         if self.outcome_name != "scored" or self.success is not None or self.score is None:
             return self.success if self.outcome_name == "scored" else None
         threshold = _DEFAULT_THRESHOLD if self.threshold is None else self.threshold
@@ -105,17 +105,17 @@ class ReportedItems(BaseModel):
 def items_of(
     here: Context, run: Run, body: ReportedItems, batch: str | None
 ) -> tuple[list[NewRunItem], list[list[NewScore]]]:
-    """The items as they are stored, each with its scores. What was told of a case of a dataset alone is filled in.
+    """Return the items as they are stored, each with its scores; a case that only the dataset has is filled in.
 
-    Without a key of its own, an item of a batch that has one is known by its place in it, and else by nothing.
+    An item without a key is identified by its place in a batch that has a key, else not at all.
 
     Raises:
-        BadQuery: something in them cannot be stored.
+        BadQuery: an item cannot be stored.
     """
-    told = _filled(here, run, body.items)
+    reported = _filled(here, run, body.items)
     items = []
     scores = []
-    for place, each in enumerate(told):
+    for place, each in enumerate(reported):
         try:
             items.append(_item(here, each, place, batch))
             scores.append([_score(here, score) for score in each.evalResults])
@@ -125,74 +125,77 @@ def items_of(
 
 
 def _filled(here: Context, run: Run, items: Sequence[ReportedItem]) -> list[ReportedItem]:
-    """The items with what their dataset says of them, where they say nothing."""
-    wanted = [each.datasetItemId for each in items if each.datasetItemId is not None and not each.inputs]
-    if not wanted or run.dataset_id is None or run.dataset_version is None:
+    """Fill in what the dataset has of items without inputs."""
+    item_ids = [each.datasetItemId for each in items if each.datasetItemId is not None and not each.inputs]
+    if not item_ids or run.dataset_id is None or run.dataset_version is None:
         return list(items)
-    found = here.datasets.items_of_run(run.dataset_id, run.dataset_version, wanted)
+    cases = here.datasets.items_of_run(run.dataset_id, run.dataset_version, item_ids)
     filled = []
     for each in items:
-        case = found.get(each.datasetItemId or "")
+        case = cases.get(each.datasetItemId or "")
         if case is not None and not each.inputs:
-            said = {"inputs": json.loads(case.inputs)}
-            said |= {} if each.expectedOutputs else {"expectedOutputs": json.loads(case.expected_outputs)}
-            said |= {} if each.metadata else {"metadata": json.loads(case.metadata)}
-            filled.append(each.model_copy(update=said))
+            fields = {"inputs": json.loads(case.inputs)}
+            fields |= {} if each.expectedOutputs else {"expectedOutputs": json.loads(case.expected_outputs)}
+            fields |= {} if each.metadata else {"metadata": json.loads(case.metadata)}
+            filled.append(each.model_copy(update=fields))
         else:
             filled.append(each)
     return filled
 
 
-def _item(here: Context, told: ReportedItem, place: int, batch: str | None) -> NewRunItem:
-    maps = [here.redacted(each) for each in (told.inputs, told.expectedOutputs, told.actualOutputs, told.metadata)]
-    error = here.redacted(told.error)
-    key = told.itemKey or told.datasetItemId
+def _item(here: Context, reported: ReportedItem, place: int, batch: str | None) -> NewRunItem:
+    maps = [
+        here.redacted(each)
+        for each in (reported.inputs, reported.expectedOutputs, reported.actualOutputs, reported.metadata)
+    ]
+    error = here.redacted(reported.error)
+    key = reported.itemKey or reported.datasetItemId
     unnamed = f"item:{uuid.uuid4().hex}" if batch is None else f"batch:{batch}:{place}"
-    numbers = (told.tokensIn, told.tokensOut, told.costUsd, told.latencyMs, told.traceId)
-    said = [each.model_dump(exclude_none=True) for each in told.evalResults]
+    numbers = (reported.tokensIn, reported.tokensOut, reported.costUsd, reported.latencyMs, reported.traceId)
+    scores = [each.model_dump(exclude_none=True) for each in reported.evalResults]
     return NewRunItem(
         item_key=key or unnamed,
         is_keyed=key is not None,
-        dataset_item_id=told.datasetItemId,
-        trial=told.trial,
-        digest=digest_of(maps, error, told.errorKind, numbers, said),
+        dataset_item_id=reported.datasetItemId,
+        trial=reported.trial,
+        digest=digest_of(maps, error, reported.errorKind, numbers, scores),
         inputs=json_text(maps[0]),
         expected_outputs=json_text(maps[1]),
         actual_outputs=json_text(maps[2]),
         metadata=json_text(maps[3]),
         error=error,
-        error_kind=told.errorKind,
-        stop_reason=told.stopReason,
-        cached=told.cached,
-        retries=told.retries,
-        tokens_in=told.tokensIn,
-        tokens_out=told.tokensOut,
-        tokens_cached=told.cachedTokens,
-        tokens_reasoning=told.reasoningTokens,
-        cost_usd=told.costUsd,
-        latency_ms=told.latencyMs,
-        trace_id=told.traceId and told.traceId.lower(),
-        span_id=told.spanId and told.spanId.lower(),
+        error_kind=reported.errorKind,
+        stop_reason=reported.stopReason,
+        cached=reported.cached,
+        retries=reported.retries,
+        tokens_in=reported.tokensIn,
+        tokens_out=reported.tokensOut,
+        tokens_cached=reported.cachedTokens,
+        tokens_reasoning=reported.reasoningTokens,
+        cost_usd=reported.costUsd,
+        latency_ms=reported.latencyMs,
+        trace_id=reported.traceId and reported.traceId.lower(),
+        span_id=reported.spanId and reported.spanId.lower(),
     )
 
 
-def _score(here: Context, told: ReportedScore) -> NewScore:
-    outcome = told.outcome_name
-    texts = (told.error, told.reason) if outcome == "failed" else (told.reason, told.error)
+def _score(here: Context, reported: ReportedScore) -> NewScore:
+    outcome = reported.outcome_name
+    texts = (reported.error, reported.reason) if outcome == "failed" else (reported.reason, reported.error)
     return NewScore(
-        name=told.name,
+        name=reported.name,
         outcome=outcome,
-        score=told.score if outcome == "scored" else None,
-        label=told.label,
-        passed=told.passed,
-        threshold=told.threshold,
-        direction=told.direction,
+        score=reported.score if outcome == "scored" else None,
+        label=reported.label,
+        passed=reported.passed,
+        threshold=reported.threshold,
+        direction=reported.direction,
         reason=here.redacted(next((text for text in texts if text is not None), None)),
-        error_kind=told.errorKind or ("error" if outcome == "failed" else None),
-        fingerprint=told.fingerprint,
-        evaluator_version=told.version,
-        metadata=None if told.metadata is None else json_text(here.redacted(told.metadata)),
-        judge_model=told.judgeModel,
-        cost_usd=told.costUsd,
-        latency_ms=told.latencyMs,
+        error_kind=reported.errorKind or ("error" if outcome == "failed" else None),
+        fingerprint=reported.fingerprint,
+        evaluator_version=reported.version,
+        metadata=None if reported.metadata is None else json_text(here.redacted(reported.metadata)),
+        judge_model=reported.judgeModel,
+        cost_usd=reported.costUsd,
+        latency_ms=reported.latencyMs,
     )

@@ -91,22 +91,22 @@ Outcome = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
 
 def run_seen(run_id: RunId, here: Here, who: Who) -> Run:
-    """The run that a path names.
+    """Return the run that a path names.
 
     Raises:
-        Missing: there is none.
+        Missing: the caller sees no such run.
     """
-    found = here.runs.find(who.visible_tenant, run_id.lower())
-    if found is None:
+    run = here.runs.find(who.visible_tenant, run_id.lower())
+    if run is None:
         raise Missing(f"there is no run {run_id} here")
-    return found
+    return run
 
 
 Seen = Annotated[Run, Depends(run_seen)]
 
 
 def run_owned(run: Seen, who: Who) -> Run:
-    """A run that the caller may change."""
+    """Return a run that the caller may change."""
     refuse_shared(who, run.tenant, f"the run {run.run_id}")
     return run
 
@@ -304,7 +304,7 @@ def _pinned(here: Context, run: Run, *, keep: bool) -> Response:
 
 
 def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:
-    found = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
-    if not found:
+    experiments = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+    if not experiments:
         raise Missing(f"there is no experiment {experiment_id} here")
-    return found[0]
+    return experiments[0]

@@ -34,6 +34,6 @@ def backup(here: Here) -> Response:
 
 
 def chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The copy in pieces."""
+    """Yield the copy in chunks."""
     while chunk := file.read(_CHUNK_BYTES):
         yield chunk

@@ -111,7 +111,7 @@ class ScoresBody(BaseModel):
 
 
 class AnnotationFilters(BaseModel):
-    """Which annotations are listed."""
+    """Filter and page of the annotation list."""
 
     traceId: HexTrace | None = None
     spanId: HexSpan | None = None
@@ -123,7 +123,7 @@ class AnnotationFilters(BaseModel):
     size: int = Field(default=100, ge=1, le=1_000)
 
     def like(self) -> AnnotationsLike:
-        """What the store is asked for."""
+        """Return the filter in the form that the store takes."""
         return AnnotationsLike(
             trace_id=self.traceId and self.traceId.lower(),
             span_id=self.spanId and self.spanId.lower(),
@@ -143,10 +143,10 @@ Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 @answers(list[AnnotationDocument])
 def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> Response:
     """List annotations, the latest first."""
-    found = here.annotations.like(
+    rows = here.annotations.like(
         filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
     )
-    return encoded([annotation_document(each) for each in found])
+    return encoded([annotation_document(each) for each in rows])
 
 
 @router.post(
@@ -163,9 +163,9 @@ def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str
     A trace that has not come yet may be scored; a session or an item of a run has to be there.
     """
     whose = tenant_of(who, tenant)
-    said = [_score(here, who, whose, each) for each in body.scores]
-    stored = here.annotations.add(said, now_us=here.now_ns() // 1000)
-    return {"tenant": whose, "stored": stored, "unchanged": len(said) - stored}
+    scores = [_score(here, who, whose, each) for each in body.scores]
+    stored = here.annotations.add(scores, now_us=here.now_ns() // 1000)
+    return {"tenant": whose, "stored": stored, "unchanged": len(scores) - stored}
 
 
 @router.put(_OF_TRACE, openapi_extra=body_of(AnnotationBody))
@@ -224,23 +224,22 @@ def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, name:
 
 
 def own_target(here: Context, tenant: str, trace_id: str, span_id: str | None) -> AnnotationTarget:
-    """A trace of this tenant, or a span of it.
+    """Return a trace of this tenant, or a span of it, as a target.
 
     Raises:
-        Missing: it is not there.
-        Forbidden: it is shared.
+        Missing: the tenant has no such trace or span.
     """
-    found = _target(here, tenant, trace_id, span_id)
-    if found.tenant != tenant:
+    target = _target(here, tenant, trace_id, span_id)
+    if target.tenant != tenant:
         raise Missing(f"no trace {trace_id[:64]} here that is yours to vote on")
-    return found
+    return target
 
 
 def item_target(here: Context, run: Run, number: int) -> AnnotationTarget:
-    """An item of a run.
+    """Return an item of a run as a target.
 
     Raises:
-        Missing: it is not there.
+        Missing: the run has no such item.
     """
     if not 0 < number < 2**62 or not here.run_items.by_number(run.run_id, [number]):
         raise Missing("this run has no such item")
@@ -250,7 +249,7 @@ def item_target(here: Context, run: Run, number: int) -> AnnotationTarget:
 
 
 def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> NewAnnotation:
-    """A vote as it is stored."""
+    """Return a vote as it is stored."""
     source: Source = "adjudicator" if body.adjudicates else "person"
     return NewAnnotation(
         about=about,
@@ -265,7 +264,7 @@ def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationB
 
 
 def author_of(who: Caller, by: str | None = None) -> str:
-    """Who votes: the name of the key; on a server that asks for none, whoever he says he is."""
+    """Return the author of a vote: the name of the key, else the given name, else `anonymous`."""
     return who.key_name or by or "anonymous"
 
 
@@ -273,23 +272,25 @@ def withdraw(here: Context, who: Caller, about: AnnotationTarget, name: str) -> 
     """Take back what the caller said, as a person and as an adjudicator."""
     sources: tuple[Source, ...] = ("person", "adjudicator")
     author = author_of(who)
-    said = [NewAnnotation(about=about, name=name, source=each, author=author, withdrawn=True) for each in sources]
-    here.annotations.add(said, now_us=here.now_ns() // 1000)
+    withdrawals = [
+        NewAnnotation(about=about, name=name, source=each, author=author, withdrawn=True) for each in sources
+    ]
+    here.annotations.add(withdrawals, now_us=here.now_ns() // 1000)
 
 
-def counting(found: list[Annotation]) -> Annotation | None:
-    """Which of the votes on one target counts: the adjudicator's, else the latest of a person."""
-    votes = [each for each in found if each.source in {"person", "adjudicator"}]
+def counting(annotations: list[Annotation]) -> Annotation | None:
+    """Return the vote on a target that counts: the adjudicator's, else the latest of a person, or None."""
+    votes = [each for each in annotations if each.source in {"person", "adjudicator"}]
     return next((each for each in votes if each.source == "adjudicator"), votes[0] if votes else None)
 
 
 def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) -> list[Annotation]:
-    """What is said of exactly this target, the latest first."""
+    """Return the annotations of exactly this target, latest first."""
     like = AnnotationsLike(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
     if about.session_id is not None:
         like = AnnotationsLike(session_id=about.session_id, name=name)
-    found = here.annotations.like(like, tenant=about.tenant)
-    return [each for each in found if (each.target, each.tenant) == (about.target, about.tenant)]
+    rows = here.annotations.like(like, tenant=about.tenant)
+    return [each for each in rows if (each.target, each.tenant) == (about.target, about.tenant)]
 
 
 def annotation_document(annotation: Annotation) -> AnnotationDocument:
@@ -311,25 +312,25 @@ def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: Annotatio
         Forbidden: what is voted on is shared.
     """
     refuse_shared(who, about.tenant, "what is voted on")
-    said = voted(here, who, about, body)
-    here.annotations.add([said], now_us=here.now_ns() // 1000)
-    mine = (said.author, said.source)
-    found = next(each for each in votes_on(here, about, said.name) if (each.author, each.source) == mine)
-    return encoded(annotation_document(found))
+    vote = voted(here, who, about, body)
+    here.annotations.add([vote], now_us=here.now_ns() // 1000)
+    mine = (vote.author, vote.source)
+    stored = next(each for each in votes_on(here, about, vote.name) if (each.author, each.source) == mine)
+    return encoded(annotation_document(stored))
 
 
 def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
-    found = counting(votes_on(here, about, name))
-    if found is None:
+    vote = counting(votes_on(here, about, name))
+    if vote is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
-    return encoded(annotation_document(found))
+    return encoded(annotation_document(vote))
 
 
 def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
-    """A correction as it is stored.
+    """Return a correction as it is stored.
 
     Raises:
-        BadQuery: it cannot be.
+        BadQuery: the correction cannot be stored.
     """
     try:
         return None if expected is None else json_text(here.redacted(expected))
@@ -367,7 +368,7 @@ def _score(here: Context, who: Caller, tenant: str, body: ScoreBody) -> NewAnnot
 
 
 def _scored(here: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
-    """What a score is about; of a trace that has not come its project is not known."""
+    """Return the target of a score; the project of a trace that was not received yet is unknown."""
     if body.itemResultId is not None:
         item = here.run_items.find(tenant, int(body.itemResultId))
         run = None if item is None else here.runs.find(tenant, item["run_id"])

@@ -103,7 +103,7 @@ def labelled_examples(
 def _labelled(
     here: Context, tenant: str, rule_id: str, about: str | None, query: LabelledQuery
 ) -> list[LabelledResult]:
-    """What the judge in force said last of each thing that people voted on and agree about."""
+    """Return the latest judge's last result on each target whose voters agree."""
     selection = JudgedByRule(
         tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=query.name, sources=SOURCES[query.source]
     )
@@ -115,7 +115,7 @@ def _labelled(
 
 
 def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = True) -> list[LabelledResult]:
-    """As many that people pass as they fail, in an order that has nothing to do with either."""
+    """Select up to `most` results, balanced between those that people failed and passed; by hash if `shuffled`."""
 
     def lot(each: LabelledResult) -> str:
         return hashlib.sha256(f"{each.trace_id}/{each.span_id}".encode()).hexdigest()
@@ -199,7 +199,6 @@ def _flip(was: LabelledResult, now: JobResult) -> JudgeFlip:
 
 
 def _example_traces(rule: Rule) -> set[str]:
-    """The traces that a rule's judge is shown as examples."""
     listed = rule.configuration.get("examples")
     named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return {str(each["traceId"]) for each in named if each.get("traceId") is not None}

@@ -33,7 +33,7 @@ _MOST_SHOWN: Final = 50
 
 
 class CalibrationQuery(BaseModel):
-    """What a judge is held against."""
+    """Selection of the results and votes that a judge is calibrated with."""
 
     model_config = ConfigDict(extra="forbid")
 

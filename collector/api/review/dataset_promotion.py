@@ -49,7 +49,7 @@ _SESSION_S: Final = 10.0
 
 
 def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON
-    """What a person adds; what is no object is the output that he expects."""
+    # A value other than an object is the expected output itself.
     wrapped = expected if expected is None or isinstance(expected, dict) else {"output": expected}
     return Correction(expected=wrapped, use_output=use_output)
 
@@ -67,14 +67,14 @@ class Promoted(BaseModel):
     useOutput: bool = Field(default=False, description="What came out is what is expected.")
 
     def correction(self) -> Correction:
-        """What a person adds; what is no object is the output that he expects."""
+        """Return the correction in the request."""
         return _expecting(self.overriddenExpectedOutput, use_output=self.useOutput)
 
     def key(self) -> tuple[str, ...]:
-        """What it is called by, after what kind of thing it is.
+        """Return the kind of the target and its ids.
 
         Raises:
-            BadQuery: it names nothing, or more than one thing.
+            BadQuery: the request names no target, or several.
         """
         named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
         if len(named) != 1 or (self.spanId and not self.traceId):
@@ -97,7 +97,7 @@ class Promotion(BaseModel):
     items: list[Promoted] = Field(min_length=1, max_length=200)
 
 
-Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
+Body = Annotated[Promotion, Depends(exactly(Promotion))]
 
 
 @router.post(
@@ -108,7 +108,7 @@ Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
 )
 @needs(Permission.WRITE, by_tenant=True)
 @answers(VersionDocument, 200)
-def promote(body: Wanted, here: Here, who: Who) -> Response:
+def promote(body: Body, here: Here, who: Who) -> Response:
     """Make a version with the items of the latest one and these. What it has already is not added again (200).
 
     An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one. What
@@ -118,54 +118,54 @@ def promote(body: Wanted, here: Here, who: Who) -> Response:
 
 
 def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> tuple[Dataset, tuple[Version, bool]]:
-    """The dataset with the version that has the items, and whether that is new.
+    """Add the items to the dataset; return it with the version that has them, and whether that version is new.
 
     Raises:
-        BadQuery: something makes no item.
-        Forbidden: the dataset is not the caller's to change.
-        Missing: what is to be promoted is not there for the dataset.
+        BadQuery: a target makes no valid item.
+        Forbidden: the caller may not change the dataset.
+        Missing: the dataset's tenant sees no such target.
     """
     refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
     latest = here.datasets.versions(dataset)
     ids = {_id_of(here, dataset, each): each for each in body.items}
-    there = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
+    existing = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
     maker = maker_of(here, dataset)
     items = []
     for item_id, each in ids.items():
         try:
-            items.append(maker.make(_text(here, dataset, item_id, each, there.get(item_id))))
+            items.append(maker.make(_text(here, dataset, item_id, each, existing.get(item_id))))
         except ValueError as error:
             raise BadQuery(f"{' '.join(each.key())}: {error}") from None
     now_us = here.now_ns() // 1000
-    wanted = here.datasets.add_items(dataset, items, now_us=now_us)
+    table = here.datasets.add_items(dataset, items, now_us=now_us)
     return dataset, here.datasets.add_version(
-        dataset, wanted, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
+        dataset, table, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
     )
 
 
-def id_in(here: Context, dataset: Dataset, wanted: Promoted) -> str:
-    """What the item is called in a dataset."""
-    return _id_of(here, dataset, wanted)
+def id_in(here: Context, dataset: Dataset, target: Promoted) -> str:
+    """Return the id of the item in a dataset."""
+    return _id_of(here, dataset, target)
 
 
-def corrected_by_people(here: Context, tenant: str | None, wanted: Promoted) -> object:
-    """What the annotation that counts says would have been right; None where nobody says it."""
-    kind, key, *span = wanted.key()
+def corrected_by_people(here: Context, tenant: str | None, target: Promoted) -> object:
+    """Return the correction in the vote that counts, or None."""
+    kind, key, *span = target.key()
     if kind == "session":
         return None
     of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
     like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
     about = {"result": "run_item"}.get(kind, kind)
     votes = [each for each in here.annotations.like(like, tenant=tenant) if each.target == about and each.expected]
-    found = counting(votes)
-    return None if found is None or found.expected is None else json.loads(found.expected)
+    vote = counting(votes)
+    return None if vote is None or vote.expected is None else json.loads(vote.expected)
 
 
 def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
-    """The case that a trace, or a span of it, is.
+    """Return a trace, or a span of it, as a case.
 
     Raises:
-        Missing: it is not there for this tenant.
+        Missing: this tenant sees no such trace or span.
     """
     trace = here.queries.trace(trace_id, tenant=tenant)
     if trace is None:
@@ -173,33 +173,33 @@ def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str
     return _case(here, trace, span_id)
 
 
-def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, stored: Item | None) -> ItemText:
-    """What the item says. One that is there already stays as it is, but for what is expected of it by now."""
-    correction = _correction(here, dataset, wanted)
+def _text(here: Context, dataset: Dataset, item_id: str, target: Promoted, stored: Item | None) -> ItemText:
+    """Return the item; only the expected outputs of one that exists are replaced."""
+    correction = _correction(here, dataset, target)
     if stored is None:
-        return _recorded(here, dataset, item_id, wanted)
+        return _recorded(here, dataset, item_id, target)
     if correction.use_output and correction.expected is None:
-        correction = Correction(expected=_recorded(here, dataset, item_id, wanted).expected_outputs)
+        correction = Correction(expected=_recorded(here, dataset, item_id, target).expected_outputs)
     return corrected(stored, correction)
 
 
-def _correction(here: Context, dataset: Dataset, wanted: Promoted) -> Correction:
-    """What is expected: as the request says, else as an annotation says."""
-    said = wanted.correction()
-    if said.expected is not None or said.use_output:
-        return said
-    return _expecting(corrected_by_people(here, dataset.tenant, wanted))
+def _correction(here: Context, dataset: Dataset, target: Promoted) -> Correction:
+    # The request takes precedence over annotations.
+    correction = target.correction()
+    if correction.expected is not None or correction.use_output:
+        return correction
+    return _expecting(corrected_by_people(here, dataset.tenant, target))
 
 
-def _recorded(here: Context, dataset: Dataset, item_id: str, wanted: Promoted) -> ItemText:
-    correction = _correction(here, dataset, wanted)
-    kind, key, *span = wanted.key()
+def _recorded(here: Context, dataset: Dataset, item_id: str, target: Promoted) -> ItemText:
+    correction = _correction(here, dataset, target)
+    kind, key, *span = target.key()
     names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
     source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}
     if kind == "result":
-        told = _result(here, dataset, key)
-        source |= {"runId": told["run_id"], "traceId": told["trace_id"]}
-        return item_of_result(told, item_id, source, correction)
+        result = _result(here, dataset, key)
+        source |= {"runId": result["run_id"], "traceId": result["trace_id"]}
+        return item_of_result(result, item_id, source, correction)
     if kind == "session":
         return item_of_case(_session(here, dataset, key), item_id, source, correction)
     trace = _trace(here, dataset, key)
@@ -208,29 +208,29 @@ def _recorded(here: Context, dataset: Dataset, item_id: str, wanted: Promoted) -
     return item_of_case(case, item_id, source, correction)
 
 
-def _id_of(here: Context, dataset: Dataset, wanted: Promoted) -> str:
-    """What the item is called. One of a run on this dataset is the item that it was a run of."""
-    kind, key, *rest = wanted.key()
+def _id_of(here: Context, dataset: Dataset, target: Promoted) -> str:
+    """Return the id of the item; for an item of a run on this dataset, that of the item it ran."""
+    kind, key, *rest = target.key()
     if kind == "result":
-        told = _result(here, dataset, key)
-        if told["dataset_item_id"] is not None and told["dataset_id"] == dataset.dataset_id:
-            return str(told["dataset_item_id"])
+        result = _result(here, dataset, key)
+        if result["dataset_item_id"] is not None and result["dataset_id"] == dataset.dataset_id:
+            return str(result["dataset_item_id"])
     return named_after(kind, key, *rest)
 
 
 def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
-    found = here.run_items.find(dataset.tenant, int(number))
-    if found is None:
+    row = here.run_items.find(dataset.tenant, int(number))
+    if row is None:
         raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
-    return found
+    return row
 
 
 def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:
-    """A trace of the dataset's tenant, or of none: those of others are not for whoever sees the dataset."""
-    found = here.queries.trace(trace_id, tenant=dataset.tenant)
-    if found is None:
+    # Only traces of the dataset's tenant, or of none: the dataset must not reveal those of other tenants.
+    trace = here.queries.trace(trace_id, tenant=dataset.tenant)
+    if trace is None:
         raise Missing(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
-    return found
+    return trace
 
 
 def _case(here: Context, trace: Trace, span_id: str | None) -> Case:

@@ -38,12 +38,12 @@ class JudgeAgainstPeople:
 
     @property
     def disagreements(self) -> list[LabelledResult]:
-        """What people see otherwise, the latest first."""
+        """Return the results with which people disagree, latest first."""
         return [each for each in self.results if each.label is not None and each.label is not each.judged]
 
     @property
     def months(self) -> list[tuple[str, Confusion]]:
-        """What people and the judge said of the results of each month."""
+        """Return the confusion of judge and people for the results of each month."""
         by_month: dict[str, list[LabelledResult]] = {}
         for each in self.results:
             month = f"{dt.datetime.fromtimestamp(each.created_us / 1_000_000, dt.UTC):%Y-%m}"
@@ -52,19 +52,19 @@ class JudgeAgainstPeople:
 
     @property
     def in_words(self) -> str:
-        """What follows for whoever reads the judge's rate."""
-        said = in_words(self.calibration)
+        """Explain what the calibration means for the judge's rate."""
+        text = in_words(self.calibration)
         if not self.left_out:
-            return said
+            return text
         if all(each.is_example for each in self.results if each.is_chosen):
-            return f"{said} {self.left_out} labels are left out: the judge was shown them as examples."
+            return f"{text} {self.left_out} labels are left out: the judge was shown them as examples."
         return (
-            f"{said} {self.left_out} labels are left out: they were chosen for being near the threshold or disputed. "
+            f"{text} {self.left_out} labels are left out: they were chosen for being near the threshold or disputed. "
             "Let the queue draw a random share of the rule as well, and they count with their weight."
         )
 
     def of_release(self, service: str, release: str | None, *, passed: int, failed: int) -> JudgedSide:
-        """What was judged of a release of a service, with the labels of both; "" is no service."""
+        """Return the counts and labels of a release of a service; "" is no service."""
         own = [
             each
             for each in self.results
@@ -73,59 +73,61 @@ class JudgeAgainstPeople:
         return JudgedSide(passed=passed, failed=failed, labels=_confusion(own))
 
 
-def judges_against_people(here: Context, wanted: JudgedByRule) -> list[JudgeAgainstPeople]:
-    """Each judge of a rule against people, the latest first."""
-    results = here.labels.results(wanted)
+def judges_against_people(here: Context, selection: JudgedByRule) -> list[JudgeAgainstPeople]:
+    """Compare each judge of a rule with people, latest first."""
+    results = here.labels.results(selection)
     return [
         _against_people(each, [result for result in results if result.fingerprint == each.fingerprint])
-        for each in here.labels.judged(wanted)
+        for each in here.labels.judged(selection)
     ]
 
 
-def against_people(here: Context, wanted: JudgedByRule, judge: JudgedCount) -> JudgeAgainstPeople:
-    """One judge of a rule, whose results somebody counted, against people."""
-    results = [each for each in here.labels.results(wanted) if each.fingerprint == judge.fingerprint]
+def against_people(here: Context, selection: JudgedByRule, judge: JudgedCount) -> JudgeAgainstPeople:
+    """Compare one judge of a rule, already counted, with people."""
+    results = [each for each in here.labels.results(selection) if each.fingerprint == judge.fingerprint]
     return _against_people(judge, results)
 
 
 def judge_against_people(
     here: Context, *, tenant: str, rule_id: str, project: str | None, fingerprint: str | None
 ) -> JudgeAgainstPeople | None:
-    """One judge of a rule against what people say in any time; None where it has no results, or nobody has voted."""
-    wanted = JudgedByRule(
+    """Compare one judge of a rule with people, over all time; None without results or votes."""
+    selection = JudgedByRule(
         tenant=tenant, rule_id=rule_id, project=project, from_us=None, name=VERDICT, sources=SOURCES["people"]
     )
-    own = [each for each in here.labels.results(wanted) if each.fingerprint == fingerprint]
+    own = [each for each in here.labels.results(selection) if each.fingerprint == fingerprint]
     if not own:
         return None
-    counts = (each for each in here.labels.judged(wanted) if each.fingerprint == fingerprint)
+    counts = (each for each in here.labels.judged(selection) if each.fingerprint == fingerprint)
     judged = next(counts, None)
     return None if judged is None else _against_people(judged, own)
 
 
 def difference_for_people(
-    found: JudgeAgainstPeople | None, baseline: JudgedSide, candidate: JudgedSide
+    judge: JudgeAgainstPeople | None, baseline: JudgedSide, candidate: JudgedSide
 ) -> CorrectedDifference | None:
-    """What of a difference is left once the judge's errors are taken out; None while too little is known."""
-    return None if found is None else corrected_difference(baseline, candidate, found.calibration)
+    """Correct a difference for the judge's errors; None while too little is known."""
+    return None if judge is None else corrected_difference(baseline, candidate, judge.calibration)
 
 
 def _against_people(judge: JudgedCount, results: Sequence[LabelledResult]) -> JudgeAgainstPeople:
     drawn = _drawn(results)
     blind = [each for each in results if not each.is_chosen]
-    found = calibrate(_confusion(blind), judged_passed=judge.passed, judged_failed=judge.failed, drawn=drawn)
-    left_out = 0 if found.method == "by_weight" else sum(each.is_chosen and each.label is not None for each in results)
+    calibration = calibrate(_confusion(blind), judged_passed=judge.passed, judged_failed=judge.failed, drawn=drawn)
+    left_out = (
+        0 if calibration.method == "by_weight" else sum(each.is_chosen and each.label is not None for each in results)
+    )
     return JudgeAgainstPeople(
         judge=judge,
         results=results,
-        calibration=found,
+        calibration=calibration,
         people=alpha_of_people([each.votes for each in results if each.votes]),
         left_out=left_out,
     )
 
 
 def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
-    """The labels of the queue that draws from all results and has most of them, with the chance that each had."""
+    """Return the labels from the queue that samples all results and has most of them, with their probabilities."""
     known = [each for each in results if each.label is not None and not each.is_example]
     queues = Counter(
         entry.queue_id
@@ -149,7 +151,7 @@ def _confusion(results: Sequence[LabelledResult]) -> Confusion:
 
 
 def corrected_alert(here: Context, finding: AlertFinding) -> CorrectedDifference | None:
-    """What of an alert about a pass rate is left once the judge's errors are taken out; None while nobody knows."""
+    """Correct the difference of an alert about a pass rate for the judge's errors; None while they are unknown."""
     if finding.metric is not None or finding.measure != "passed":
         return None
     judge = judge_against_people(
@@ -166,7 +168,7 @@ def corrected_alert(here: Context, finding: AlertFinding) -> CorrectedDifference
 
 
 def _side(judge: JudgeAgainstPeople, finding: AlertFinding, side: ComparedSide) -> JudgedSide:
-    """The counts of one side; labels only where it is one release."""
+    """Return the counts of one side; with labels only if the side is one release."""
     passed = round(side.rate * side.count)
     failed = side.count - passed
     if side.release is None:

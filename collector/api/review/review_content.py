@@ -20,7 +20,7 @@ MOST_MESSAGES: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """What there is to judge. `earlier` messages of the conversation are left out."""
+    """Content to review. `earlier` counts the messages of the conversation that are left out."""
 
     input: JsonValue = None
     output: JsonValue = None
@@ -32,7 +32,7 @@ class Reviewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultToReview:
-    """What a judge, or a check, said."""
+    """Result of an evaluator."""
 
     name: str
     outcome: str
@@ -43,31 +43,31 @@ class ResultToReview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What others said of an entry."""
+class Opinions:
+    """Results and votes of others on an entry."""
 
     results: Sequence[ResultToReview]
     votes: Sequence[Annotation]
 
 
 def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
-    """Whether somebody must not know yet what others said, nor why the entry is here, which would tell it, too."""
+    """Return whether the reviewer must not see yet what others said, nor why the entry is queued, which reveals it."""
     return queue.blind and not entry.is_mine
 
 
-def opinions_shown(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Told | None:
-    """What others said; None while it is hidden from whoever asked for the entry."""
+def opinions_shown(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Opinions | None:
+    """Return the results and votes of others; None while they are hidden from the reviewer."""
     if is_hidden(queue, entry):
         return None
     results = _scores(here, entry) if entry.target == "run_item" else _evaluations(here, entry)
-    return Told(results=results, votes=votes_on(here, entry.about, queue.question))
+    return Opinions(results=results, votes=votes_on(here, entry.about, queue.question))
 
 
 def reviewed(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    """What there is to judge.
+    """Return the content to review.
 
     Raises:
-        Missing: it has gone meanwhile.
+        Missing: the target was deleted meanwhile.
     """
     if entry.target == "run_item":
         return _item(here, entry)
@@ -90,18 +90,18 @@ def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
 
 def _span(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     outline = here.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
-    found = None if outline is None else here.outlines.span(outline, str(entry.span_id))
-    if outline is None or found is None or outline.summary.tenant != entry.tenant:
+    stored = None if outline is None else here.outlines.span(outline, str(entry.span_id))
+    if outline is None or stored is None or outline.summary.tenant != entry.tenant:
         raise _gone()
-    span = found.span
-    reading = read_span(span, found.logs, here.own_keys)
-    said = (*(reading.input_messages or ()), *(reading.output_messages or ()))
+    span = stored.span
+    reading = read_span(span, stored.logs, here.own_keys)
+    messages = (*(reading.input_messages or ()), *(reading.output_messages or ()))
     times = {"start_ns": span.start_ns, "end_ns": span.end_ns}
     return Reviewed(
         input=reading.input,
         output=reading.output,
-        conversation=said[-MOST_MESSAGES:],
-        earlier=max(len(said) - MOST_MESSAGES, 0),
+        conversation=messages[-MOST_MESSAGES:],
+        earlier=max(len(messages) - MOST_MESSAGES, 0),
         calls=[] if reading.tool_name is None else [_call(reading, span.span_id, times)],
     )
 
@@ -133,10 +133,10 @@ def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
 
 
 def _run_item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
-    found = here.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
-    if not found:
+    rows = here.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
+    if not rows:
         raise _gone()
-    return found[0]
+    return rows[0]
 
 
 def _scores(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
@@ -149,7 +149,7 @@ def _scores(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
 
 
 def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
-    found = here.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
+    evaluations = here.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
     return [
         ResultToReview(
             name=each.name or each.rule,
@@ -159,7 +159,7 @@ def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
             threshold=each.threshold,
             reason=each.reason,
         )
-        for each in found
+        for each in evaluations
         if each.span_id == entry.span_id and not each.superseded
     ]
 

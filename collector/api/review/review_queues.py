@@ -106,7 +106,7 @@ class QueueBody(BaseModel):
         return self
 
     def text(self) -> QueueText:
-        """As it is stored."""
+        """Return the queue as it is stored."""
         return QueueText(
             name=self.name,
             question=self.question,
@@ -154,7 +154,7 @@ class EntriesBody(BaseModel):
 
 
 class EntryFilters(BaseModel):
-    """Which entries are listed."""
+    """Filter of the entry list."""
 
     done: bool | None = Field(default=None, description="Those on which enough people voted, or the others.")
     by: str | None = Field(default=None, min_length=1, max_length=200)
@@ -225,10 +225,10 @@ def show_progress(queue: Seen, here: Here) -> Response:
 def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]) -> Response:
     """What is in it, in the order in which it was added."""
     author, now_us = author_of(who, filters.by), here.now_ns() // 1000
-    found = here.reviews.queues.entries(
+    rows = here.reviews.queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
     )
-    return encoded(ReviewEntryPage.page([entry_document(queue, each) for each in found], at.page, at.size))
+    return encoded(ReviewEntryPage.page([entry_document(queue, each) for each in rows], at.page, at.size))
 
 
 @router.post(
@@ -274,22 +274,22 @@ def fill(queue: Own, here: Here) -> dict[str, object]:
 
 
 def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
-    """An entry of a queue, as somebody sees it.
+    """Return an entry of a queue, as this author sees it.
 
     Raises:
-        Missing: it is not there.
+        Missing: the queue has no such entry.
     """
-    found = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
-    if found is None:
+    entry = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
+    if entry is None:
         raise Missing("this queue has no such entry; what it was about may have expired")
-    return found
+    return entry
 
 
 def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
-    """Refuse rules that a tenant has not.
+    """Refuse feeds from rules that the tenant does not see.
 
     Raises:
-        BadQuery: there is no such rule.
+        BadQuery: a rule does not exist for the tenant.
     """
     known = {kept.stored.rule_id for kept in here.rules.kept() if kept.stored.tenant in {tenant, ""}}
     for each in body.feeds:
@@ -299,7 +299,7 @@ def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
 
 
 def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
-    """What is named, if it is of the queue's tenant."""
+    """Return the named target, if it belongs to the queue's tenant."""
     if body.itemResultId is None:
         return own_target(here, queue.tenant, str(body.traceId), body.spanId)
     item = here.run_items.find(queue.tenant, int(body.itemResultId))
@@ -310,10 +310,10 @@ def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> Annotat
 
 
 def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
-    """The items of a run, each with the chance to be drawn.
+    """Return a share of a run's items as new entries, with the sampling probability.
 
     Raises:
-        Missing: there is no such run of the queue's tenant.
+        Missing: the queue's tenant has no such run.
     """
     run = _run(here, queue, run_id.lower())
     if run is None:

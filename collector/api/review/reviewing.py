@@ -92,7 +92,7 @@ def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) 
 
 
 def turn_of(here: Context, who: Caller, by: str | None) -> ReviewTurn:
-    """Who acts now."""
+    """Return the turn of the caller: author, time and lease."""
     lease_us = int(here.reviews.lease_s * 1_000_000)
     return ReviewTurn(author=author_of(who, by), now_us=here.now_ns() // 1000, lease_us=lease_us)
 
@@ -108,7 +108,7 @@ def cast_vote(
         Missing: the entry is not there.
     """
     _check_answer(queue, body)
-    said = NewAnnotation(
+    vote = NewAnnotation(
         about=entry_in(here, queue, entry_id, turn.author).about,
         name=queue.question,
         label=body.label,
@@ -118,7 +118,7 @@ def cast_vote(
         source="person",
         author=turn.author,
     )
-    return here.reviews.turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
+    return here.reviews.turns.vote(queue, entry_id, vote, turn, goes_on=goes_on)
 
 
 def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:

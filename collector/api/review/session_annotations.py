@@ -51,10 +51,10 @@ def show_of_session(
     session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
 ) -> Response:
     """The vote that counts: the adjudicator's, else the latest of a person."""
-    found = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
-    if found is None:
+    vote = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
+    if vote is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
-    return encoded(annotation_document(found))
+    return encoded(annotation_document(vote))
 
 
 @router.delete("", status_code=HTTPStatus.NO_CONTENT, responses=_NOT_HERE)

@@ -12,31 +12,31 @@ _SESSION_S: Final = 10.0
 
 
 def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTarget:
-    """A session of a tenant.
+    """Return a session of a tenant as a target.
 
     Raises:
-        Missing: it has no trace here.
+        Missing: the tenant has no trace of the session.
     """
-    found = session_seen(here, tenant, session_id)
-    if found.tenant != tenant:
+    target = session_seen(here, tenant, session_id)
+    if target.tenant != tenant:
         raise Missing("there is no such session here that is yours to vote on")
-    return found
+    return target
 
 
 def session_seen(here: Context, visible_tenant: str | None, session_id: str) -> AnnotationTarget:
-    """A session that somebody sees: of one tenant and of none, or with None of all.
+    """Return a session as a target, from a trace of the tenant or of none; with None, of any tenant.
 
     Raises:
-        Missing: it has no trace here.
+        Missing: the session has no visible trace.
     """
     like = TracesLike(session=session_id)
-    found = here.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
-    if not found:
+    traces = here.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
+    if not traces:
         raise Missing("there is no such session here")
     return AnnotationTarget(
-        tenant=found[0].tenant or "",
+        tenant=traces[0].tenant or "",
         target="session",
-        project=found[0].project,
-        trace_id=found[0].trace_id,
+        project=traces[0].project,
+        trace_id=traces[0].trace_id,
         session_id=session_id,
     )

@@ -105,9 +105,9 @@ def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> 
 def cancel(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
     """Let a run go no further; what it found stays."""
     find_own(here, who, project, rule_id)
-    found = _find(here, rule_id, backfill_id)
-    if found.state != "running":
-        raise Conflict(f"the backfill {backfill_id} is {found.state}")
+    backfill = _find(here, rule_id, backfill_id)
+    if backfill.state != "running":
+        raise Conflict(f"the backfill {backfill_id} is {backfill.state}")
     here.backfills.cancel(backfill_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

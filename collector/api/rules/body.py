@@ -52,16 +52,16 @@ class RuleBody:
 
 
 async def rule_body(request: Request) -> RuleBody:
-    """The rule in a request.
+    """Read the rule in a request.
 
     Raises:
-        HTTPException: it is neither JSON nor YAML, or too large.
-        BadRule: it is no rule.
+        HTTPException: the body is neither JSON nor YAML, or too large.
+        BadRule: the body is not a valid rule.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _PARSERS:
-        told = f"send the rule as {' or '.join(list(_PARSERS)[:2])}"
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+        message = f"send the rule as {' or '.join(list(_PARSERS)[:2])}"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -84,7 +84,7 @@ def _raise(error: BadRuleText) -> RuleText:
 
 
 def _without_read_only(text: str) -> str:
-    """A JSON object without what an answer of ours tells beside a rule; as it is where it has none of that."""
+    # Responses add these fields to a rule; it may be sent back with them.
     document = json.loads(text)
     if not document.keys() & READ_ONLY:
         return text

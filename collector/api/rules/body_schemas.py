@@ -113,7 +113,7 @@ RULE: Final[Schema] = _object(
 
 
 def _connection() -> Schema:
-    """A connection, as docs/connections.md has it, with the shapes inside of it written out."""
+    """Return the schema of a connection (docs/connections.md) with its references inlined."""
     schema = ConnectionText.model_json_schema(by_alias=True)
     shapes = schema.pop("$defs")
 
@@ -124,8 +124,8 @@ def _connection() -> Schema:
             return {key: written_out(value) for key, value in part.items() if key not in {"title", "default"}}
         return [written_out(each) for each in part] if isinstance(part, list) else part
 
-    found: Schema = written_out(schema)
-    return found
+    inlined: Schema = written_out(schema)
+    return inlined
 
 
 CONNECTION: Final = _connection()

@@ -55,8 +55,8 @@ async def create(request: Request, here: Here, who: Who) -> Response:
         made = await asyncio.to_thread(here.judging.connections.create, document, who.tenant)
     except tuple(_STATUS) as error:
         return _failed(error)
-    told = connection_document(made, spent_over_connections(here, who))
-    return created(told, made.row.version, at=f"{router.prefix}/{made.connection_id}")
+    response = connection_document(made, spent_over_connections(here, who))
+    return created(response, made.row.version, at=f"{router.prefix}/{made.connection_id}")
 
 
 @router.get("/{connection_id}", responses=TAGGED)
@@ -65,11 +65,13 @@ async def create(request: Request, here: Here, who: Who) -> Response:
 def show(connection_id: str, here: Here, who: Who) -> Response:
     """A connection."""
     try:
-        found = connection_seen(here, who, connection_id)
+        connection = connection_seen(here, who, connection_id)
     except Missing as error:
         return _failed(error)
     problem_of_it = judge_problems(here, who).of_connection(connection_id)
-    return shown(connection_document(found, spent_over_connections(here, who), problem_of_it), found.row.version)
+    return shown(
+        connection_document(connection, spent_over_connections(here, who), problem_of_it), connection.row.version
+    )
 
 
 @router.put("/{connection_id}", openapi_extra=_body(CHANGED_CONNECTION), responses=TAGGED | GUARDED)
@@ -105,10 +107,10 @@ def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> 
 def test(connection_id: str, here: Here, who: Who) -> Response:
     """Ask its model one tiny question; 200 also where it fails, because the question was answered: it does not work."""
     try:
-        found = own_connection(here, who, connection_id)
+        connection = own_connection(here, who, connection_id)
     except Missing as error:
         return _failed(error)
-    return JSONResponse(here.connection_trials.ask(found).document())
+    return JSONResponse(here.connection_trials.ask(connection).document())
 
 
 async def _document(request: Request) -> dict[str, Any]:

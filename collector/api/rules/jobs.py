@@ -28,7 +28,7 @@ Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class JobQuery(BaseModel):
-    """Which jobs: in a state, of a rule by name or id, of a trace."""
+    """Filter and page of the job list. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -29,21 +29,21 @@ class ToJudge(BaseModel):
 @router.post(f"{RULES}/{{rule_id}}/judge")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(JudgedNowDocument)
-def judge(project: str, rule_id: str, wanted: ToJudge, here: Here, who: Who, tenant: Tenant = None) -> dict[str, Any]:
+def judge(project: str, rule_id: str, body: ToJudge, here: Here, who: Who, tenant: Tenant = None) -> dict[str, Any]:
     """Have a rule judge a span or a trace now, whether its conditions match it or not.
 
     A score is stored in place of what the rule said of it before; monitors do not count it.
     """
     kept = find_own(here, who, project, rule_id)
-    target = target_of(here, visible_tenant_of(who, tenant), wanted.trace_id, wanted.span_id)
+    target = target_of(here, visible_tenant_of(who, tenant), body.trace_id, body.span_id)
     offer = offer_of(here, kept, target)
     most = {"costUsdAtMost": offer.usd, "model": ", ".join(each.model for each in offer.terms) or None}
-    if wanted.price_only:
+    if body.price_only:
         return most | {"result": None, "jobId": None}
-    found = judge_now(here, kept, target)
-    result = found.result
+    verdict = judge_now(here, kept, target)
+    result = verdict.result
     return most | {
-        "jobId": found.job_id,
+        "jobId": verdict.job_id,
         "result": {
             "outcome": result.outcome,
             "score": result.score,
@@ -51,9 +51,9 @@ def judge(project: str, rule_id: str, wanted: ToJudge, here: Here, who: Who, ten
             "threshold": result.threshold,
             "reason": result.reason,
             "errorKind": result.error_kind,
-            "calls": found.calls,
-            "inputTokens": found.taken.input_tokens,
-            "outputTokens": found.taken.output_tokens,
-            "costUsd": found.usd,
+            "calls": verdict.calls,
+            "inputTokens": verdict.taken.input_tokens,
+            "outputTokens": verdict.taken.output_tokens,
+            "costUsd": verdict.usd,
         },
     }

@@ -38,7 +38,7 @@ class RuleOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandVerdict:
-    """What came of it. Only a score is stored: what broke says nothing of the target."""
+    """Result of a manual evaluation. Only scores are stored: a failure says nothing of the target."""
 
     result: JobResult
     calls: int
@@ -48,32 +48,32 @@ class HandVerdict:
 
 
 def target_of(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
-    """A span, or a trace, that somebody who sees the spans of this tenant wants judged; None: those of all.
+    """Return a trace or a span of the tenant, or of none, to be judged; with None, of any tenant.
 
     Raises:
-        Missing: it is not stored.
+        Missing: no such trace or span is stored.
     """
     key, outline = trace_id.lower(), here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
     if outline is not None:
         span = None if span_id is None else span_id.lower()
-        found = here.judgements.target(key, span, tenant=outline.summary.tenant)
-        if found is not None:
-            return found
+        target = here.judgements.target(key, span, tenant=outline.summary.tenant)
+        if target is not None:
+            return target
     raise Missing(f"there is no such {'trace' if span_id is None else 'span'} here")
 
 
 def offers(here: Context, who: Caller, target: TargetToJudge) -> list[RuleOffer]:
-    """The rules of the caller that can judge it now, by name; also where their conditions leave it out."""
+    """Return the caller's rules that can judge the target now, by name, whether or not their conditions match it."""
     able = [kept for kept in here.rules.kept() if who.owns(kept.stored.tenant) and _why_not(kept, target) is None]
     return [_offer(here, kept) for kept in sorted(able, key=lambda kept: kept.active.rule.name)]
 
 
 def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
-    """What it costs at most to have a rule judge it.
+    """Return the maximum cost of judging a target by the rule.
 
     Raises:
-        BadQuery: the rule does not judge such a thing, or not now.
-        Conflict: its judge cannot be asked.
+        BadQuery: the rule does not judge such a target, or not now.
+        Conflict: the rule's judge cannot be called.
     """
     why = _why_not(kept, target)
     if why is not None:
@@ -96,24 +96,24 @@ def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdi
     offer = offer_of(here, kept, target)
     rule, example = kept.active.rule, _example(target)
     if offer.terms:
-        told = here.trials.ask(kept.stored.tenant, kept.stored.rule_id, rule, [example])
+        answers = here.trials.ask(kept.stored.tenant, kept.stored.rule_id, rule, [example])
     else:
         results = here.trials.evaluate(rule, [example])
-        told = TrialAnswers(results=results, calls=0, taken=Estimate(input_tokens=0, output_tokens=0), usd=None)
-    (result,) = told.results
+        answers = TrialAnswers(results=results, calls=0, taken=Estimate(input_tokens=0, output_tokens=0), usd=None)
+    (result,) = answers.results
     return HandVerdict(
         result=result,
-        calls=told.calls,
-        taken=told.taken,
-        usd=told.usd,
+        calls=answers.calls,
+        taken=answers.taken,
+        usd=answers.usd,
         job_id=_stored(here, kept, target, result) if result.outcome == "scored" else None,
     )
 
 
 def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
-    """Why a rule cannot judge something now; None where it can."""
-    rule, wanted = kept.active.rule, "TRACE" if target.span_id is None else "SPAN"
-    if rule.target != wanted:
+    """Return why a rule cannot judge the target now, or None."""
+    rule, kind = kept.active.rule, "TRACE" if target.span_id is None else "SPAN"
+    if rule.target != kind:
         return f"it is about each {rule.target.lower()}"
     if not rule.enabled:
         return "it is switched off"
@@ -121,7 +121,7 @@ def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
         return "it is about other projects"
     if executor_kind_of(rule) == "code":
         return "it runs a program, which judges what its conditions match"
-    if wanted == "TRACE" and target.is_open:
+    if kind == "TRACE" and target.is_open:
         return "the trace has not settled; spans of it may still come"
     return None
 
@@ -171,7 +171,7 @@ def _stored(here: Context, kept: KeptRule, target: TargetToJudge, result: JobRes
 
 
 def _release(here: Context, kept: KeptRule, target: TargetToJudge) -> str | None:
-    """What the rule tells releases apart by, of the span, or of the first one of the trace."""
+    """Return the release, by the rule's `compare_by` attribute, of the span or of the trace's first span."""
     outline = here.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
     if outline is None:
         return None
@@ -181,5 +181,5 @@ def _release(here: Context, kept: KeptRule, target: TargetToJudge) -> str | None
 
 
 def _attribute(span: Span, name: str) -> str | None:
-    found: Sequence[str | None] = [text_of(of.get(name)) for of in (span.attributes, span.resource.attributes)]
-    return next((text for text in found if text is not None), None)
+    values: Sequence[str | None] = [text_of(of.get(name)) for of in (span.attributes, span.resource.attributes)]
+    return next((text for text in values if text is not None), None)

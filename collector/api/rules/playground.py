@@ -75,17 +75,17 @@ async def play(body: PlaygroundBody, here: Here, who: Who) -> dict[str, Any]:
     rules pass over.
     """
     question = question_of(who, body)
-    wanted = await asyncio.to_thread(priced, here, question, body)
+    prices = await asyncio.to_thread(priced, here, question, body)
     if body.price_only:
-        given = [StoredAnswer(priced=each, given=None) for each in wanted]
+        answers = [StoredAnswer(priced=each, response=None) for each in prices]
     else:
-        given = await played(here, who, question, wanted, body)
-    return {"atMost": _most(wanted), "answers": [_answer(each) for each in given]}
+        answers = await played(here, who, question, prices, body)
+    return {"atMost": _most(prices), "answers": [_answer(each) for each in answers]}
 
 
-def _most(wanted: list[PricedAnswer]) -> dict[str, Any]:
-    """What all of it takes at most; of what has no price the USD are not known."""
-    terms = [each.terms for each in wanted if each.terms is not None]
+def _most(answers: list[PricedAnswer]) -> dict[str, Any]:
+    """Sum up the maximum cost; USD are None if an answer has no price."""
+    terms = [each.terms for each in answers if each.terms is not None]
     usd = [each.usd for each in terms]
     return {
         "calls": sum(each.adapted.attempts for each in terms),
@@ -96,13 +96,13 @@ def _most(wanted: list[PricedAnswer]) -> dict[str, Any]:
 
 
 def _answer(answer: StoredAnswer) -> dict[str, Any]:
-    terms, given, problem = answer.priced.terms, answer.given, answer.priced.problem
+    terms, response, problem = answer.priced.terms, answer.response, answer.priced.problem
     failed: dict[str, str | None] | None = None
     if problem is not None:
         failed = {"kind": "bad_configuration", "message": problem}
-    if given is not None and given.error is not None:
-        failed = {"kind": given.error_kind, "message": given.error}
-    reply = None if given is None else given.reply
+    if response is not None and response.error is not None:
+        failed = {"kind": response.error_kind, "message": response.error}
+    reply = None if response is None else response.reply
     return {
         "connectionId": answer.priced.wish.connection if terms is None else terms.stored.connection_id,
         "connection": None if terms is None else terms.stored.row.name,
@@ -110,7 +110,7 @@ def _answer(answer: StoredAnswer) -> dict[str, Any]:
         "atMost": _most([answer.priced]),
         "message": None if reply is None else reply_message(reply),
         "isCutOff": False if reply is None else reply.is_cut_off,
-        "usage": given.usage.to_document() if given is not None and given.usage is not None else None,
+        "usage": response.usage.to_document() if response is not None and response.usage is not None else None,
         "failure": failed,
         "traceId": answer.trace_id,
         "notStored": answer.not_stored,

@@ -106,16 +106,16 @@ class PricedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """What came of an answer that was wanted, and the trace that tells of it."""
+    """Response of a model, and the trace that records it."""
 
     priced: PricedAnswer
-    given: GivenAnswer | None  # None: it could not be asked for
+    response: GivenAnswer | None  # None: no model could be called
     trace_id: str | None = None
     not_stored: str | None = None  # why there is no trace of it
 
 
 def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
-    """What is asked, on behalf of the caller's tenant."""
+    """Return the question to ask, for the caller's tenant."""
     return PlaygroundQuestion(
         tenant=who.tenant,
         project=body.project,
@@ -130,7 +130,7 @@ def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
 
 
 def priced(here: Context, question: PlaygroundQuestion, body: PlaygroundBody) -> list[PricedAnswer]:
-    """What each answer takes at most. Nobody is asked."""
+    """Return the maximum cost of each answer, without calling a model."""
     wishes = [AnswerWish(connection=each.connection_id, model=each.model) for each in body.answers]
     return [_priced(here, question, wish) for wish in wishes]
 
@@ -143,32 +143,32 @@ def _priced(here: Context, question: PlaygroundQuestion, wish: AnswerWish) -> Pr
 
 
 async def played(
-    here: Context, who: Caller, question: PlaygroundQuestion, wanted: Sequence[PricedAnswer], body: PlaygroundBody
+    here: Context, who: Caller, question: PlaygroundQuestion, prices: Sequence[PricedAnswer], body: PlaygroundBody
 ) -> list[StoredAnswer]:
-    """The answers, each of which is stored as a trace of its own before it is told.
+    """Call the models, and store each answer as a trace of its own before returning them.
 
     Raises:
-        Overloaded: others are at it; nobody was asked.
+        Overloaded: too many calls are running; no model was called.
     """
-    terms = [each.terms for each in wanted if each.terms is not None]
-    given = iter(await asyncio.to_thread(here.playground.ask, question, terms) if terms else ())
-    answers = [StoredAnswer(priced=each, given=None if each.terms is None else next(given)) for each in wanted]
+    terms = [each.terms for each in prices if each.terms is not None]
+    responses = iter(await asyncio.to_thread(here.playground.ask, question, terms) if terms else ())
+    answers = [StoredAnswer(priced=each, response=None if each.terms is None else next(responses)) for each in prices]
     return list(await asyncio.gather(*(_stored(here, who, question, each, body.origin) for each in answers)))
 
 
 async def _stored(
     here: Context, who: Caller, question: PlaygroundQuestion, answer: StoredAnswer, origin: OriginBody | None
 ) -> StoredAnswer:
-    """The answer with its trace. That it is not stored now is no reason not to tell what was paid for."""
-    if answer.given is None:
+    """Store the answer as a trace. A failure is noted in the answer, which is paid for, and not raised."""
+    if answer.response is None:
         return answer
-    told = None
+    source = None
     if origin is not None:
-        told = PlaygroundOrigin(trace_id=origin.trace_id.lower(), span_id=origin.span_id.lower())
-    trace = trace_of(question, answer.given, told)
+        source = PlaygroundOrigin(trace_id=origin.trace_id.lower(), span_id=origin.span_id.lower())
+    trace = trace_of(question, answer.response, source)
     try:
         receipt = await here.reader.take(trace.body, who)
-    except Exception as error:  # noqa: BLE001 - the answer is there, and told whatever becomes of its trace
+    except Exception as error:  # noqa: BLE001 - the answer is returned in any case
         failure = failure_of(error)
         log.warning("an answer of the playground is not stored: %s", failure.message)
         return replace(answer, not_stored=failure.message)

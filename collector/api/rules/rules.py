@@ -114,7 +114,7 @@ def create(project: str, body: Body, here: Here, who: Who) -> Response:
 
 
 class TrialQuery(BaseModel):
-    """What is asked about a rule that is tried out."""
+    """Parameters of a rule trial."""
 
     window_s: Annotated[float, Field(alias="lastSeconds", gt=0, le=_LONGEST_S)] = 86_400
     newest: Annotated[int, Field(ge=1, le=_MOST_NEWEST)] | None = Field(
@@ -162,7 +162,7 @@ def try_out(
 
 
 def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
-    """A time that ends now, shorter where more spans than so many started in it."""
+    # Shorter if more than `newest` spans started in it.
     now_ns = here.now_ns()
     start_ns, _ = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), newest, tenant=who.tenant or None)
     return window_s if start_ns is None else min(max((now_ns - start_ns) / _NS, _LEAST_S), window_s)
@@ -197,26 +197,26 @@ def delete(one: Annotated[RuleReference, Depends(_named)], here: Here, if_match:
 
 
 def about_of(here: Here, who: Caller, key: str, *, make: bool = False) -> str | None:
-    """The name of the project that is called so, or has this id, of those that the caller sees; None for all projects.
+    """Return the name of a project that the caller sees, from its name or id; None for all projects.
 
-    With `make`, one that is not there will be: its first rule makes it.
+    With `make`, an unknown name is accepted: its first rule creates the project.
 
     Raises:
-        Missing: there is none.
+        Missing: the caller sees no such project.
     """
     if key == ALL:
         return None
-    found = here.rulebook.project(who.visible_tenant, key)
-    if found is None and not make:
+    row = here.rulebook.project(who.visible_tenant, key)
+    if row is None and not make:
         raise Missing(f"there is no project {key!r}")
-    return key if found is None else found.name
+    return key if row is None else row.name
 
 
 def find(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
-    """The rule of that id that is about a project, or about all, if the caller sees it.
+    """Return the rule with that id of a project, or of all projects, if the caller sees it.
 
     Raises:
-        Missing: there is none.
+        Missing: the caller sees no such rule.
     """
     about = about_of(here, who, project)
     kept = here.rules.find(about, rule_id)
@@ -226,11 +226,11 @@ def find(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
 
 
 def find_own(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
-    """A rule that the caller may change.
+    """Return a rule that the caller may change.
 
     Raises:
-        Missing: there is none.
-        Forbidden: it is shared.
+        Missing: the caller sees no such rule.
+        Forbidden: the rule is shared.
     """
     kept = find(here, who, project, rule_id)
     refuse_shared(who, kept.stored.tenant, f"the rule {kept.stored.name!r}")

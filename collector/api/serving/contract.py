@@ -53,7 +53,7 @@ _FOR_MODELS: Final = f"""# Tracejury
 @router.get("/openapi.json", include_in_schema=False)
 @needs(Permission.OPEN)
 def openapi(request: Request) -> Response:
-    """The document that tools read."""
+    """Return the OpenAPI document."""
     servers = {"servers": [{"url": root}]} if (root := request.scope.get("root_path")) else {}
     written = _written_once(request.app, "openapi", lambda document: json.dumps(document | servers))
     return Response(written, media_type="application/json")
@@ -62,7 +62,7 @@ def openapi(request: Request) -> Response:
 @router.get("/docs", include_in_schema=False)
 @needs(Permission.OPEN)
 def docs(request: Request) -> HTMLResponse:
-    """The document for people, on one page that needs no script and no other host."""
+    """Return the API reference: one page that needs no script and no other host."""
     written = _written_once(request.app, "docs", page)
     return HTMLResponse(written, headers={"content-security-policy": SECURITY_POLICY})
 
@@ -84,9 +84,9 @@ def _written_once(application: FastAPI, name: str, write: Callable[[_Document], 
 
 
 def describe(application: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """Have an application tell of its routes, with what each of them asks for and may answer.
+    """Add permissions and answers of all routes to the application's OpenAPI document.
 
-    The document is made when somebody first asks for it: it takes 0.6 s of CPU, where a start takes 0.3
+    The document is made on the first request for it: it takes 0.6 s of CPU, where a start takes 0.3
     beside the imports.
     """
     plain, making = application.openapi, threading.Lock()
@@ -113,7 +113,7 @@ def _described(document: _Document, routes: Sequence[BaseRoute]) -> _Document:
     schemas["Problem"].pop("$defs", None)
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     described = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
-    declared = {route.endpoint: found for route in described if (found := declared_answer(route.endpoint))}
+    declared = {route.endpoint: declaration for route in described if (declaration := declared_answer(route.endpoint))}
     answer_schemas, named = schemas_of(declared.values())
     schemas.update(named)
     for route in described:
@@ -121,14 +121,13 @@ def _described(document: _Document, routes: Sequence[BaseRoute]) -> _Document:
         for method in route.methods or ():
             operation = document["paths"][route.path_format][method.lower()]
             operation |= {"tags": [subject], "operationId": f"{subject}_{route.endpoint.__name__}"}
-            if found := declared.get(route.endpoint):
-                _tell_answer(operation, found, answer_schemas[id(found)], route.status_code or HTTPStatus.OK)
+            if declaration := declared.get(route.endpoint):
+                _add_answer(operation, declaration, answer_schemas[id(declaration)], route.status_code or HTTPStatus.OK)
             _complete(operation, need_of(route.endpoint, method), method)
     return document
 
 
-def _tell_answer(operation: _Document, declared: DeclaredAnswer, schema: _Document, usual: int) -> None:
-    """Say of an operation what it answers when it does what was asked."""
+def _add_answer(operation: _Document, declared: DeclaredAnswer, schema: _Document, usual: int) -> None:
     for status in (usual, *declared.statuses):
         answer = operation["responses"].setdefault(str(int(status)), {"description": HTTPStatus(status).phrase})
         answer["content"] = {**answer.get("content", {}), "application/json": {"schema": schema}}
@@ -146,8 +145,8 @@ def _complete(operation: _Document, need: Need, method: str) -> None:
         operation.setdefault("parameters", []).append(_REPETITION)
     answers = operation.setdefault("responses", {})
     answers.pop("422", None)
-    for status, told in _answers_of(operation, need, method).items():
-        answers.setdefault(str(status), {"description": told})
+    for status, description in _answers_of(operation, need, method).items():
+        answers.setdefault(str(status), {"description": description})
     for status, answer in answers.items():
         if status >= "400" and "content" not in answer:
             answer["content"] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

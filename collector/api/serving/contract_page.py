@@ -27,7 +27,7 @@ SECURITY_POLICY: Final = (
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The page."""
+    """Render the OpenAPI document as a page."""
     info = document["info"]
     operations = "".join(
         _operation(path, method, operation)
@@ -48,10 +48,10 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
-    told = "".join(f"<p>{escape(part)}</p>" for part in operation.get("description", "").split("\n\n"))
+    description = "".join(f"<p>{escape(part)}</p>" for part in operation.get("description", "").split("\n\n"))
     return (
         f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> "
-        f'<span class="quiet">{escape(operation.get("summary", ""))}</span></summary>{told}'
+        f'<span class="quiet">{escape(operation.get("summary", ""))}</span></summary>{description}'
         f"{_table('Parameters', _parameters(operation))}{_body(operation)}{_table('Answers', _answers(operation))}"
         "</details>"
     )
@@ -59,8 +59,8 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
 
 def _parameters(operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in operation.get("parameters", ()):
-        told = f"{escape(each.get('description', ''))} <code>{escape(json.dumps(each.get('schema', {})))}</code>"
-        yield f"<code>{escape(each['name'])}</code> ({escape(each['in'])})", told
+        text = f"{escape(each.get('description', ''))} <code>{escape(json.dumps(each.get('schema', {})))}</code>"
+        yield f"<code>{escape(each['name'])}</code> ({escape(each['in'])})", text
 
 
 def _answers(operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

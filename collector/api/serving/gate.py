@@ -39,7 +39,7 @@ class Site:
     """Pages and the forms on them. A cookie opens these and nothing else, so that the API needs no tokens in forms."""
 
     routers: Sequence[APIRouter]
-    key_of: Callable[[Scope], bytes | None]  # the digest of the key that whoever sent this cookie signed in with
+    key_of: Callable[[Scope], bytes | None]  # the digest of the key that this cookie was issued for
     problem_page: Callable[[Request, int, str, Mapping[str, str]], Response]
     attach: Callable[[FastAPI], None]  # gives the application what the pages keep
 
@@ -185,25 +185,22 @@ class Gate:
         return self._authenticator.enter(authorization, request_info, need, without_key, signed_in=signed_in)
 
     def _crowded(self, scope: Scope, caller: Caller, need: Need) -> Response | None:
-        """Return the answer to a change that must not begin, because there may be no room for its answer."""
+        # Refuse a change up front if there may be no room for its answer.
         why = self._answers.lack(caller.client) if _is_change(need, scope["method"]) else None
         return None if why is None else _without_room(scope, why, is_done=False)
 
     def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
-        """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
+        """Return the need of the request, whether it is for a page, and its route, or None."""
         for route in self._routes:
-            match, found = route.matches(scope)
+            match, child_scope = route.matches(scope)
             if match is Match.FULL:
-                need = need_of(found.get("endpoint"), scope["method"])
+                need = need_of(child_scope.get("endpoint"), scope["method"])
                 return need, id(route) in self._of_pages, getattr(route, "path", None)
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
         return need_of(None, scope["method"]), is_page, None
 
     def _allowed(self, scope: Scope) -> str:
-        """The methods of a path: routes differ by them, and each by itself knows its own only.
-
-        A path that is written out is no id: there is no rule that is called `test`.
-        """
+        # Each route knows its own methods only. A literal path is no id: no rule is called `test`.
         here = [route for route in self._routes if route.matches(scope)[0] is not Match.NONE]
         fewest = min((_parameters(route) for route in here), default=0)
         here = [route for route in here if _parameters(route) == fewest]
@@ -212,19 +209,16 @@ class Gate:
     def _note(
         self, request_info: RequestInfo, caller: Caller, status: int, need: Need, *, only_looked: bool = False
     ) -> None:
-        """Spans that were taken are no entry: there are too many of them, and each span says when it came.
-
-        Nor is a form that only asked what it would do.
-        """
+        # No entry for received spans, which are many and carry their time, nor for forms that only preview a change.
         is_write = _is_change(need, request_info.method)
         if (is_write and not only_looked) or status == HTTPStatus.FORBIDDEN:
             self._authenticator.journal.note(request_info, caller, status)
 
 
 def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: int) -> FinishedWork:
-    """A request that was answered, for whoever traces the server; called by its route, of which there are few."""
+    """Return an answered request for tracing, named by its route: the number of names stays low."""
     route = getattr(scope.get("route"), "path", None)
-    told = {
+    attributes = {
         "http.request.method": request_info.method,
         "http.route": route,
         "http.response.status_code": status,
@@ -232,7 +226,7 @@ def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: in
     }
     failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
     name = f"{request_info.method} {route}" if route else request_info.method
-    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, attributes=told)
+    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, attributes=attributes)
 
 
 class _Passage:
@@ -273,7 +267,7 @@ def _is_change(need: Need, method: str) -> bool:
 
 
 def _without_room(scope: Scope, why: str, *, is_done: bool) -> Response:
-    """Answer that there is no room for the answer; a change that was made must not be sent again."""
+    # A change that was made must not be sent again: its answer has no `Retry-After`.
     if is_done:
         return answer(Request(scope), 503, f"this was done, but its answer cannot be sent: {why}")
     return answer(Request(scope), 503, why, headers={"retry-after": str(RETRY_AFTER_S)})
@@ -290,7 +284,7 @@ def _parameters(route: BaseRoute) -> int:
 
 
 def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
-    """The answer to a body that is not what is taken here, or too large; None where it may be read."""
+    """Return the error for a body that is too large or of another type, or None."""
     length = request.headers.get("content-length", "")
     has_body = "transfer-encoding" in request.headers or length not in {"", "0"}
     if not has_body:
@@ -303,8 +297,8 @@ def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa:
     if is_page and media_type != _FORM:
         return answer(request, 415, f"content-type {media_type or '(none)'} is not taken here; pages send {_FORM}")
     if not is_page and not _JSON.fullmatch(media_type) and media_type not in _YAML:
-        told = f"content-type {media_type or '(none)'} is not taken here; use application/json"
-        return answer(request, 415, told)
+        message = f"content-type {media_type or '(none)'} is not taken here; use application/json"
+        return answer(request, 415, message)
     return None
 
 

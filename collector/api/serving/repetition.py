@@ -60,7 +60,7 @@ class Repetitions:
         self._held: Counter[str | None] = Counter()  # bytes, by caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or tell its answer again."""
+        """Pass a request on, or repeat its answer."""
         key = Headers(scope=scope).get("idempotency-key") if _may_be_repeated(scope) else None
         if key is None:
             await self._application(scope, receive, send)
@@ -155,10 +155,7 @@ class Repetitions:
 
 
 def _may_be_repeated(scope: Scope) -> bool:
-    """Whether it is a request that makes something.
-
-    Spans that are sent twice are known by their ids, and files, which are not held in memory, by what is in them.
-    """
+    # Spans that are sent twice are recognized by their ids, and files, which are not held in memory, by their content.
     if scope["type"] != "http" or scope["method"] != "POST":
         return False
     need: Need = scope["state"]["need"]

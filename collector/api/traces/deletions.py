@@ -38,15 +38,15 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """Delete a trace from every table, and from the disk soon after."""
-    wanted = DeletionCriteria(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
-    if not here.eraser.erasure.is_stored(wanted):
+    criteria = DeletionCriteria(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
+    if not here.eraser.erasure.is_stored(criteria):
         raise Missing(f"no trace {trace_id} here")
-    return _delete(here, who, wanted)
+    return _delete(here, who, criteria)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionRequest:
-    """Which traces are to go; all of it has to be true of them."""
+    """Filter of the traces to delete; all conditions have to hold."""
 
     project: str | None = None
     session_id: Annotated[str | None, Query(alias="sessionId")] = None
@@ -66,14 +66,14 @@ def delete_traces(
         before_ns = None if named.before is None else stored_ns(named.before)
     except ValueError:
         return problem(400, f"before: {named.before!r} is no time such as 2026-11-21T10:00:00Z")
-    wanted = DeletionCriteria(
+    criteria = DeletionCriteria(
         tenant=tenant_of(who, tenant),
         project=named.project,
         session_id=named.session_id,
         user_id=named.user_id,
         before_ns=before_ns,
     )
-    return _delete(here, who, wanted)
+    return _delete(here, who, criteria)
 
 
 @router.get("/deletions", responses={200: {"model": DeletionPage}})
@@ -85,8 +85,8 @@ def list_deletions(
     size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
 ) -> Response:
     """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
-    found = here.eraser.deletions.page(tenant=who.visible_tenant, skip=page * size, most=size + 1)
-    documents = [deletion_document(each, here.eraser.erasure.progress) for each in found]
+    rows = here.eraser.deletions.page(tenant=who.visible_tenant, skip=page * size, most=size + 1)
+    documents = [deletion_document(each, here.eraser.erasure.progress) for each in rows]
     return encoded(DeletionPage.page(documents, page, size))
 
 
@@ -94,14 +94,14 @@ def list_deletions(
 @needs(Permission.ADMINISTER, by_tenant=True)
 def show_deletion(deletion_id: str, here: Here, who: Who) -> Response:
     """How far a deletion is."""
-    found = here.eraser.deletions.find(deletion_id, who.visible_tenant)
-    if found is None:
+    deletion = here.eraser.deletions.find(deletion_id, who.visible_tenant)
+    if deletion is None:
         raise Missing(f"no deletion {deletion_id} here")
-    return encoded(deletion_document(found, here.eraser.erasure.progress))
+    return encoded(deletion_document(deletion, here.eraser.erasure.progress))
 
 
-def _delete(here: Context, who: Caller, wanted: DeletionCriteria) -> Response:
-    deletion = here.eraser.delete(wanted, now_us=here.now_ns() // 1000, created_by=who.key_name)
+def _delete(here: Context, who: Caller, criteria: DeletionCriteria) -> Response:
+    deletion = here.eraser.delete(criteria, now_us=here.now_ns() // 1000, created_by=who.key_name)
     document = deletion_document(deletion, here.eraser.erasure.progress)
     if deletion.state != DELETING:
         return encoded(document)

@@ -40,7 +40,7 @@ class _Chunks:
         """Do nothing: there is no file."""
 
     def take(self) -> bytes:
-        """What was written since."""
+        """Return what was written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

@@ -31,7 +31,7 @@ _FARTHEST_US = (2**63 - 1) // 1000
 @router.get("/services")
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> Response:
-    """The services that sent spans."""
+    """List the services that sent spans."""
     return answer(here.search.services(tenant=who.visible_tenant))
 
 
@@ -45,7 +45,7 @@ def operations_of(service: str, here: Here, who: Who) -> Response:
 @router.get("/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations(here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = "") -> Response:
-    """The operations of a service, with the kinds of their spans."""
+    """List the operations of a service, with their span kinds."""
     return answer(operation_documents(here.search.operations(service, tenant=who.visible_tenant), span_kind))
 
 
@@ -59,9 +59,9 @@ def dependencies() -> Response:
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> Response:
-    """One trace; leading zeros of its id may be left out."""
-    found = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
-    return failure(404, "trace not found") if found is None else answer([trace_document(found)])
+    """Return a trace; leading zeros of its id may be left out."""
+    stored = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    return failure(404, "trace not found") if stored is None else answer([trace_document(stored)])
 
 
 class _Find(BaseModel):
@@ -82,7 +82,7 @@ class _Find(BaseModel):
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
 def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
-    """Traces that have a span like this, times in microseconds; or those with the ids."""
+    """Return traces with a matching span, times in microseconds; or those with the ids."""
     try:
         like = _like(find)
     except BadSearchParameter as error:

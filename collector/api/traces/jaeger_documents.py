@@ -24,19 +24,19 @@ def answer(data: list[object] | list[str] | list[Document]) -> Response:
 
 
 def failure(status: int, message: str) -> JSONResponse:
-    """What a request of Jaeger's that failed is answered with."""
+    """Return an error response in Jaeger's format."""
     errors = [{"code": status, "msg": message}]
     return JSONResponse({"data": None, "total": 0, "limit": 0, "offset": 0, "errors": errors}, status_code=status)
 
 
 def operation_documents(operations: Iterable[tuple[str, int]], span_kind: str) -> list[Document]:
-    """What spans are called, and their kinds: of this kind, or of all where there is no such kind."""
+    """Return operations with their span kinds; only those of `span_kind`, if it is a kind."""
     kind = KINDS.get(span_kind.lower())
     return [{"name": name, "spanKind": _NAMES.get(each, "")} for name, each in operations if kind in {None, each}]
 
 
 def trace_document(trace: Trace) -> Document:
-    """A trace with its spans and the processes that they name."""
+    """Return a trace in Jaeger's format: its spans, and the processes that they reference."""
     processes: dict[int, str] = {}
     documents: dict[str, Document] = {}
     spans = []
@@ -74,7 +74,7 @@ def _span(span: Span, process: str) -> Document:
 
 
 def _field_tags(span: Span) -> dict[str, AttributeValue]:
-    """What OTLP has fields for and Jaeger tags."""
+    """Return as tags what OTLP has fields for."""
     tags: dict[str, AttributeValue] = {}
     if span.kind in _NAMES:
         tags["span.kind"] = _NAMES[span.kind]
@@ -116,7 +116,7 @@ def _tags(values: Iterable[tuple[str, AttributeValue]]) -> list[Document]:
 
 
 def _typed(value: AttributeValue) -> Document:
-    """A value with the name that Jaeger has for its type; arrays and maps are their JSON, a string."""
+    """Return a value with Jaeger's name for its type; arrays and maps as JSON strings."""
     match value:
         case bool():
             return {"type": "bool", "value": value}

@@ -24,7 +24,7 @@ class BadSearchParameter(Exception):
 
 
 def padded(trace_id: str) -> str:
-    """The id of a trace as it is stored: Jaeger leaves out leading zeros."""
+    """Return the id of a trace as it is stored: Jaeger leaves out leading zeros."""
     return trace_id.lower().zfill(32)
 
 
@@ -40,10 +40,10 @@ def span_like(
     durations: tuple[int | None, int | None],
     tags: Mapping[str, str],
 ) -> SpanLike:
-    """A span between two instants, of a service and an operation (empty for any), so long and with these tags.
+    """Return the filter for spans by window, service and operation (empty for any), duration, and tags.
 
     Raises:
-        Unreadable: a tag has no such value.
+        BadSearchParameter: a tag cannot have such a value.
     """
     others = dict(tags)
     kind, is_error = KINDS.get(others.pop("span.kind", "").lower()), _truth(others.pop("error", None))
@@ -62,24 +62,24 @@ def span_like(
 
 
 def tags_of(name: str, document: str, pairs: Sequence[str] = ()) -> dict[str, str]:
-    """Of a JSON object, and of `key:value`s."""
+    """Parse tags from a JSON object, and from `key:value` pairs."""
     try:
-        told = json.loads(document) if document else {}
+        fields = json.loads(document) if document else {}
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise BadSearchParameter(f"{name}: {document!r} is no JSON object")
-    found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
+    tags = {key: value if isinstance(value, str) else json.dumps(value) for key, value in fields.items()}
     for pair in pairs:
         key, colon, value = pair.partition(":")
         if not colon:
             raise BadSearchParameter(f"tag: {pair!r} is not of the form key:value")
-        found[key] = value
-    return found
+        tags[key] = value
+    return tags
 
 
 def _truth(text: str | None) -> bool | None:
-    """What the tag `error` asks for. Grafana sends one without a value, as logfmt has it, as an empty text."""
+    """Parse the tag `error`. Grafana sends it without a value, as logfmt has it: as an empty text."""
     if text is None:
         return None
     if text not in {"", "true", "false"}:
@@ -88,7 +88,7 @@ def _truth(text: str | None) -> bool | None:
 
 
 def duration_ns(name: str, text: str) -> int | None:
-    """A length of time as Go writes it: 1.5s, 100ms, 1m30s."""
+    """Parse a duration as Go writes it: 1.5s, 100ms, 1m30s."""
     if not text:
         return None
     if not _DURATION.fullmatch(text):

@@ -30,7 +30,7 @@ _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 @router.get("/services")
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> JSONResponse:
-    """The services that sent spans."""
+    """List the services that sent spans."""
     return JSONResponse({"services": here.search.services(tenant=who.visible_tenant)})
 
 
@@ -43,32 +43,32 @@ def operations(
     kind: Annotated[str, Query(alias="spanKind")] = "",
     earlier_kind: Annotated[str, Query(alias="span_kind")] = "",
 ) -> JSONResponse:
-    """What a service's spans are called, and their kinds."""
+    """List the operations of a service, with their span kinds."""
     if not service:
         return _failure(400, "service is required")
-    found = here.search.operations(service, tenant=who.visible_tenant)
-    return JSONResponse({"operations": operation_documents(found, kind or earlier_kind)})
+    rows = here.search.operations(service, tenant=who.visible_tenant)
+    return JSONResponse({"operations": operation_documents(rows, kind or earlier_kind)})
 
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> Response:
-    """One trace; leading zeros of its id may be left out."""
-    found = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
-    return _failure(404, "trace not found") if found is None else _result([resource_spans(found.spans)])
+    """Return a trace; leading zeros of its id may be left out."""
+    stored = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    return _failure(404, "trace not found") if stored is None else _result([resource_spans(stored.spans)])
 
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
 def traces(here: Here, who: Who, request: Request) -> Response:
-    """Traces that have a span like this, those first whose span started last; times are RFC 3339, and needed."""
+    """Return traces with a matching span, latest span first; times are RFC 3339, and required."""
     try:
         like, most = _like(request.query_params), _depth(request.query_params)
     except BadSearchParameter as error:
         return _failure(400, str(error))
     ids = here.search.traces(like, limit=most, tenant=who.visible_tenant)
-    found = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
-    return _result(found) if found else _failure(404, "No traces found")
+    results = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
+    return _result(results) if results else _failure(404, "No traces found")
 
 
 def _result(traces: list[bytes]) -> Response:
@@ -81,8 +81,8 @@ def _failure(status: int, message: str) -> JSONResponse:
 
 
 def _parameter(parameters: QueryParams, name: str, *earlier: str) -> str:
-    """A parameter of a search under its name, or one that it had earlier and clients still use; empty if not given."""
-    return next((said for each in (name, *earlier) if (said := parameters.get(f"query.{each}"))), "")
+    # Clients still use the `earlier` names.
+    return next((value for each in (name, *earlier) if (value := parameters.get(f"query.{each}"))), "")
 
 
 def _like(parameters: QueryParams) -> SpanLike:

@@ -76,7 +76,7 @@ class TraceFilter:
 
     @property
     def given(self) -> list[str]:
-        """The filters that are set."""
+        """Return the names of the filters that are set."""
         return [name for name in LABELS if self.values[name]]
 
     @property
@@ -86,7 +86,7 @@ class TraceFilter:
 
     @property
     def trace_id(self) -> str | None:
-        """The trace that is asked for by its id, where the text is one and nothing else is asked."""
+        """Return the trace id in the text filter, if it is one and the only filter."""
         text = self.values["text"]
         return text.lower() if self.given == ["text"] and _TRACE_ID.fullmatch(text) else None
 
@@ -137,7 +137,7 @@ def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
-    """The number that a field holds; what is wrong with it goes to the others."""
+    """Parse the number in a field; add a problem to `problems` if it is none."""
     if not text:
         return None
     value = number_in(text)
@@ -151,5 +151,5 @@ _MOST_AMOUNT: Final = 1e9
 
 
 def _named(text: str) -> str | None:
-    """A name that is asked for: the empty one too."""
+    # NONE asks for the empty name.
     return "" if text == NONE else text or None

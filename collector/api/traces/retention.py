@@ -60,8 +60,8 @@ def sweep(
 
 def _pinned(trace_id: str, here: Here, tenant: str, *, keep: bool) -> JSONResponse:
     key = trace_id.lower()
-    found = here.queries.trace(key, tenant=tenant, max_spans=1)
-    if found is None or found.summary.tenant != tenant:
+    trace = here.queries.trace(key, tenant=tenant, max_spans=1)
+    if trace is None or trace.summary.tenant != tenant:
         return _not_found(trace_id)
     if keep:
         here.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)

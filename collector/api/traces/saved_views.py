@@ -23,10 +23,10 @@ PARAMETERS: Final = (
 
 
 def list_query(text: str) -> str:
-    """The query of an address of the list, with what it says in one order and nothing that is empty.
+    """Return the query of a list's URL, sorted and without empty parameters.
 
     Raises:
-        ValueError: it says what no list of traces can be asked.
+        ValueError: the text is no query, or has an unknown parameter.
     """
     try:
         pairs = parse_qsl(text.removeprefix("?"), strict_parsing=bool(text.strip("?")), max_num_fields=_MOST_PARAMETERS)
@@ -39,11 +39,7 @@ def list_query(text: str) -> str:
 
 
 def _shown_query(text: str) -> str:
-    """Return the query of a list that the page shows: with filters that hold what they cannot it shows none.
-
-    Raises:
-        ValueError: it is no query, or a filter cannot hold its value.
-    """
+    """Return the query of a list; refuse invalid filters, for which the page shows none."""
     query = list_query(text)
     problems = filter_of(dict(parse_qsl(query)), time.time_ns()).problems
     if problems:
@@ -64,7 +60,7 @@ class SavedViewBody(BaseModel):
     ] = ""
 
     def text(self) -> SavedViewText:
-        """As it is stored."""
+        """Return the view as it is stored."""
         return SavedViewText(name=self.name, query=self.query, project=dict(parse_qsl(self.query)).get("project"))
 
 

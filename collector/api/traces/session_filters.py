@@ -46,10 +46,10 @@ class SessionFilters:
 
 
 def sessions_like(filters: SessionFilters) -> SessionsLike:
-    """What these ask for.
+    """Return the filter in the form that the store takes.
 
     Raises:
-        BadQuery: a time is none.
+        BadQuery: a time is not RFC 3339.
     """
     return SessionsLike(
         project=filters.project,
@@ -62,32 +62,32 @@ def sessions_like(filters: SessionFilters) -> SessionsLike:
 
 
 def session_place(text: str) -> SessionPosition:
-    """A place in the list of sessions, of its text.
+    """Parse a place in the list of sessions.
 
     Raises:
-        BadQuery: it is none.
+        BadQuery: the text is no such place.
     """
     latest, tenant, session_id = _parted(text, _PLACE).split("/", 2)
     return SessionPosition(latest_ns=min(int(latest), LAST_NS), tenant=tenant, session_id=session_id)
 
 
 def session_place_text(place: SessionPosition) -> str:
-    """A place in the list of sessions as text."""
+    """Format a place in the list of sessions."""
     return f"{place.latest_ns}/{place.tenant}/{place.session_id}"
 
 
 def turn_place(text: str) -> TracePosition:
-    """A place among the turns of a session, of its text.
+    """Parse a place among the turns of a session.
 
     Raises:
-        BadQuery: it is none.
+        BadQuery: the text is no such place.
     """
     start, trace_id = _parted(text, _TURN).split("/")
     return TracePosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id)
 
 
 def turn_place_text(place: TracePosition) -> str:
-    """A place among the turns of a session as text."""
+    """Format a place among the turns of a session."""
     return f"{place.start_ns}/{place.trace_id}"
 
 

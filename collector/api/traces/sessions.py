@@ -40,10 +40,10 @@ def list_sessions(
 ) -> Response:
     """Sessions by the start of their latest trace, newest first, of which one trace has all that is asked."""
     after = None if filters.before is None else session_place(filters.before)
-    found = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant))
-    content = [SessionSummaryDocument.of(each, state=session_state(here, each)) for each in found.sessions]
-    next_place = None if found.next is None else session_place_text(found.next)
-    return encoded(SessionList.of(found, content=content, size=size, number_of_elements=len(content), next=next_place))
+    listed = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant))
+    content = [SessionSummaryDocument.of(each, state=session_state(here, each)) for each in listed.sessions]
+    next_place = None if listed.next is None else session_place_text(listed.next)
+    return encoded(SessionList.of(listed, content=content, size=size, number_of_elements=len(content), next=next_place))
 
 
 @router.get("/{session_id:name}")
@@ -59,22 +59,22 @@ def show_session(
 ) -> Response:
     """One session as a conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
-    found = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
-    if found is None:
+    stored = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
+    if stored is None:
         return problem(404, "there is no such session here")
-    evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)
-    turns = read_session(found, evaluations, here.own_keys)
-    judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
+    evaluations = here.judgements.evaluations_of(stored.extents, tenant=stored.summary.tenant)
+    turns = read_session(stored, evaluations, here.own_keys)
+    judged = here.judgements.of_session(session_id, tenant=stored.summary.tenant)
     document = SessionDocument.of(
-        found.summary,
+        stored.summary,
         judged,
-        state=session_state(here, found.summary),
+        state=session_state(here, stored.summary),
         turns=[
             TurnDocument.of(turn.trace.summary, turn, turn.trace, number=number)
-            for number, turn in enumerate(turns, found.first_number)
+            for number, turn in enumerate(turns, stored.first_number)
         ],
-        earlier=None if found.earlier is None else turn_place_text(found.earlier),
-        truncated=found.is_cut,
+        earlier=None if stored.earlier is None else turn_place_text(stored.earlier),
+        truncated=stored.is_cut,
     )
     return encoded(document)
 

@@ -102,7 +102,7 @@ async def answer(
                 if await request.is_disconnected():
                     terms.stop.ask()
         finally:
-            terms.stop.ask()  # for nobody, if it has ended; else the server stops
+            terms.stop.ask()  # no effect if it has ended; else the server stops
         return running.result()
 
 

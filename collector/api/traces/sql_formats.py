@@ -72,7 +72,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def truncation(*, is_cut: bool) -> dict[str, str]:
-    """The header."""
+    """Return the header that marks a truncated result."""
     return {TRUNCATED: "true"} if is_cut else {}
 
 
@@ -86,9 +86,9 @@ FORMS: dict[str, TableForm | ArrowForm] = {
 
 
 def form_of(name: str | None, accept: str) -> TableForm | ArrowForm:
-    """The form that is named, else the first that the header `Accept` does; JSON where it names none of them."""
+    """Return the named format, else the first that `Accept` lists, else JSON."""
     if name is not None:
         return FORMS[name]
-    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    accepted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     by_type = {form.media_type: form for form in reversed(FORMS.values())}  # the first of a type wins
-    return next((by_type[each] for each in wanted if each in by_type), FORMS["json"])
+    return next((by_type[each] for each in accepted if each in by_type), FORMS["json"])

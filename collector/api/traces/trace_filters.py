@@ -56,16 +56,16 @@ class Filters:
 
     @property
     def is_new(self) -> bool:
-        """Whether anything is asked that has no page by its number."""
+        """Return whether filters other than the project are set; pages of such a list have no number."""
         plain = Filters(project=self.project)
         return self != plain
 
 
 def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: bool | None) -> TracesLike:
-    """What these ask for.
+    """Return the filter in the form that the store takes.
 
     Raises:
-        BadQuery: a time is none, or an attribute has no value.
+        BadQuery: a time is not RFC 3339, or an attribute has no value.
     """
     return TracesLike(
         project=filters.project,
@@ -90,10 +90,10 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
 
 
 def place_of(text: str) -> ListPosition:
-    """A place in the list, of its text.
+    """Parse a place in the list.
 
     Raises:
-        BadQuery: it is none.
+        BadQuery: the text is no such place.
     """
     start, _, rest = text.partition(".")
     trace_id, _, tenant = rest.partition(".")
@@ -103,15 +103,15 @@ def place_of(text: str) -> ListPosition:
 
 
 def place_text(place: ListPosition) -> str:
-    """A place as text."""
+    """Format a place in the list."""
     return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
 
 
 def instant_of(name: str, text: str) -> int:
-    """The instant that the parameter of this name tells, as nanoseconds that spans can have.
+    """Parse the parameter of this name to nanoseconds, clamped to the instants that spans can have.
 
     Raises:
-        BadQuery: it is none.
+        BadQuery: the text is not RFC 3339.
     """
     try:
         return min(max(instant_ns(text), 0), LAST_NS)  # as far as spans have times

@@ -97,7 +97,7 @@ def _judging(
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Which page of a list."""
+    """Number and size of the requested page, and a time limit."""
 
     page: Annotated[int, Query(ge=0, le=_MAX_PAGE)] = 0
     size: Annotated[int, Query(ge=1, le=200)] = 50

@@ -177,7 +177,7 @@ async def _answered(
         return replace(shown, message=f"No model was called: {error}. Try again in a moment.", status=503)
     columns = []
     for each in answers:
-        reply = None if each.given is None else each.given.reply
+        reply = None if each.response is None else each.response.reply
         columns.append(Column(answer=each, messages=[] if reply is None else conversation([reply_message(reply)])))
     return replace(shown, columns=columns)
 
