@@ -32,13 +32,13 @@ def list_annotations(
 ) -> None:
     """What was said, the latest first."""
     one_source(server, data)
-    asked = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
+    params = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
     with open_source(server, data) as asking:
-        found = asking.get("/api/v1/annotations", **asked)
+        documents = asking.get("/api/v1/annotations", **params)
     if as_json:
-        print_json(found)
+        print_json(documents)
     else:
-        _print(read_answer(list[AnnotationDocument], found))
+        _print(read_answer(list[AnnotationDocument], documents))
 
 
 @annotations.command("add")
@@ -51,12 +51,12 @@ def list_annotations(
 @click.option("--adjudicates", is_flag=True, help="It decides, whatever others voted.")
 @source_options
 def add_annotation(
-    *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **said: str | bool | None
+    *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **fields: str | bool | None
 ) -> None:
     """Vote on a trace or a span of it."""
     one_source(server, data)
-    said["overriddenExpectedOutput"] = said.pop("expected")
-    body: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+    fields["overriddenExpectedOutput"] = fields.pop("expected")
+    body: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
     path = f"/api/v1/traces/{path_segment(trace_id)}/annotation"
     with open_server(server, data) as asking:
         asking.put(f"{path}?{urlencode({'spanId': span})}" if span else path, body | {"verdict": verdict.upper()})

@@ -24,10 +24,10 @@ class AnswerView(BaseModel):
 
 
 def read_view(view: type[View], document: object) -> View:
-    """The part of an answer that is printed.
+    """Parse a response to the part of it that is printed.
 
     Raises:
-        click.ClickException: it is not an answer of our API.
+        click.ClickException: the response is not that of a Tracejury server.
     """
     try:
         return view.model_validate(document)

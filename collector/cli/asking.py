@@ -48,7 +48,7 @@ class ServerClient:
         """Return the response, whatever its status.
 
         Raises:
-            ServerUnreachable: there is none.
+            ServerUnreachable: the server did not respond.
         """
         try:
             return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
@@ -151,7 +151,7 @@ class ServerClient:
 
     @property
     def address(self) -> str:
-        """The address of the server, as messages name it."""
+        """Return the URL of the server for messages."""
         return address_of(self._client)
 
     def link(self, path: str) -> str:
@@ -281,7 +281,6 @@ def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]
 
 
 def _holder_of(settings: "Settings") -> str | None:
-    """Return the URL of the server that holds the data directory; None if none does."""
     from storage.engine.lock import read_holder
 
     holder = read_holder(settings.data)

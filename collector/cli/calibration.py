@@ -114,7 +114,6 @@ def _print(judge: JudgeCalibration) -> None:
 
 
 def _share(measure: MeasuredDocument) -> str:
-    """Write a measure as a share of a hundred, with its interval."""
     if measure.value is None or measure.low is None or measure.high is None:
         return "not known"
     return f"{measure.value:.1%} ({100 * measure.low:.1f} to {100 * measure.high:.1f})"

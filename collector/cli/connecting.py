@@ -35,19 +35,19 @@ class NoAnswer(click.ClickException):
 
 
 def chosen_server() -> str | None:
-    """The server that the environment names for commands that are given none; None where it names none."""
+    """Return the URL of the server that the environment names, or None."""
     from collector.settings_loading import environment_variable
 
     return (environment_variable(URL_VARIABLE) or "").strip() or None
 
 
 def default_server() -> str:
-    """The server of commands that are given none: that of the environment, or the one on this machine."""
+    """Return the default server: that of the environment, or the one on this machine."""
     return chosen_server() or DEFAULT_SERVER
 
 
 def reachable(address: str) -> str:
-    """Where to connect to a server that says it listens at `address`."""
+    """Return the URL to connect to for a server that listens on `address`."""
     parts = urlsplit(address if "://" in address else f"http://{address}")
     host, _, port = parts.netloc.rpartition(":")
     return f"{parts.scheme}://{_ANY_ADDRESS.get(host, host)}:{port}"
@@ -55,13 +55,13 @@ def reachable(address: str) -> str:
 
 @contextmanager
 def connect(server: str) -> Iterator[httpx.Client]:
-    """A client; a server on this machine is never asked through a proxy."""
+    """Open a client, which uses no proxy for a server on this machine."""
     with httpx.Client(**_how(server)) as client:
         yield client
 
 
 def connect_async(server: str) -> httpx.AsyncClient:
-    """A client for an event loop; a server on this machine is never asked through a proxy."""
+    """Return a client for an event loop, which uses no proxy for a server on this machine."""
     return httpx.AsyncClient(**_how(server))
 
 
@@ -69,13 +69,13 @@ def _how(server: str) -> dict[str, Any]:
     from evaluators.chat.urls import BadUrl, read_url
 
     url = server if "://" in server else f"http://{server}"
-    told = f"{server!r} is not a URL such as {DEFAULT_SERVER}"
+    message = f"{server!r} is not a URL such as {DEFAULT_SERVER}"
     try:
         parts = read_url(url)
     except BadUrl:
-        raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}") from None
+        raise click.BadParameter(message, param_hint=f"--server or {URL_VARIABLE}") from None
     if parts.scheme not in {"http", "https"} or not parts.host:
-        raise click.BadParameter(told, param_hint=f"--server or {URL_VARIABLE}")
+        raise click.BadParameter(message, param_hint=f"--server or {URL_VARIABLE}")
     return {
         "base_url": url,
         "timeout": httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
@@ -96,7 +96,7 @@ def _trusted(scheme: str, *, is_local: bool) -> ssl.SSLContext | bool:
 
 
 def _key_header() -> dict[str, str]:
-    """The API key of the environment, in the header that carries it."""
+    """Return the header with the API key of the environment, if there is one."""
     from collector.settings_loading import environment_variable
 
     key = (environment_variable(KEY_VARIABLE) or "").strip()
@@ -106,10 +106,10 @@ def _key_header() -> dict[str, str]:
 
 
 def listens(client: httpx.Client) -> bool:
-    """Whether anything listens there.
+    """Return whether a server listens at the client's URL.
 
     Raises:
-        ServerUnreachable: it cannot be found out.
+        ServerUnreachable: the request failed otherwise than by a refused connection.
     """
     try:
         client.get("/health")
@@ -121,7 +121,7 @@ def listens(client: httpx.Client) -> bool:
 
 
 def unreachable(client: httpx.Client, error: Exception) -> ServerUnreachable:
-    """What to say when a request got no answer."""
+    """Return the error for a request that got no response."""
     text = no_answer_text(address_of(client), error)
     if client.base_url.scheme == "http" and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
         text += "; if it takes TLS, use https://"
@@ -129,5 +129,5 @@ def unreachable(client: httpx.Client, error: Exception) -> ServerUnreachable:
 
 
 def address_of(client: httpx.Client) -> str:
-    """The address as it is told."""
+    """Return the URL of the client for messages."""
     return one_line(str(client.base_url).rstrip("/"))

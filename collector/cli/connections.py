@@ -75,8 +75,8 @@ def _id_of(source: ServerClient, name: str) -> str:
     for view in sorted(views, key=lambda view: view.id != name):
         if name in {view.id, view.name}:
             return view.id
-    there_are = ", ".join(one_line(view.name) for view in views) or "none"
-    raise click.ClickException(f"no connection {one_line(name)} here; there are: {there_are}")
+    known = ", ".join(one_line(view.name) for view in views) or "none"
+    raise click.ClickException(f"no connection {one_line(name)} here; there are: {known}")
 
 
 def _table(connections: "Sequence[ConnectionDocument]") -> TableView:

@@ -96,7 +96,7 @@ def _folded(value: str, cells: int, ellipsis: str) -> list[str]:
 
 
 def _arguments(value: object) -> str:
-    """As a call is written: `city="Oslo", days=3`."""
+    # As in a call: `city="Oslo", days=3`.
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={json_text(item, indent=None)}" for key, item in value.items())
     return "" if value is None else _value(value)

@@ -204,7 +204,6 @@ def _path(name: str) -> str:
 
 
 def _parts(version: str) -> tuple[str, str]:
-    """The name and the number in NAME@N; the latest version where there is no number."""
     name, _, number = version.partition("@")
     return name, path_segment(number) or "latest"
 
@@ -217,7 +216,7 @@ def _format_of(file: Path) -> str:
 
 
 def _converted(file: Path, tool: str, left_out: list[str]) -> IO[bytes]:
-    """A file of another tool as JSONL; nothing is sent of one that is wrong somewhere."""
+    """Convert the file of another tool to JSONL; refuse the whole file if any part is wrong."""
     from collector.datasets.importers.reading import BadExport
     from collector.datasets.importers.tools import lines_of
 

@@ -45,54 +45,54 @@ allow_removed_option: Final = click.option(
 
 
 def with_deciding_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with these options."""
+    """Add these options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def engine_options(given: Mapping[str, Any], **more: Any) -> "Options":
-    """What the engine is told by these options.
+def engine_options(arguments: Mapping[str, Any], **more: Any) -> "Options":
+    """Return the options of the engine.
 
     Raises:
-        ValueError: one is out of its range.
+        ValueError: an option is out of range.
     """
     from rules.statistics.runs.options import Options
 
     return Options(
-        alpha=given["alpha"],
-        margin=given["margin"],
-        severity=given["severity_margin"],
-        floor=given["floor"],
-        cost_margin=given["cost_margin"],
-        latency_margin=given["latency_margin"],
-        slices=given["slices"],
-        evaluators=given["evaluators"] or None,
-        thresholds=thresholds_of(given["thresholds"]),
-        unscored=unscored_of(given["unscored"]),
+        alpha=arguments["alpha"],
+        margin=arguments["margin"],
+        severity=arguments["severity_margin"],
+        floor=arguments["floor"],
+        cost_margin=arguments["cost_margin"],
+        latency_margin=arguments["latency_margin"],
+        slices=arguments["slices"],
+        evaluators=arguments["evaluators"] or None,
+        thresholds=thresholds_of(arguments["thresholds"]),
+        unscored=unscored_of(arguments["unscored"]),
         **more,
     )
 
 
-def thresholds_of(given: Sequence[str]) -> dict[str, float]:
-    """Thresholds by evaluator.
+def thresholds_of(entries: Sequence[str]) -> dict[str, float]:
+    """Parse NAME=NUMBER to thresholds by evaluator.
 
     Raises:
-        click.UsageError: one is no NAME=NUMBER.
+        click.UsageError: an entry is not NAME=NUMBER.
     """
-    pairs = [each.rpartition("=") for each in given]
+    pairs = [each.rpartition("=") for each in entries]
     try:
-        found = {name: float(number) for name, _, number in pairs}
+        thresholds = {name: float(number) for name, _, number in pairs}
     except ValueError:
         raise click.UsageError("--threshold takes NAME=NUMBER") from None
-    if "" in found:
+    if "" in thresholds:
         raise click.UsageError("--threshold takes NAME=NUMBER")
-    return found
+    return thresholds
 
 
-def unscored_of(given: Sequence[str]) -> dict[str, Any]:
-    """What trials without a score do."""
-    pairs = [each.partition("=") for each in given]
+def unscored_of(entries: Sequence[str]) -> dict[str, Any]:
+    """Return the policy for each kind of trial without a score."""
+    pairs = [each.partition("=") for each in entries]
     return {kind: policy for kind, _, policy in pairs}
 
 
@@ -124,7 +124,7 @@ class _Candidate(AnswerView):
 
 
 class ServerVerdict(AnswerView):
-    """What the gate of a server says; all of it is kept."""
+    """Verdict of a server's gate, with all its fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -133,12 +133,12 @@ class ServerVerdict(AnswerView):
 
 
 def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> ServerVerdict:
-    """Whether a run is worse than another one of its experiment, as the server says."""
+    """Have the server's gate compare a run with another one of its experiment."""
     run = read_view(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
     place = f"/api/v1/experiments/{path_segment(run.experiment_id)}/gate"
     return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": run.id}))
 
 
 def exit_code_of(verdict: str | None) -> int:
-    """How a command ends of which the verdict fails."""
+    """Return the exit code for a verdict that fails: 1 for a regression, else 3."""
     return 1 if verdict == "regressed" else 3

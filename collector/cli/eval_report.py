@@ -14,7 +14,7 @@ from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
 
 def print_report(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> None:
-    """A row an item, a column an evaluator, and below why what did not pass did not."""
+    """Print a row per item and a column per evaluator, then why items did not pass."""
     weights = {member.id: member.weight for member in eval_set.members}
     document = report_document(eval_set, results)
     table = Table(title=Text(one_line(eval_set.name)), title_justify="left", box=None, pad_edge=False)

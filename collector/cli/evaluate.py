@@ -27,14 +27,14 @@ BAD_INPUT = 2
 
 
 class BadInput(click.ClickException):
-    """What was to be judged cannot be read."""
+    """Unreadable input."""
 
     exit_code = BAD_INPUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateOptions:
-    """What the command line says."""
+    """Options of the command line."""
 
     case: str | None
     evaluator: str | None
@@ -86,18 +86,18 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
 
 
 def _mode(choice: EvaluateOptions) -> Callable[[EvaluateOptions], int]:
-    """What to do; options of something else are refused."""
+    """Return the handler of the chosen mode; refuse options of other modes."""
     modes: dict[str, tuple[Callable[[EvaluateOptions], int], set[str]]] = {
         "evaluator": (_evaluate_one, {"case", "config", "trace", "server", "data", "show_prompt"}),
         "batch": (_evaluate_batch, set()),
         "eval_set": (_evaluate_set, {"evaluators", "traces", "junit"}),
     }
-    given = {name for name in EvaluateOptions.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
-    chosen = [name for name in modes if name in given]
+    used = {name for name in EvaluateOptions.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
+    chosen = [name for name in modes if name in used]
     if len(chosen) != 1:
         raise click.UsageError("one of --evaluator, --batch and --eval-set is needed")
     mode, allowed = modes[chosen[0]]
-    useless = given - allowed - {chosen[0]}
+    useless = used - allowed - {chosen[0]}
     if useless:
         names = ", ".join("CASE.json" if name == "case" else _option(name) for name in sorted(useless))
         raise click.UsageError(f"{names}: not used with {_option(chosen[0])}")
@@ -141,8 +141,8 @@ def _show_prompt(name: str, configuration: Mapping[str, Any], case: "Case") -> i
     from collector.evaluation.batch import JUDGE_KEY
     from collector.evaluation.prompt_preview import preview_prompt
 
-    told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
-    preview = asyncio.run(preview_prompt(name, told, case.model_dump(by_alias=True)))
+    settings = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
+    preview = asyncio.run(preview_prompt(name, settings, case.model_dump(by_alias=True)))
     if preview.problem:
         raise BadInput(f"nothing would be asked: {one_line(preview.problem)}")
     for message in preview.messages:
@@ -210,7 +210,6 @@ async def _judge_set(
 
 
 def _echo_summary(summary: "Summary") -> int:
-    """The exit code, once the summary is told."""
     click.echo(str(summary), err=True)
     return summary.exit_code
 
@@ -220,12 +219,12 @@ def _case(choice: EvaluateOptions) -> "Case":
     from evaluators.case import parse_case
     from evaluators.model import Case
 
-    given = Case() if choice.case is None else parse_case(_json(choice.case, "the case"))
-    return given if choice.trace is None else joined(_stored(choice), given)
+    case = Case() if choice.case is None else parse_case(_json(choice.case, "the case"))
+    return case if choice.trace is None else joined(_stored(choice), case)
 
 
 def _stored(choice: EvaluateOptions) -> "Case":
-    """The case that a stored trace is, as the server reads it: with its log records, and by its own keys."""
+    """Return a stored trace as a case, as the server reads it: with its log records and its own attribute keys."""
     from collector.api.answers.traces import TraceDocument
     from collector.api.documents.reading_documents import trace_reading_of
     from collector.evaluation.recorded import recording_of
@@ -253,7 +252,7 @@ def _configuration(text: str | None) -> Mapping[str, Any]:
 
 
 def _json(file: str, what: str) -> object:
-    """The JSON in a file, or in standard input."""
+    """Read JSON from a file, or from standard input."""
     try:
         with _opened(file) as opened:
             text = opened.read().decode()
@@ -272,7 +271,7 @@ def _parsed(text: str, what: str) -> object:
 
 
 def _opened(file: str) -> AbstractContextManager[Any]:
-    """A file to read bytes from; - is standard input."""
+    """Open a file to read bytes; - is standard input."""
     if file == "-":
         return _standard_input()
     try:

@@ -50,7 +50,7 @@ class ExperimentNotRun(click.ClickException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What the command line says beside the file."""
+    """Options of the command line, beside the file."""
 
     file: Path
     server: str
@@ -160,16 +160,16 @@ def _exit_code(run: RunDetail, least: float | None) -> int:
 
 
 def _is_known(item: RunItemDocument) -> bool:
-    """Return whether an item says something about the application: it has a verdict, or the application failed."""
+    # Other errors say nothing about the application.
     if item.outcome == "error":
         return item.error_kind not in _NOT_THE_AGENTS
     return item.outcome in {"passed", "not_passed"}
 
 
 def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
-    """How likely k trials of a case all pass, for each k, over the cases that have so many; where there are trials.
+    """Return how likely k trials of a case all pass, for each k, and over how many cases; empty for single trials.
 
-    Trials whose simulated user failed, or that have no verdict, say nothing of the application and are left out.
+    Trials whose simulated user failed, or that have no verdict, say nothing about the application and are left out.
     """
     from rules.statistics.formulas.trials import pass_hat_k
 
@@ -242,7 +242,7 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simula
 
 @asynccontextmanager
 async def _task(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> "AsyncIterator[Task]":
-    """What is done with each case: a conversation is had, or the plan's task is asked."""
+    """Open the task that runs each case: a simulated conversation, or the plan's task."""
     from collector.conducting.tasks import task_of
     from collector.settings_loading import whole_environment
 
@@ -258,7 +258,7 @@ async def _task(choice: _Choice, plan: "Plan", simulation: "Simulation | None") 
 
 
 def _simulation(choice: _Choice, plan: "Plan") -> "Simulation | None":
-    """The simulation that the plan names, whose paths are relative to its own file."""
+    """Return the plan's simulation, whose paths are relative to its own file."""
     if plan.simulation is None:
         return None
     from collector.plan_file import BadPlan, read_plan_file
@@ -274,14 +274,13 @@ def _simulation(choice: _Choice, plan: "Plan") -> "Simulation | None":
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuse evaluators whose scores could not be told apart."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ExperimentNotRun(f"two evaluators are called {one_line(twice)}; give one of them another config.name")
 
 
 def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _Cases:
-    """The cases of a dataset of the server, of a file beside the plan, or the scenarios of a simulation."""
+    """Return the cases: of a dataset on the server, of a file beside the plan, or the scenarios of the simulation."""
     from collector.conducting.cases import form_of, read_cases
     from collector.plan_file import BadPlan
 
@@ -311,7 +310,7 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
 
 
 def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple[str | None, int]]]:
-    """The run of the key, and what it has already."""
+    """Begin or resume the run of the key; return its id, and the items and trials that it has already."""
     body = {
         "experimentName": plan.experiment,
         "description": plan.description,

@@ -136,11 +136,7 @@ def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _open_spans(server: str | None, data: Path | None) -> Iterator[SpanSource]:
-    """Open the spans that the options name; of a database on which no server can start, because of damage, as well.
-
-    Raises:
-        click.ClickException: there are none.
-    """
+    """Open the spans that the options name, also those of a damaged database, on which no server can start."""
     with ExitStack() as stack:
         source = stack.enter_context(find_data(server, data))
         if isinstance(source, ServerClient):
@@ -216,7 +212,6 @@ def export(
 
 
 def _damage_text(unread: "Sequence[Unread]") -> str:
-    """Say what an export lacks."""
     counted = count_text(sum(each.rows or 0 for each in unread), "span")
     more = ", and others that cannot be counted" * any(each.rows is None for each in unread)
     first, last = (_EPOCH + dt.timedelta(microseconds=ns // 1000) for ns in (unread[0].first_ns, unread[-1].last_ns))
@@ -224,11 +219,7 @@ def _damage_text(unread: "Sequence[Unread]") -> str:
 
 
 def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list[dt.datetime]:
-    """The days from one to before another, until now where no other is given.
-
-    Raises:
-        click.BadParameter: there are none.
-    """
+    """Return the days from `start` to before `end`, or up to now without an end."""
     for option, day in (("--from", start), ("--to", end)):
         if day is not None and not _EPOCH <= day <= _LAST:
             raise click.BadParameter(f"{day:%Y-%m-%d} is not between 1970-01-01 and 2261-01-01", param_hint=option)
@@ -278,7 +269,7 @@ def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unrea
 
 
 def _row_groups(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
-    """The batches again, as many together as make a row group."""
+    """Join batches to tables of the size of a row group."""
     import pyarrow as pa
 
     gathered: list[pa.RecordBatch] = []

@@ -67,7 +67,7 @@ def exiting_as_gate() -> Iterator[None]:
 @click.argument("results", type=_FILE, metavar="RESULTS.json")
 @_with_options
 @click.pass_context
-def gate(context: click.Context, /, results: Path, **given: Any) -> None:
+def gate(context: click.Context, /, results: Path, **arguments: Any) -> None:
     """Compare the results of a run with the baseline in a file, without a server.
 
     Exits with 0 when it passes, 1 when it regressed, 2 when it cannot compare, 3 when nothing was judged, or when it is
@@ -78,17 +78,17 @@ def gate(context: click.Context, /, results: Path, **given: Any) -> None:
     from collector.gating.summary import junit
 
     try:
-        candidate = read_results(results, given["pairing"])
+        candidate = read_results(results, arguments["pairing"])
         stem = _file_name(candidate.experiment)
-        baseline = given["baseline"] or Path("baselines") / f"{stem}.json"
-        decision = decide(candidate, baseline, _policy(given), _provenance())
+        baseline = arguments["baseline"] or Path("baselines") / f"{stem}.json"
+        decision = decide(candidate, baseline, _policy(arguments), _provenance())
     except (BadResultsFile, ValueError) as error:
         raise BadGateInput(one_line(str(error))) from error
     document = {**decision.document, "baseline": str(baseline)}
     stem = _file_name(baseline.stem)
-    _kept(given["verdict_dir"] / f"{stem}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    if given["junit"] is not None:
-        _kept(given["junit"], junit(document))
+    _kept(arguments["verdict_dir"] / f"{stem}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    if arguments["junit"] is not None:
+        _kept(arguments["junit"], junit(document))
     print_verdict(document)
     if document["status"] == "FAIL" and decision.can_be_accepted:
         click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")
@@ -123,23 +123,23 @@ def gate_report(*, verdict_dir: Path, markdown: Path | None, comment: str | None
             click.echo(f"warning: no comment: {one_line(str(error))}", err=True)
 
 
-def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
+def _policy(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
     from collector.gating.gate import Policy
     from collector.settings_loading import environment_variable
     from rules.statistics.formulas.resampling import Draws
 
     on = {"1", "true", "yes"}
-    options = engine_options(given, epsilon=given["epsilon"], draws=Draws(seed=given["seed"]))
+    options = engine_options(arguments, epsilon=arguments["epsilon"], draws=Draws(seed=arguments["seed"]))
     return Policy(
-        against=given["against"],
-        update=given["update_baseline"] or (environment_variable(UPDATE_VARIABLE) or "").lower() in on,
+        against=arguments["against"],
+        update=arguments["update_baseline"] or (environment_variable(UPDATE_VARIABLE) or "").lower() in on,
         in_ci=(environment_variable("CI") or "").lower() in on,
-        bootstrap_passes=not given["no_bootstrap"],
-        require_baseline=given["require_baseline"],
-        fail_on_regression=not given["no_fail_on_regression"],
-        fail_on_inconclusive=given["fail_on_inconclusive"],
-        fail_on_removed_items=given["fail_on_removed_items"],
-        fail_on_removed_evaluator=not given["allow_removed_evaluators"],
+        bootstrap_passes=not arguments["no_bootstrap"],
+        require_baseline=arguments["require_baseline"],
+        fail_on_regression=not arguments["no_fail_on_regression"],
+        fail_on_inconclusive=arguments["fail_on_inconclusive"],
+        fail_on_removed_items=arguments["fail_on_removed_items"],
+        fail_on_removed_evaluator=not arguments["allow_removed_evaluators"],
         options=options,
     )
 
@@ -153,16 +153,16 @@ def _provenance() -> dict[str, str]:
 def _verdicts(directory: Path) -> list[dict[str, Any]]:
     from evaluators.wire import parse_json
 
-    found = []
+    verdicts = []
     for path in files_ending(directory, "json")[:MAX_VERDICTS]:
         try:
             document = parse_json(path.read_text(encoding="utf-8"))
-            found.append({key: document[key] for key in document})
+            verdicts.append({key: document[key] for key in document})
         except (OSError, ValueError, TypeError) as error:
             raise BadGateInput(f"{path}: {one_line(str(error))}") from error
         if not isinstance(document, dict) or "comparedPass" not in document:
             raise BadGateInput(f"{path}: no verdict of a gate")
-    return found
+    return verdicts
 
 
 def _kept(path: Path, text: str) -> None:
@@ -175,5 +175,4 @@ def _kept(path: Path, text: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    """The name as a file may have it."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:100] or "gate"

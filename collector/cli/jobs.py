@@ -74,7 +74,7 @@ _STYLES: Final = {"failed": "bold red", "scored": "green"}
 
 
 def print_jobs(jobs: Sequence[JobDocument]) -> None:
-    """The list of jobs, newest first as they came."""
+    """Print jobs in the order received, newest first."""
     console = output_console()
     if not jobs:
         console.print("no jobs here")
@@ -101,7 +101,6 @@ def print_jobs(jobs: Sequence[JobDocument]) -> None:
 
 
 def _part(job: JobDocument) -> str:
-    """The span of the trace, or of which session it is the latest."""
     if job.session_id is not None:
         return f"session {cell(job.session_id, _NAME_CELLS)}"
     return one_line(job.span_id or "-")

@@ -52,12 +52,12 @@ def create(
     *, name: str, role: str, tenant: str | None, as_json: bool, server: str, **times: dt.datetime | None
 ) -> None:
     """Make a key. It is printed this once; the server keeps a digest of it only."""
-    wanted: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
+    body: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
     for key, time in (("expiresAt", times["expires"]), ("ingestOpenUntil", times["open_until"])):
         if time is not None:
-            wanted[key] = time.isoformat()
+            body[key] = time.isoformat()
     with open_server(server, None) as asking:
-        answer = asking.post(_PATH, wanted)
+        answer = asking.post(_PATH, body)
     if as_json:
         print_json(answer)
         return

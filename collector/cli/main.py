@@ -81,7 +81,7 @@ class _Program(click.Group):
 
 
 def _invalid_urls() -> tuple[type[Exception], ...]:
-    """Return what httpx raises for an address that is none; nothing has raised it unless httpx is loaded."""
+    # Unless httpx is loaded, nothing has raised its error.
     return (sys.modules["httpx"].InvalidURL,) if "httpx" in sys.modules else ()
 
 

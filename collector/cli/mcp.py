@@ -69,11 +69,7 @@ def mcp(context: click.Context, /, *, server: str, **where: Any) -> None:
 
 
 def _checked(context: click.Context, where: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the server of a folder, from options that fit each other.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Return the settings of a folder's server; refuse options that exclude each other."""
     is_named = context.get_parameter_source("server") is not ParameterSource.DEFAULT
     more = connection_of(take_judge(dict(where)), where["judge_calls"])
     if where["folder"] is not None and (is_named or where["data"] is not None):
@@ -174,7 +170,7 @@ def _toml(server: str, arguments: Sequence[str] | None, variable: str | None) ->
 
 
 def _program() -> str:
-    """The program where the client finds it, whatever its PATH is."""
+    # An absolute path, since the client may have another PATH.
     return str(Path(sys.argv[0]).resolve()) if Path(sys.argv[0]).name == "tracejury" else "tracejury"
 
 

@@ -19,10 +19,10 @@ _VARIABLES: Final = ("LLM_CONNECTIONS", "PROJECT_BUDGETS", "MODEL_PRICES")
 
 
 def connection_of(judge: Mapping[str, Any] | None, calls_per_day: int | None) -> Mapping[str, Any]:
-    """The settings for the model that the options of a judge describe.
+    """Return the settings for the model that the judge options describe.
 
     Raises:
-        UsageError: it has no limit, or there is a limit of nothing.
+        UsageError: there is a judge without a limit, or a limit without a judge.
     """
     if (judge is None) is not (calls_per_day is None):
         raise click.UsageError("--judge-model and --judge-calls need each other: which model, and how often a day")
@@ -35,12 +35,12 @@ def connection_of(judge: Mapping[str, Any] | None, calls_per_day: int | None) ->
 
 @contextmanager
 def server_of_folder(folder: Path, more: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The URL of a server whose data is in `.tracejury` of the folder, and its key.
+    """Run a server whose data is in the folder's `.tracejury`; yield its URL and its key.
 
-    If another command has such a server for the folder, it is that one.
+    If another command runs such a server for the folder, yield that one's.
 
     Raises:
-        ClickException: it cannot be started.
+        ClickException: the server cannot be started.
     """
     from collector.settings import BadSettings
     from collector.settings_loading import environment_variable, load_settings
@@ -69,7 +69,7 @@ def server_of_folder(folder: Path, more: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _key(kept: Path) -> str:
-    """The key of the folder's server, which its owner alone can read: others on the machine are not answered."""
+    """Return the key of the folder's server; its file is readable by the owner alone."""
     file = kept / "mcp.key"
     if not file.exists():
         kept.mkdir(exist_ok=True)

@@ -46,11 +46,11 @@ def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None
     """All of them, and how they stand."""
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.whole(_PATH)
+        documents = asking.whole(_PATH)
     if as_json:
-        print_json(found)
+        print_json(documents)
     else:
-        _print([read_view(MetricMonitorView, each) for each in found])
+        _print([read_view(MetricMonitorView, each) for each in documents])
 
 
 @metric_monitors.command()
@@ -60,20 +60,20 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
     """Watch what a file says: a YAML list. A monitor of the same name is replaced where it differs."""
     one_source(server, data)
     try:
-        wanted = yaml.safe_load(file)
+        monitors = yaml.safe_load(file)
     except yaml.YAMLError as error:
         raise click.ClickException(f"the file is not YAML: {one_line(str(error))}") from error
-    if not isinstance(wanted, list) or not all(isinstance(each, dict) for each in wanted):
+    if not isinstance(monitors, list) or not all(isinstance(each, dict) for each in monitors):
         raise click.ClickException("the file has to be a YAML list of monitors, each one beginning with `- name: …`")
     with open_server(server, data) as asking:
-        there: dict[str, dict[str, Any]] = {each["name"]: each for each in asking.whole(_PATH)}  # type: ignore[index, misc] # of our API
-        for each in wanted:
-            known = there.get(str(each.get("name")))
+        existing: dict[str, dict[str, Any]] = {each["name"]: each for each in asking.whole(_PATH)}  # type: ignore[index, misc] # of our API
+        for each in monitors:
+            known = existing.get(str(each.get("name")))
             if known is None:
                 asking.post(_PATH, each)
             elif any(known.get(key) != value for key, value in each.items()) or _says_more(known, each):
                 asking.put(f"{_PATH}/{path_segment(known['id'])}", each)
-    click.echo(f"{len(wanted)} watched")
+    click.echo(f"{len(monitors)} watched")
 
 
 @metric_monitors.command()
@@ -91,10 +91,10 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
     click.echo("deleted")
 
 
-def _says_more(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Whether what is watched says something that the file leaves out: then it is written as the file has it."""
+def _says_more(known: dict[str, Any], described: dict[str, Any]) -> bool:
+    # A monitor that is more specific than the file is replaced as well.
     optional = ("project", "release", "model", "tool", "rule", "connection", "above", "below", "change")
-    return any(known.get(key) is not None and key not in wanted for key in optional)
+    return any(known.get(key) is not None and key not in described for key in optional)
 
 
 def _print(monitors: list[MetricMonitorView]) -> None:

@@ -22,7 +22,7 @@ _BEGAN = {
 
 
 def print_monitors(monitors: Sequence[StreamDocument]) -> None:
-    """A paragraph for each stream of results, a line for each of its monitors."""
+    """Print a paragraph for each stream of results, with a line for each of its monitors."""
     console = output_console()
     if not monitors:
         console.print("no results are watched here yet")
@@ -60,7 +60,6 @@ def _lines(view: StreamDocument) -> Iterator[str]:
 
 
 def _print(fingerprint: str) -> str:
-    """The digits of an evaluator that tell it from others, or which scores by people and applications it has."""
     if fingerprint.startswith(_SCORES):
         return cell(fingerprint, _NAME_CELLS)
     return one_line(fingerprint[:_FINGERPRINT_DIGITS])

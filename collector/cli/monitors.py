@@ -41,11 +41,11 @@ def monitors(
 
     one_source(server, data)
     with open_source(server, data) as asking:
-        found = asking.listed("/api/v1/monitors", limit, **filters)
+        documents = asking.listed("/api/v1/monitors", limit, **filters)
     if as_json:
-        print_json(found)
+        print_json(documents)
     else:
-        print_monitors(read_answer(list[StreamDocument], found))
+        print_monitors(read_answer(list[StreamDocument], documents))
 
 
 @monitors.command()
@@ -82,9 +82,9 @@ def replay(file: str, **options: Any) -> None:
 def _settings(options: dict[str, Any]) -> "MonitorSettings":
     from rules.statistics.settings import MonitorSettings
 
-    given = {name: value for name, value in options.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     try:
-        return MonitorSettings(**{**given, "off": frozenset(given["off"])})
+        return MonitorSettings(**{**values, "off": frozenset(values["off"])})
     except ValueError as error:
         raise click.UsageError(f"--{error}") from error
 

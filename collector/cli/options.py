@@ -59,10 +59,10 @@ def judge_options(command: Command) -> Command:
 
 
 def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
-    """What `judge_options` added, taken out of the options, in the form that `config.judge` has; None without any.
+    """Remove the options of `judge_options`, and return them in the form of `config.judge`; None without any.
 
     Raises:
-        click.UsageError: half of what a judge needs was given.
+        click.UsageError: the base URL or the model is missing.
     """
     names = {
         "baseUrl": "judge_base_url",
@@ -70,8 +70,8 @@ def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
         "protocol": "judge_protocol",
         "keyEnv": "judge_key_env",
     }
-    told = {key: options.pop(name) for key, name in names.items()}
-    judge = {key: value for key, value in told.items() if value is not None}
+    values = {key: options.pop(name) for key, name in names.items()}
+    judge = {key: value for key, value in values.items() if value is not None}
     if judge and not judge.keys() >= {"baseUrl", "model"}:
         raise click.UsageError("a judge needs --judge-base-url and --judge-model")
     return judge or None

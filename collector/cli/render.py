@@ -63,7 +63,7 @@ def _beneath(stream: TextIO) -> TextIO:
 
 
 def print_traces(traces: Sequence[TraceSummaryDocument]) -> None:
-    """The list of traces, newest first as they came."""
+    """Print traces in the order received, newest first."""
     console = output_console()
     if not traces:
         console.print("no traces here")
@@ -72,7 +72,7 @@ def print_traces(traces: Sequence[TraceSummaryDocument]) -> None:
 
 
 def print_trace(trace: TraceDocument) -> None:
-    """One trace: its conversation and tool calls where it has any, and its tree."""
+    """Print a trace: its conversation and tool calls, if any, and its tree."""
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
     for text in trace_text.trace_text(trace, width=console.width, guides=guides):
@@ -89,18 +89,18 @@ def print_explanation(span: SpanDocument) -> None:
 
 
 def print_json(document: object) -> None:
-    """A document for a program; harmless on a terminal too."""
+    """Print a document as JSON, safe for terminals too."""
     sys.stdout.write(json_text(document) + "\n")
 
 
 def print_json_line(document: object) -> None:
-    """A document on one line, for a program that reads line by line."""
+    """Print a document as JSON on one line, for programs that read line by line."""
     sys.stdout.write(json_text(document, indent=None) + "\n")
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[], None]]:
-    """Show a person who waits how many there are already; where nobody waits, show nothing."""
+    """Show a running count on a terminal; elsewhere, show nothing."""
     progress = Progress(
         "{task.completed} {task.description}", console=_HarmlessConsole(file=_beneath(sys.stderr)), transient=True
     )
@@ -111,7 +111,7 @@ def counting(what: str) -> Iterator[Callable[[], None]]:
 
 
 def print_table(table: TableView) -> None:
-    """The answer to a query as a table, or as records where it has too many columns for the width."""
+    """Print the result of a query as a table, or as records if it has too many columns for the width."""
     console = output_console()
     is_narrow = len(table.columns) * _LEAST_COLUMN_CELLS > console.width
     if is_narrow or (not console.is_terminal and any(_is_long(value) for row in table.rows for value in row)):
@@ -122,7 +122,7 @@ def print_table(table: TableView) -> None:
 
 
 def print_table_json(table: TableView) -> None:
-    """The answer to a query as a list of objects."""
+    """Print the result of a query as a list of objects."""
     names = unique_names([column.name for column in table.columns])
     print_json([dict(zip(names, row, strict=True)) for row in table.rows])
 
@@ -139,7 +139,7 @@ def print_table_csv(table: TableView, *, is_raw: bool = False) -> None:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The names, of which a repeated one gets a number, so that no column is lost in an object."""
+    """Return the names, with a number added to repeated ones, so that an object loses no column."""
     unique: dict[str, None] = {}
     for name in names:
         candidate, number = name, 2
@@ -164,7 +164,7 @@ def output_console() -> Console:
 
 
 def list_table() -> Table:
-    """A table of a list, without rows yet: bold heads, and two spaces between columns."""
+    """Return a table for a list, without rows yet: bold heads, and two spaces between columns."""
     return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
@@ -175,7 +175,7 @@ def print_list(console: Console, table: Table) -> None:
 
 
 def traces_table(traces: Sequence[TraceSummaryDocument], width: int | None) -> Table:
-    """The id is never cut; service and project are left out where there is little room. None: nothing is cut."""
+    """Return a table of traces; ids are never cut, narrow tables lack service and project. Width None cuts nothing."""
     is_whole, width = width is None, PLAIN_WIDTH if width is None else width
     wide = width >= _ALL_COLUMNS_CELLS
     times = (("TRACE", 32), ("STARTED (UTC)", 19)) if wide else (("TRACE", 32), ("STARTED (UTC)", 14))
@@ -206,7 +206,7 @@ def traces_table(traces: Sequence[TraceSummaryDocument], width: int | None) -> T
 
 
 def _least(room: int, width: int) -> int | None:
-    """The width of a table for which the terminal is too narrow; its lines are wrapped by the terminal."""
+    # A terminal that is narrower wraps the lines.
     return width + _LEAST_NAME_CELLS - room if room < _LEAST_NAME_CELLS else None
 
 
@@ -235,7 +235,6 @@ def _print_records(table: TableView, console: Console) -> None:
 
 
 def _is_long(value: object) -> bool:
-    """Return whether a value is none for a column, as texts of many lines are."""
     return isinstance(value, str | list | dict) and (len(text := _value_text(value)) > _LONG_CELLS or "\n" in text)
 
 

@@ -18,7 +18,7 @@ from collector.visible import one_line
 
 _PATH = "/api/v1/review-queues"
 _POLICIES = ("failing", "uncertainty", "disagreement", "random")
-_POLICIES_TOLD = "one of " + ", ".join(_POLICIES)
+_POLICY_CHOICES = "one of " + ", ".join(_POLICIES)
 
 
 @click.group()
@@ -81,13 +81,13 @@ def create(
     labels: Sequence[str],
     is_open: bool,
     feeds: Sequence[str],
-    **given: Any,
+    **fields: Any,
 ) -> None:
     """Make a queue."""
-    server, data = given.pop("server"), given.pop("data")
+    server, data = fields.pop("server"), fields.pop("data")
     one_source(server, data)
-    more = {"margin": given.pop("margin"), "against": given.pop("against")}
-    body: dict[str, object] = {key: value for key, value in given.items() if value is not None}
+    more = {"margin": fields.pop("margin"), "against": fields.pop("against")}
+    body: dict[str, object] = {key: value for key, value in fields.items() if value is not None}
     body |= {"name": name, "blind": not is_open} | ({"labels": list(labels)} if labels else {})
     with open_server(server, data) as asking:
         body |= {"feeds": [_feed(asking, each, **more) for each in feeds]} if feeds else {}
@@ -198,18 +198,14 @@ def fill(*, queue: str, server: str | None, data: Path | None) -> None:
 
 
 def _feed(asking: ServerClient, text: str, *, margin: float | None, against: str | None) -> dict[str, object]:
-    """What `RULE:POLICY[:SHARE]` says; the name of a rule may have colons.
-
-    Raises:
-        click.ClickException: it says something else.
-    """
+    """Parse `RULE:POLICY[:SHARE]`; the name of a rule may contain colons."""
     rule, _, last = text.rpartition(":")
     share: float | None = None
     if last.replace(".", "", 1).isdecimal():
         share = float(last)
         rule, _, last = rule.rpartition(":")
     if not rule or last not in _POLICIES:
-        raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICIES_TOLD}")
+        raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICY_CHOICES}")
     feed: dict[str, object] = {"ruleId": rule_named(asking, rule).id, "policy": last}
     feed |= {} if share is None else {"share": share}
     if last == "uncertainty" and margin is not None:

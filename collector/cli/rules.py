@@ -140,11 +140,7 @@ def _follow(source: ServerClient, backfills: str, document: object, *, follow: b
 
 
 def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) -> None:
-    """Refuse a rule whose judge no connection reaches: it would match, and judge nothing.
-
-    Raises:
-        click.ClickException: it names connections that do not exist.
-    """
+    """Refuse a rule that names an unknown connection: it would match, and judge nothing."""
     named = [("connectionId", rule.connection), *(("jury", each) for each in rule.jury)]
     used = [(key, name) for key, name in named if name is not None]
     if not used:
@@ -157,11 +153,7 @@ def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) 
 
 
 def _load(file: Path) -> "tuple[Rule, Need]":
-    """The rule in a file, and whether its evaluator asks a judge.
-
-    Raises:
-        click.ClickException: it holds none; each problem is a line with the file, its line and its key.
-    """
+    """Read the rule in a file, and whether its evaluator calls a judge."""
     from collector.evaluation.rule_check import read_rule
     from rules.errors import BadRule
     from rules.rule_text import parse_rule
@@ -175,10 +167,10 @@ def _load(file: Path) -> "tuple[Rule, Need]":
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{one_line(str(file))} is not UTF-8: {error.reason}") from error
     except BadRule as error:
-        told = "\n".join(
+        message = "\n".join(
             f"{file}:{each.line}: {each.key}{': ' if each.key else ''}{each.message}" for each in error.problems
         )
-        raise click.ClickException(some_lines(told)) from error
+        raise click.ClickException(some_lines(message)) from error
 
 
 def _rows(source: ServerClient, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:

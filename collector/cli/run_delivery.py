@@ -55,7 +55,7 @@ async def deliver(
 
 
 async def _looking_up(items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document | None, bool]]:
-    """The items, and a look at the clock where none comes for a moment; the last one says that all must go."""
+    """Yield items, each with False; (None, True) after a pause and at the end: flush what is due."""
     following = asyncio.ensure_future(anext(items, None))
     try:
         while True:
@@ -80,17 +80,17 @@ async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) ->
         try:
             response = await client.post(place, json={"items": batch})
         except httpx.TransportError as error:
-            why, asked_s = no_answer_text(str(client.base_url).rstrip("/"), error), None
+            why, requested_s = no_answer_text(str(client.base_url).rstrip("/"), error), None
         else:
             if response.is_success:
                 return
             why = error_of(response) or f"HTTP {response.status_code}"
             if response.status_code not in _AGAIN:
                 raise Undelivered(one_line(why))
-            told = response.headers.get("retry-after", "")
-            asked_s = float(told) if told.isdecimal() else None
+            header = response.headers.get("retry-after", "")
+            requested_s = float(header) if header.isdecimal() else None
         if time.monotonic() > until_s:
             raise Undelivered(one_line(why))
         failures += 1
         own_s = backoff_s(failures, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
-        await asyncio.sleep(own_s if asked_s is None else min(asked_s, _LONGEST_WAIT_S))
+        await asyncio.sleep(own_s if requested_s is None else min(requested_s, _LONGEST_WAIT_S))

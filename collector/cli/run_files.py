@@ -33,14 +33,14 @@ ANY_PORTS: Final = MappingProxyType(dict.fromkeys(("grpc", "otlp_http", "http"),
 """Settings of a server on this machine alone."""
 
 
-def form_of(file: Path, given: str | None = None) -> str:
-    """The form of a file: as given, else by its name.
+def form_of(file: Path, chosen: str | None = None) -> str:
+    """Return the format: the named one, else that of the file's ending.
 
     Raises:
-        UsageError: the name says none.
+        UsageError: the ending is unknown.
     """
     ending = ending_of(file)
-    form = given or next((name for name, endings in FORMS.items() if ending in endings), None)
+    form = chosen or next((name for name, endings in FORMS.items() if ending in endings), None)
     if form is None:
         endings = ", ".join(f".{each}" for named in FORMS.values() for each in named)
         raise click.UsageError(f"{one_line(file.name)} has no ending that says its form: {endings}")
@@ -58,7 +58,7 @@ def write_run(server: str, run_id: str, file: Path, form: str | None = None) -> 
 
 @contextmanager
 def server_of_command() -> Iterator[str]:
-    """The URL of a server in this process, on any port of this machine, whose data is deleted at the end."""
+    """Run a server in this process, on free local ports, whose data is deleted at the end; yield its URL."""
     from collector.settings import Settings
 
     with (
@@ -70,7 +70,7 @@ def server_of_command() -> Iterator[str]:
 
 @contextmanager
 def server_here(settings: "Settings") -> Iterator[str]:
-    """The URL of a server in this process, in a thread of its own.
+    """Run a server in a thread of this process; yield its URL.
 
     Raises:
         Unusable: the data directory cannot be opened.

@@ -59,7 +59,6 @@ def print_run(document: object) -> None:
 
 
 def _problem(item: RunItemDocument) -> str | None:
-    """Return the error of the task, or of the first evaluator that could not judge."""
     failed = (each for each in item.eval_results if each.outcome == "failed")
     return item.error or next((f"{each.evaluator_name}: {each.reason or each.error_kind}" for each in failed), None)
 

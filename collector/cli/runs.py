@@ -37,7 +37,7 @@ def runs() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
 @click.pass_context
-def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **given: Any) -> None:
+def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **arguments: Any) -> None:
     """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
 
     Both are ids of runs on the server, or both files with the JSON export of a run, which need no server. Exits with 0
@@ -49,7 +49,7 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
     if any(are_files) and not all(are_files):
         raise click.UsageError("both have to be files, or both ids of runs")
     try:
-        document = _of_files(files, given) if all(are_files) else _of_server(baseline, candidate, given)
+        document = _of_files(files, arguments) if all(are_files) else _of_server(baseline, candidate, arguments)
     except ValueError as error:
         raise BadGateInput(one_line(str(error))) from error
     if as_json:
@@ -80,20 +80,20 @@ def unpin(*, run: str, server: str) -> None:
     click.echo(f"the run {one_line(run)} leaves when it expires")
 
 
-def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_files(files: list[Path], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     from collector.gating.gate import Policy, judge
     from collector.gating.results import read_results
 
     before, after = (read_results(each) for each in files)
     policy = Policy(
-        options=engine_options(given),
-        fail_on_inconclusive=given["fail_on_inconclusive"],
-        fail_on_removed_evaluator=not given["allow_removed_evaluators"],
+        options=engine_options(arguments),
+        fail_on_inconclusive=arguments["fail_on_inconclusive"],
+        fail_on_removed_evaluator=not arguments["allow_removed_evaluators"],
     )
     return judge(before, after, str(files[0]), policy).document
 
 
-def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    body = {"baselineRunId": baseline, **server_options(given)}
-    with exiting_as_gate(), open_server(given["server"], None) as asking:
+def _of_server(baseline: str, candidate: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    body = {"baselineRunId": baseline, **server_options(arguments)}
+    with exiting_as_gate(), open_server(arguments["server"], None) as asking:
         return decide_on_server(asking, candidate, body).model_dump(by_alias=True)

@@ -26,14 +26,14 @@ class BadLines(click.ClickException):
 
 
 class _BadLine(Exception):
-    """What is wrong with a line."""
+    """Error in a line."""
 
 
 def read_results(file: str) -> Iterator[tuple[str, MonitoredResult]]:
-    """The results with their streams, in order. Blank lines are passed over.
+    """Yield the results with their streams, in order. Blank lines are skipped.
 
     Raises:
-        BadLines: some are wrong; all are looked at first, or as many as it takes to find twenty.
+        BadLines: some lines are wrong; raised at the end, or after twenty errors.
         click.ClickException: the file cannot be read.
     """
     problems: list[str] = []
@@ -42,9 +42,9 @@ def read_results(file: str) -> Iterator[tuple[str, MonitoredResult]]:
             for number, line in enumerate(iter(lambda: lines.readline(_LINE_BYTES), b""), start=1):
                 try:
                     if line.strip():
-                        found = _result(line)
+                        result = _result(line)
                         if not problems:
-                            yield found
+                            yield result
                 except _BadLine as error:
                     problems.append(f"{one_line(file)}:{number}: {error}")
                     if len(problems) == _PROBLEMS:
@@ -57,7 +57,6 @@ def read_results(file: str) -> Iterator[tuple[str, MonitoredResult]]:
 
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    """The file, or standard input for -, decompressed if it is gzip."""
     with _raw(file) as raw:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if raw.peek(len(_GZIP)).startswith(_GZIP) else raw
 

@@ -37,7 +37,7 @@ class ExportFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What a file held and what the server made of it."""
+    """Counts of what a file held and what the server rejected."""
 
     requests: int = 0
     spans: int = 0
@@ -67,7 +67,7 @@ def send(*, files: tuple[Path, ...], server: str) -> None:
 
 
 def requests_in(file: BinaryIO) -> Iterator[ExportFile]:
-    """The requests of a file: a whole JSON document, one for each line, or protobuf, whichever the bytes are."""
+    """Yield the requests of a file: a JSON document, JSON lines, or protobuf, detected by content."""
     first = next((line for line in file if line.strip()), b"")
     if _is_json(first):
         lines = (line.strip() for line in chain([first], file))
@@ -105,7 +105,7 @@ def _send_request(client: httpx.Client, request: ExportFile, file: Path) -> Sent
 
 
 def _post(client: httpx.Client, request: ExportFile) -> httpx.Response:
-    """The final answer; answers that say "later" are waited for."""
+    """Send a request, with retries on a retryable status; return the last response."""
     for attempt in range(1, ATTEMPTS):
         response = _post_once(client, request)
         if response.status_code not in _RETRYABLE:
@@ -127,7 +127,7 @@ def _wait_s(response: httpx.Response, attempt: int) -> int:
 
 
 def _partial_success(response: httpx.Response) -> tuple[int, str]:
-    """How many spans were rejected, and why."""
+    """Return the number of rejected spans, and the reason."""
     try:
         if response.headers.get("content-type", "").startswith(_JSON):
             answer = response.json()
@@ -140,7 +140,7 @@ def _partial_success(response: httpx.Response) -> tuple[int, str]:
 
 
 def _reason(response: httpx.Response) -> str:
-    """The message of the Status in an error answer, or the beginning of whatever it is."""
+    """Return the message of the Status in an error response, or the beginning of another body."""
     try:
         if response.headers.get("content-type", "").startswith(_PROTOBUF):
             return one_line(Status.FromString(response.content).message)
@@ -150,7 +150,7 @@ def _reason(response: httpx.Response) -> str:
 
 
 def _span_count(request: ExportFile) -> int:
-    """Spans in a request that the server took."""
+    """Count the spans of a request."""
     if request.content_type == _PROTOBUF:
         message = otlp.ExportTraceServiceRequest.FromString(request.body)
         return sum(len(scope.spans) for resource in message.resource_spans for scope in resource.scope_spans)

@@ -117,9 +117,11 @@ def _print(result: "SimulationResult") -> None:
     columns = tuple(ColumnView(name=name, type=of) for name, of in _COLUMNS)
     table = tuple(_row(key, had) for key, had in rows.items())
     print_table(TableView(columns=columns, rows=table, truncated=False))
-    told = result.spent
-    usd = "" if told["costUsd"] is None else f", {usd_text(told['costUsd'])}"
-    click.echo(f"{count_text(told['calls'], 'call')}, {told['tokensIn']:,} tokens in + {told['tokensOut']:,} out{usd}")
+    spent = result.spent
+    usd = "" if spent["costUsd"] is None else f", {usd_text(spent['costUsd'])}"
+    click.echo(
+        f"{count_text(spent['calls'], 'call')}, {spent['tokensIn']:,} tokens in + {spent['tokensOut']:,} out{usd}"
+    )
     for source in _ERRORS:
         for each in result.errors(source)[:3]:
             place = f"{each.scenario.key}, trial {each.trial}"

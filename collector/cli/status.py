@@ -60,7 +60,7 @@ def health(*, ready: bool, data: Path | None) -> None:
 
 
 def _whatever_certificate() -> ssl.SSLContext:
-    """The certificate names the server as others call it; this asks the process on this machine that holds the lock."""
+    # The certificate is for the server's public name; this connects to the local process that holds the lock.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

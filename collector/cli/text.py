@@ -21,7 +21,7 @@ _LONGEST_CELL = 4
 
 
 def crop(text: str, width: int, ellipsis: str = "…") -> str:
-    """The text on one line, cut to `width` cells with a sign that it was cut."""
+    """Return the text on one line, cut to `width` cells with an ellipsis."""
     line = one_line(text[: width * _LONGEST_CELL])
     return line if cell_len(line) <= width else set_cell_size(line, width - len(ellipsis)) + ellipsis
 
@@ -45,7 +45,7 @@ class Folded:
 
 
 def fold(text: str, *, width: int, lines: int) -> Folded:
-    """The text's first `lines` lines at `width` cells, wrapped between words where there are any; no empty ones."""
+    """Return the first `lines` lines that are not empty, at `width` cells, wrapped between words if possible."""
     text = text.replace("\r\n", "\n")
     kept: list[str] = []
     consumed = 0
@@ -61,7 +61,7 @@ def fold(text: str, *, width: int, lines: int) -> Folded:
 
 
 def _line_start(text: str, at: int, width: int) -> int:
-    """Where the next line with something on it starts, with its indentation unless that alone fills the line."""
+    # Keep the indentation of the next visible text, unless it alone fills the line.
     blank = _BLANK.match(text, at)
     visible = blank.end() if blank else at
     start = max(text.rfind("\n", at, visible) + 1, at)
@@ -69,12 +69,12 @@ def _line_start(text: str, at: int, width: int) -> int:
 
 
 def widest(texts: Sequence[str]) -> int:
-    """The cells that the widest of the texts takes."""
+    """Return the width of the widest text in cells."""
     return max((cell_len(text) for text in texts), default=0)
 
 
 def _wrap(text: str, width: int) -> tuple[str, int]:
-    """One line of at most `width` cells from the start of `text`, and how many characters it took."""
+    """Return one line of at most `width` cells, and the number of characters consumed."""
     whole = _visible(text)
     if cell_len(whole) <= width:
         return whole, len(text)
@@ -90,7 +90,7 @@ def _visible(text: str) -> str:
 
 
 def _fitting(text: str, width: int) -> int:
-    """How many characters of `text` fit into `width` cells once they are made safe; at least one."""
+    """Return how many characters fit into `width` cells once made safe; at least one."""
     low, high = 1, len(text)
     while low < high:
         middle = (low + high + 1) // 2

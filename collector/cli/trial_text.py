@@ -24,7 +24,7 @@ _JUDGES: Final = {
 
 
 def print_trial(trial: "RuleTrial") -> None:
-    """How many targets which decision is made of, what that costs, and examples of what would be judged."""
+    """Print the targets per decision, the cost, and examples of what would be judged."""
     rule, console = trial.rule, output_console()
     noun = rule.target.lower()
     console.print(Text(one_line(f"{rule.name}, revision {rule.revision[:12]}: {noun}s judged by {rule.evaluator}")))
@@ -43,7 +43,7 @@ def print_trial(trial: "RuleTrial") -> None:
 
 
 def print_explained(document: Mapping[str, Any]) -> None:
-    """What becomes of a trace and of its spans."""
+    """Print the decisions on a trace and its spans."""
     console = output_console()
     if "decision" in document:
         console.print(Text(f"trace {document['traceId']}: {_decided(document)}\n"), soft_wrap=True)
@@ -54,7 +54,6 @@ def print_explained(document: Mapping[str, Any]) -> None:
 
 
 def _window(seconds: float) -> str:
-    """A length of time in the largest unit of which it has several."""
     whole = int(seconds)
     fitting = (f"{whole // size}{unit}" for unit, size in _UNITS_S.items() if whole % size == 0 and whole > size)
     return next(fitting, f"{whole}s")

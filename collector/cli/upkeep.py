@@ -75,12 +75,12 @@ def reread(*, server: str | None, data: Path | None) -> None:
     A server does so by itself, when it has nothing else to do; then this waits for it.
     """
     one_source(server, data)
-    told = None
+    reported = None
     with find_data(server, data) as source:
         for left in _reread_by_server(source) if isinstance(source, ServerClient) else _reread_here(source):
-            if left and left != told:
+            if left and left != reported:
                 click.echo(f"{count_text(left, 'span')} to be read again", err=True)
-            told = left
+            reported = left
     click.echo("all spans are read by the conventions of this version")
 
 
@@ -316,11 +316,7 @@ def _unreadable(store: "Store", data: Path) -> str | None:
 
 
 def _read_back(copy: Path, advice: str) -> None:
-    """Read every value of a copy.
-
-    Raises:
-        click.ClickException: it is damaged.
-    """
+    """Read every value of a copy; refuse a damaged one."""
     from storage.upkeep.checking import check_database
 
     damage = check_database(copy).damage

@@ -11,7 +11,7 @@ _CASES: Final = 10
 
 
 def print_verdict(document: Mapping[str, Any]) -> None:
-    """What was found, with warnings on standard error."""
+    """Print a verdict; its warnings go to standard error."""
     from collector.gating.summary import moved_text, needed_text, ratio_text
 
     click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
@@ -20,9 +20,9 @@ def print_verdict(document: Mapping[str, Any]) -> None:
     for each in document["evaluators"]:
         low, high = each["interval"]
         interval = "unknown" if low is None or high is None else f"{low:+.4f} to {high:+.4f}"
-        told = f"{each['evaluator']}: {each['verdict']}, {each['delta']:+.4f} ({interval})"
+        line = f"{each['evaluator']}: {each['verdict']}, {each['delta']:+.4f} ({interval})"
         known = needed_text(each) if each["verdict"] == "inconclusive" else f"{each['items']} items"
-        click.echo(one_line(f"  {told}, {known}"))
+        click.echo(one_line(f"  {line}, {known}"))
     for each in document["ratios"]:
         click.echo(one_line(f"  {each['name']}: {ratio_text(each)}"))
     for each in document["repeats"]:
@@ -44,7 +44,7 @@ def _print_details(document: Mapping[str, Any]) -> None:
     if document["cases"] and document["regressedCount"] > _CASES:
         click.echo(f"  and {document['regressedCount'] - _CASES} more that are worse")
     for each in document["slices"]:
-        told = f"{each['evaluator']} {each['delta']:+.4f}, p {p_value_text(each)}, {each['items']} items"
-        click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
+        text = f"{each['evaluator']} {each['delta']:+.4f}, p {p_value_text(each)}, {each['items']} items"
+        click.echo(one_line(f"  {each['key']}={each['value']}: {text}"))
     for each in document.get("corrected", ()):
         click.echo(one_line(f"  {each['evaluator']} as people find it: {corrected_text(each)}"))

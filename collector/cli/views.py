@@ -34,7 +34,7 @@ class KeyView(AnswerView):
 
     @property
     def state(self) -> str:
-        """The state of the key: disabled, enabled, or until when."""
+        """Return the state of the key: disabled, enabled, or the expiry."""
         if not self.enabled:
             return "disabled"
         return f"until {self.expires_at}" if self.expires_at else "enabled"
