@@ -1,4 +1,4 @@
-"""Resources: records that clients create, replace and delete. Each is declared once; its routes follow from that."""
+"""Resources: records that clients create, replace and delete. Routes follow from one declaration each."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -202,7 +202,7 @@ def _delete(router: APIRouter, resource: Resource[Any, Any]) -> None:
 def _declared(
     resource: Resource[Any, Any], operation: Operation, permission: Permission, document: object = None
 ) -> Callable[[Endpoint], Endpoint]:
-    """Name and describe an endpoint as declared, of which the OpenAPI document is made, and say who may use it."""
+    """Give an endpoint its declared name, description and permission, from which the OpenAPI document is made."""
 
     def declare(endpoint: Endpoint) -> Endpoint:
         endpoint.__module__, endpoint.__name__, endpoint.__doc__ = (

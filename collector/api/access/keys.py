@@ -113,7 +113,7 @@ def delete_key(key_id: str, here: Here, who: Who) -> Response:
 
 
 def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
-    """Say which clients came without a key until the first one was made."""
+    """Return warnings which clients sent no key until the first one was made."""
     clients = here.authenticator.keyless_clients()
     opened = "are refused from now on"
     if until is not None:
@@ -131,7 +131,7 @@ def _listed(addresses: list[str]) -> str:
 
 
 def _shared_rows(here: Context, key: ApiKey) -> list[str]:
-    """Say that a key of a tenant reads what was stored without one, such as before there were tenants."""
+    """Return a warning if a tenant's key also reads rows without one, such as those from before there were tenants."""
     if not key.tenant or key.role in {Role.INGEST, Role.REVIEWER}:
         return []
     rows = here.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows

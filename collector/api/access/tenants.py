@@ -1,4 +1,4 @@
-"""Whose rows a request is about, and connections and receivers as far as they are the caller's."""
+"""Tenant of a request, and the connections and webhooks that the caller sees or owns."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -44,10 +44,10 @@ def tenant_of(who: Caller, tenant: str | None) -> str:
 
 
 def refuse_shared(who: Caller, tenant: str, what: str) -> None:
-    """Refuse to change what the caller sees, and what is not his: it is shared.
+    """Refuse a change of a shared record, which a caller with a tenant only reads.
 
     Raises:
-        Forbidden: so it is.
+        Forbidden: the record is shared.
     """
     if not who.owns(tenant):
         raise Forbidden(f"{what} belongs to no tenant, so a key with one may look at it and not change it")

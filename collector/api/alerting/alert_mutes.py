@@ -1,4 +1,4 @@
-"""Mutes over HTTP: alerts that receivers are not told of for a while."""
+"""Mutes over HTTP: alerts of which receivers are not notified for a while."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""Monitors of metrics over HTTP: what is watched, how it stands, and when somebody is alerted."""
+"""Monitors of metrics over HTTP: their definitions, their state, and when they alert."""
 
 from collections.abc import Sequence
 from typing import Any, Final

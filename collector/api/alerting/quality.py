@@ -1,4 +1,4 @@
-"""How good the results of a rule were, over HTTP."""
+"""Pass rates of a rule over HTTP."""
 
 from typing import Annotated, Final, Literal
 

@@ -1,4 +1,4 @@
-"""Receivers of alerts over HTTP: who is told, what was delivered, and once more by hand. Secrets go in and not out."""
+"""Webhooks over HTTP: receivers of alerts, their deliveries, and manual retries. Secrets are written, never read."""
 
 from http import HTTPStatus
 from typing import Annotated, TypeAlias

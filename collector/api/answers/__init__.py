@@ -1,1 +1,1 @@
-"""What the answers of the API are: a model of each, for the OpenAPI document and for the tests."""
+"""Models of the API's responses, for the OpenAPI document and for the tests."""

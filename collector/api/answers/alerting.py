@@ -1,4 +1,4 @@
-"""Alerts, monitors, and who is told of them."""
+"""Alerts, monitors and webhooks on the wire."""
 
 from typing import Annotated, Literal
 

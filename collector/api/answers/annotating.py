@@ -1,4 +1,4 @@
-"""What people, applications and their users say of what was recorded."""
+"""Annotations by people, applications and their users on the wire."""
 
 from typing import Annotated, Literal
 

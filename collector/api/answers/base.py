@@ -1,4 +1,4 @@
-"""Values and models that all answers have in common."""
+"""Values and models that all responses share."""
 
 import base64
 import datetime as dt
@@ -18,9 +18,9 @@ JsonNumber: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
 
 
 def json_value(value: object) -> object:
-    """Convert an attribute's value, or one of DuckDB, to what JSON can carry: bytes are base64, NaN is a text.
+    """Convert an attribute's value, or one of DuckDB, to JSON: bytes are base64, NaN is a string.
 
-    Decimals become numbers where a double holds them exactly as written, else strings.
+    Decimals become numbers if a double holds them exactly as written, else strings.
     """
     match value:
         case None | bool() | int() | str():

@@ -1,4 +1,4 @@
-"""Which model describes what a route answers."""
+"""Declaration of the model of a route's response."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredAnswer:
-    """The model of a route's answer, and the statuses that it comes with beside the usual one."""
+    """The model of a route's response, and its statuses beside the default one."""
 
     model: Any  # a model, a list of one, or a union of several
     statuses: tuple[int, ...] = ()
 
 
 def answers(model: object, *statuses: int) -> Callable[[Endpoint], Endpoint]:
-    """Declare what a route answers when it does what was asked, below the line that makes it a route.
+    """Declare the model of a route's successful responses; used below the route decorator.
 
-    The model describes the answer and does not check it: see `ApiAnswer`.
+    The model documents the response and does not validate it: see `ApiAnswer`.
     """
 
     def declare(endpoint: Endpoint) -> Endpoint:

@@ -1,4 +1,4 @@
-"""What the gate says of a run."""
+"""Verdicts of the gate on the wire."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Rules and what they would do, connections to models, and jobs."""
+"""Rules and their trials, connections to models, and jobs on the wire."""
 
 from typing import Annotated, Any, Literal
 

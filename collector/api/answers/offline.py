@@ -1,4 +1,4 @@
-"""Datasets, experiments, runs, and evaluators that judge runs."""
+"""Datasets, experiments, runs, and evaluations of runs on the wire."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -96,7 +96,7 @@ class ItemSide(WireDocument):
 
 
 def _side_of(when: str) -> From:
-    """Return the source of an item as one version has it, of the texts `inputs_before` and so on."""
+    """Return the source of an item in one version, from columns such as `inputs_before`."""
 
     def side(change: "VersionChange") -> ItemSide | None:
         texts = [getattr(change, f"{name}_{when}") for name in ("inputs", "expected", "metadata")]

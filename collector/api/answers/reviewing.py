@@ -1,4 +1,4 @@
-"""Queues of what people are to judge."""
+"""Review queues on the wire."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""How the server stands, and what a sweep did."""
+"""Status of the server, and results of a sweep, on the wire."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Sessions: conversations of several traces."""
+"""Sessions, which are conversations of several traces, on the wire."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 

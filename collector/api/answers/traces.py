@@ -1,4 +1,4 @@
-"""Traces, their spans, and what the rules made of them."""
+"""Traces, their spans, and results of rules on the wire."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Documents on the wire: one declaration from which they are made, encoded, described, and read again by clients."""
+"""Documents on the wire: one declaration builds, encodes, documents and parses them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Source of a field: an attribute of the record by another name, or a conversion of its value, or both."""
+    """Source of a field: another attribute of the record, a conversion of its value, or both."""
 
     name: str | None = None
     convert: Convert | None = None
@@ -32,7 +32,7 @@ def about(description: str) -> Meta:
 
 
 def computed(convert: Convert) -> From:
-    """Return the source of a field that is computed of the whole record, the first if there are several."""
+    """Return the source of a field that is computed from the whole record (the first, if there are several)."""
     return From(_WHOLE, convert)
 
 
@@ -69,7 +69,7 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: object, handler: Any) -> Any:  # noqa: ANN401 - of Pydantic's core
-        """Describe the document as a model, of which Pydantic makes the OpenAPI document and tests check answers."""
+        """Describe the document as a Pydantic model, for the OpenAPI document and for tests of responses."""
         hints = get_type_hints(cls, include_extras=True)
         fields = {each.name: _described(hints[each.name], each) for each in structs.fields(cls)}
         model = create_model(cls.__name__, __base__=ApiAnswer, __doc__=cls.__doc__, __module__=cls.__module__, **fields)
@@ -149,7 +149,7 @@ def _source(name: str, hint: Any) -> tuple[str, Convert | None]:  # noqa: ANN401
 
 
 def _conversion(hint: Any) -> Convert | None:  # noqa: ANN401 - a type
-    """Return what makes a document, or a list of them, of records; None if the type is of neither."""
+    """Return the conversion of records to a document, or to a list of them; None for other types."""
     if isinstance(hint, type) and issubclass(hint, WireDocument):
         return lambda value: value if isinstance(value, hint) else hint.of(value)
     inner = next(filter(None, map(_conversion, get_args(hint))), None)

@@ -1,1 +1,1 @@
-"""What every route needs: the context, turns, pages of lists, problems, versions."""
+"""Shared parts of all routes: context, turns, pages of lists, problems, versions."""

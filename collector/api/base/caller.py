@@ -1,4 +1,4 @@
-"""Who asks, and what he may do."""
+"""The caller of a request, and its permissions."""
 
 from pydantic import BaseModel, Field
 

@@ -1,4 +1,4 @@
-"""The parts of the server that the API speaks to. It is made at the start, so nothing here loads FastAPI."""
+"""Components of the server that the API uses. Made at startup, so nothing here imports FastAPI."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +105,7 @@ class ProjectSettings:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """The parts of the running server that the API speaks to. `state` is where it is between start and stop."""
+    """Components of the server that the API uses. `state` tells whether it is starting, running or stopping."""
 
     queries: Queries
     access: Access
@@ -171,7 +171,7 @@ class Context:
     state: str = "starting"
 
     def redacted(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """JSON that came with a request as it may be stored."""
+        """Return JSON of a request with secrets redacted, for storage."""
         return value if self.redact is None or value is None else self.redact(value)
 
     def project_named(self, who: Caller, project: str) -> str:

@@ -1,4 +1,4 @@
-"""Bodies whose JSON is kept as it came, and the ids in them: no number is rounded, no name occurs twice, no NaN."""
+"""Request bodies whose JSON is kept exactly, and ids in them: no rounded numbers, no repeated names, no NaN."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, TypeVar, cast
@@ -46,7 +46,7 @@ _MOST_ERRORS: Final = 10_000
 
 
 def bound_errors(routes: Sequence[BaseRoute]) -> None:
-    """Let bodies with very many errors be refused before FastAPI makes objects of all of them."""
+    """Refuse bodies with too many errors before FastAPI builds objects of all of them."""
     for route in routes:
         for field in route.dependant.body_params if isinstance(route, APIRoute) else ():
             adapter: object = field._type_adapter  # noqa: SLF001 - it has no public place for this
@@ -55,7 +55,7 @@ def bound_errors(routes: Sequence[BaseRoute]) -> None:
 
 
 class _Counting:
-    """A type adapter that refuses what has too many errors."""
+    """A type adapter that refuses bodies with too many errors."""
 
     def __init__(self, adapter: TypeAdapter[Any]) -> None:
         self._adapter = adapter

@@ -1,4 +1,4 @@
-"""Large bodies are parsed beside the event loop, those of a client in turn; JSON has so many values at most."""
+"""Large request bodies: parsed outside the event loop, in turn per client, with a bounded number of values."""
 
 import json
 from typing import Any, Final
@@ -30,11 +30,11 @@ def _json(body: bytes) -> Any:  # noqa: ANN401 - JSON
 
 
 async def read_large(request: Request, parser: BodyParser) -> None:
-    """Parse the JSON of a request if it is large, so that FastAPI finds it parsed.
+    """Parse a large JSON body in a thread and store the result for FastAPI.
 
     Raises:
-        HTTPException: it has too many values, or cannot be parsed.
-        RequestValidationError: it is no JSON; as FastAPI has it.
+        HTTPException: the body has too many values, or cannot be parsed.
+        RequestValidationError: the body is not JSON; the errors are those of FastAPI.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()

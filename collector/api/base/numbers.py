@@ -1,4 +1,4 @@
-"""Numbers that clients send, within bounds whose squares and sums are finite."""
+"""Numbers in requests, bounded so that their squares and sums are finite."""
 
 from typing import Annotated
 

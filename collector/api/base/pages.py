@@ -42,7 +42,7 @@ class _Part:
         self._page, self._size = page, size
 
     def of(self, rows: Sequence[T]) -> Sequence[T]:
-        """Return that part; the response's `Link` header has the place of the next one, if there is one (RFC 8288)."""
+        """Return the requested page; `Link` in the response names the next one, if there is one (RFC 8288)."""
         begin, end = self._page * self._size, (self._page + 1) * self._size
         if end < len(rows) and self._page < MAX_PAGE:
             others = [pair for pair in self._request.query_params.multi_items() if pair[0] not in {"page", "size"}]
@@ -51,11 +51,11 @@ class _Part:
         return rows[begin:end]
 
     def answer(self, rows: Sequence[T], document: Callable[[T], object]) -> Response:
-        """Answer with the documents of that part."""
+        """Return a response with the documents of the page."""
         return self.encoded([document(each) for each in self.of(rows)])
 
     def encoded(self, document: object) -> Response:
-        """Answer with a document that holds that part."""
+        """Return a response with a document that holds the page."""
         return encoded(document, headers=self._response.headers)
 
 

@@ -1,4 +1,4 @@
-"""What the API answers when it does not do what was asked: problem details (RFC 9457), the sentence also in `error`."""
+"""Errors of the API: problem details (RFC 9457), with the message in `error` too."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ _ENDED: Final = "ended_by_reopening"
 
 
 def note_reopened(request: Request) -> None:
-    """Say of a request that the database was opened again in the middle of it."""
+    """Mark a request during which the database was reopened."""
     request.scope["state"][_ENDED] = True
 
 
 class AskingAgain:
-    """Around the application: what was so noted, and only reads, is handed to it once more in place of its answer."""
+    """ASGI middleware that runs a read a second time if the database was reopened during the first run."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, at the second attempt if the first was ended."""
+        """Respond, from the second run if the database was reopened during the first."""
         state = scope.setdefault("state", {})
         if scope["type"] != "http" or scope["method"] not in _READING:
             await self._application(scope, receive, send)
@@ -94,7 +94,7 @@ class ProblemDocument(BaseModel):
 
 
 class _ProblemResponse(JSONResponse):
-    """A JSON response that may repeat what a client sent: half of a surrogate pair becomes a question mark."""
+    """A JSON response that may echo a request: lone surrogates become question marks."""
 
     def render(self, content: object) -> bytes:
         return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
@@ -132,7 +132,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def answer_problems(application: FastAPI) -> None:
-    """Answer whatever a route raises, and whatever is asked that is no route, with a problem."""
+    """Register handlers that turn exceptions and unknown routes into problems."""
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _http_error)
     application.add_exception_handler(ClientDisconnect, _gone)

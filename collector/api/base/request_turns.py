@@ -1,4 +1,4 @@
-"""The turns of requests whose routes run in threads, or whose bodies are parsed in one."""
+"""Turns of requests that run in threads, or whose bodies are parsed in one."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ _WAIT_S: Final = 30.0
 
 
 class BodyParser:
-    """Parses large bodies in a thread: one of a client at a time, and after it as much time is left to others."""
+    """Parser of large bodies in a thread: one per client at a time, then as long a pause for other clients."""
 
     def __init__(self) -> None:
         self._turns = Turns(at_once=8, of_one=1, wait_s=30)  # guesses
@@ -52,7 +52,7 @@ class BodyParser:
 
 
 class RouteTurns:
-    """Turns of the requests whose routes run in threads, those that read and those that change; and of large bodies."""
+    """Turns of requests that run in threads, apart for reads and changes, and of large bodies."""
 
     def __init__(self) -> None:
         self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)

@@ -1,4 +1,4 @@
-"""Routes whose work in a thread waits for its turn, so that no client takes all threads and processors."""
+"""Routes that run in threads in turn, so that no client takes all threads and processors."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -25,7 +25,7 @@ from collector.path_names import name_in, route_path
 
 
 class TurnRoute(APIRoute):
-    """A route whose large JSON is parsed in a thread. It runs in one itself once it is the turn of its client.
+    """A route whose large JSON is parsed in a thread, and which runs in a thread in its client's turn.
 
     A coroutine takes no turn: it runs on the event loop.
     """
@@ -35,7 +35,7 @@ class TurnRoute(APIRoute):
         return self.path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Look at addresses that begin as this one does only: two hundred routes are asked twice for each request."""
+        """Compare prefixes first: each request is matched twice with two hundred routes."""
         path = route_path(scope)
         if not path.startswith(self._beginning):
             return Match.NONE, {}
@@ -104,9 +104,9 @@ def _check_query(request: Request, known: Mapping[str, bool]) -> None:
 
 
 def _query_names(dependant: Dependant) -> dict[str, bool]:
-    """Return the names in an address, and whether each may be repeated.
+    """Return the query parameters, and whether each may be repeated.
 
-    They are those of single parameters, of models of several, and of what a route depends on.
+    They come from single parameters, from models, and from dependencies.
     """
     names: dict[str, bool] = {}
     for each in dependant.query_params:

@@ -1,4 +1,4 @@
-"""What every route of the API has: the context, and a check of who asks."""
+"""Routers of the API: the context, and the check of the caller."""
 
 from collections.abc import Sequence
 from typing import Annotated, cast

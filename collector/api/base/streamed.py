@@ -1,4 +1,4 @@
-"""Answers piece by piece, the only ones that hold anything while their clients read."""
+"""Streamed responses, the only ones that hold resources while their clients read."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 def streamed(
     pieces: Iterator[bytes], *sources: Closable, media_type: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer piece by piece. An error before the first piece changes the status, and a later one cuts off the answer.
+    """Stream a response. An error before the first piece changes the status; a later one aborts the response.
 
-    The sources of the pieces are closed with the answer, and so are the pieces if they are a generator.
+    The sources of the pieces are closed with the response, and so are the pieces if they are a generator.
     """
     close_with_answer(*sources)
     if isinstance(pieces, Generator):

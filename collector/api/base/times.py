@@ -1,4 +1,4 @@
-"""Instants as the API writes them: RFC 3339 in UTC with nine digits."""
+"""Instants in the API: RFC 3339 in UTC with nine digits."""
 
 import datetime as dt
 import re
@@ -42,7 +42,7 @@ def instant_ns(text: str) -> int:
 
 
 def optional_ns(text: str | None) -> int | None:
-    """Return a time of a document as nanoseconds since the Unix epoch; None if it is null."""
+    """Convert a document's time to nanoseconds since the Unix epoch; None if it is null."""
     return None if text is None else instant_ns(text)
 
 
@@ -56,7 +56,7 @@ def stored_ns(text: str) -> int:
 
 
 def moment_ns(instant: dt.datetime) -> int:
-    """Return an instant as nanoseconds since the Unix epoch; one that no span can have is the nearest that one can."""
+    """Convert an instant to nanoseconds since the Unix epoch, clamped to the instants that a span can have."""
     return within_reach((instant - _EPOCH) // dt.timedelta(microseconds=1) * 1_000)
 
 

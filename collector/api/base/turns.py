@@ -1,4 +1,4 @@
-"""Turns of clients: a few requests run at once, and the others wait, so that no client takes all the time."""
+"""Fair scheduling of clients: a few requests run at once, and the others wait, so that no client takes all the time."""
 
 import asyncio
 import contextvars
@@ -32,13 +32,13 @@ _NICENESS: Final = 10
 
 
 class Turns:
-    """Places for requests, and a queue for them. Used on the event loop.
+    """Fair scheduler of requests: a number of slots, and a queue. Used on the event loop.
 
-    Each asker, a key or an address, leaves places and most of the queue to others: it has at most `of_one` places, by
-    default all but one. Of more askers than places the one with the fewest goes first, so that each gets its turn.
+    A client, which is a key or an address, has at most `of_one` slots, by default all but one, and a part of the queue.
+    Of more clients than slots the one with the fewest is next.
 
-    The keys of a tenant are a group, which counts among others as one asker does, since a tenant makes keys as it
-    likes. It has at most twice the places of one and half of the queue, and its keys take turns at what it gets.
+    The keys of a tenant form a group, which competes as one client does, since a tenant makes keys as it likes. It has
+    at most twice the slots of one client and half of the queue, and its keys take turns.
     """
 
     def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None, setting: str | None = None) -> None:
@@ -59,10 +59,10 @@ class Turns:
     async def turn(
         self, has_left: Callable[[], Awaitable[bool]] | None = None, *, asker: str | None = None
     ) -> AsyncIterator[None]:
-        """Hold a place among those that run, during the block; a caller that has left is waited for no longer.
+        """Hold a slot during the block; give up the wait if the caller disconnects.
 
         Raises:
-            Overloaded: too many wait for one, or this one did for too long, or left.
+            Overloaded: the queue is full, the wait was too long, or the caller disconnected.
         """
         name = asker if asker is not None else token_hex(8)
         self._check_queue(name)
@@ -113,9 +113,9 @@ class Turns:
         raise Overloaded(f"no more may wait than {limit}", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
-        """Give free places to the group with fewest, and of it to the asker with fewest.
+        """Give free slots to the group with fewest, and in it to the client with fewest.
 
-        Of those with as many it is the one that waits longest since its last place.
+        Of several the one is next whose last slot was the longest ago.
         """
         if not self._free:
             return
@@ -149,7 +149,7 @@ class Turns:
 
 
 class QueryTurns(Turns):
-    """Turns of SQL queries, which run in threads that step back behind ingest. `close` waits for no query."""
+    """Turns of SQL queries, which run in threads with lower priority than ingest. `close` waits for no query."""
 
     def __init__(self, *, at_once: int, wait_s: float) -> None:
         super().__init__(at_once=at_once, wait_s=wait_s, setting="sql_at_once")
@@ -164,7 +164,7 @@ class QueryTurns(Turns):
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def close(self) -> None:
-        """Start no query any more."""
+        """Start no further queries."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

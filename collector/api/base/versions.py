@@ -1,4 +1,4 @@
-"""Changing only what one has seen: the version of a thing as its `ETag`, and what `If-Match` asks of it."""
+"""Optimistic locking: the version of a record as its `ETag`, checked by `If-Match`."""
 
 import re
 from http import HTTPStatus
@@ -38,12 +38,12 @@ def tag(version: int) -> dict[str, str]:
 
 
 def shown(document: object, version: int) -> Response:
-    """Answer with a document that has a version."""
+    """Return a response with a document and its version."""
     return encoded(document, headers=tag(version))
 
 
 def created(document: object, version: int, *, at: str) -> Response:
-    """Answer with the document of a new record, and its place."""
+    """Return a response with a new record, its version and its location."""
     return encoded(document, status=HTTPStatus.CREATED, headers={"location": at, **tag(version)})
 
 

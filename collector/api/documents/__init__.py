@@ -1,1 +1,1 @@
-"""What is stored, as the JSON documents of answers."""
+"""Conversion of records to the JSON documents of responses."""

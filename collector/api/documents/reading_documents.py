@@ -14,7 +14,7 @@ _Record = TypeVar("_Record", OfferedTool, SpanReading, TraceReading, TraceToolCa
 
 
 def trace_reading_of(document: TraceDocument) -> TraceReading:
-    """Return the meaning of a trace, of the API's document of it."""
+    """Return the meaning of a trace, from its API document."""
     return _record(
         TraceReading,
         document,

@@ -96,9 +96,9 @@ def rule_document(
     problem_of: ProblemOf = no_problem,
     comparison_of: ProblemOf = no_problem,
 ) -> RuleDocument:
-    """Describe a rule: what was written, with the defaults of what was not, and what is known about it.
+    """Describe a rule: its text with defaults, and its state.
 
-    Sent back as it is, it changes nothing.
+    Sent back unchanged, it changes nothing.
     """
     stored, rule = kept.stored, kept.active.rule
     written = _written(stored.text)
@@ -159,7 +159,7 @@ def trial_document(trial: RuleTrial) -> RuleTrialDocument:
 
 
 def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
-    """Return what tells of a rule why its monitors compare with nothing of before, and what to do."""
+    """Return a function that explains why a rule's monitors have no baseline, and what to do."""
     latest: dict[str, list[StreamRow]] = defaultdict(list)
     for row in here.monitors.latest(rule_id=rule_id, tenant=tenant):
         latest[row.key.rule_id].append(row)
@@ -194,7 +194,7 @@ def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) ->
 
 
 def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
-    """Return what to do; another baseline judges only what the one before could not."""
+    """Return what to do; another baseline judges only what the previous one could not."""
     command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
     made = [each for each in here.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
     was_judged = any(each.revision == active.revision and each.state in {"running", "done"} for each in made)
@@ -213,7 +213,7 @@ def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
 
 
 def _is_anything_left(here: Context, active: ActiveRule) -> bool:
-    """Return whether a baseline that is running, or another one, has anything to judge."""
+    """Return whether a running or a new baseline has anything to judge."""
     try:
         baseline_estimate(here, active)
     except Conflict:
@@ -222,10 +222,10 @@ def _is_anything_left(here: Context, active: ActiveRule) -> bool:
 
 
 def start_baseline(here: Context, active: ActiveRule) -> str:
-    """Judge again what the monitors of a rule lack to compare with; the id of the backfill.
+    """Judge again what the monitors of a rule lack for a comparison; return the id of the backfill.
 
     Raises:
-        Conflict: nothing is left to judge again, or too many backfills are under way.
+        Conflict: nothing is left to judge again, or too many backfills are running.
         Overloaded: the database cannot be written now.
     """
     backfill_id = here.backfills.start_baseline(active, _streams_compared(here, active))
@@ -235,7 +235,7 @@ def start_baseline(here: Context, active: ActiveRule) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineEstimate:
-    """Evaluations that a baseline would start at most, and their cost if they are like the latest ones."""
+    """Maximum number of evaluations of a baseline, and their cost, extrapolated from the latest ones."""
 
     evaluations: int
     asks_judge: bool
@@ -245,7 +245,7 @@ class BaselineEstimate:
 
 
 def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
-    """Estimate what a baseline would have judged. One that runs goes on, and has nothing more judged.
+    """Estimate the evaluations of a baseline; none if one is already running.
 
     Raises:
         Conflict: nothing is left to judge again.
@@ -273,10 +273,10 @@ def _streams_compared(here: Context, active: ActiveRule) -> list[ComparedStream]
 
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:
-    """Return the judges that give no verdicts at this moment, as the caller may see them."""
+    """Return the judges that currently give no verdicts, as far as the caller sees them."""
     return here.rule_problems.of_judges(here.now_ns(), who.visible_tenant)
 
 
 def problems_of(here: Context, who: Caller) -> ProblemOf:
-    """Return the function that says why a rule judges nothing at this moment, as the caller may see it."""
+    """Return a function that explains why a rule currently judges nothing, as far as the caller may see it."""
     return here.rule_problems.at(here.now_ns(), who.visible_tenant)

@@ -1,4 +1,4 @@
-"""How a server stands, as a document."""
+"""Status of a server as a document."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ from storage.operation.status import Lag, Status
 
 
 def status_document(status: Status, rules: RuleCounts, *, server: RunningServer | None, now_ns: int) -> StatusDocument:
-    """Return how it stands at that moment; `server` is what only a running one knows."""
+    """Describe the status at one moment; `server` holds what only a running server knows."""
     totals = status.totals
     return StatusDocument(
         time=str(time_text(now_ns)),
@@ -52,7 +52,7 @@ def status_document(status: Status, rules: RuleCounts, *, server: RunningServer 
 def rule_counts(
     kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf, comparison_of: ProblemOf
 ) -> RuleCounts:
-    """Count rules, and list those that judge nothing or compare anew, and what is wrong with files."""
+    """Count rules; list those that judge nothing or restart comparisons, and problems of files."""
     kept = list(kept)
     enabled = [each.stored.enabled for each in kept]
     return RuleCounts(
@@ -70,7 +70,7 @@ def condition_document(lasting: Lasting) -> ConditionDocument:
 
 
 def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[UnableRule]:
-    """List the rules in force of which there is a note."""
+    """Return the enabled rules for which there is a note, with it."""
     return [
         UnableRule.of(each.stored, id=each.stored.rule_id, message=message)
         for each in kept

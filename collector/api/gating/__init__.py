@@ -1,1 +1,1 @@
-"""Runs compared with others, over HTTP."""
+"""Comparisons of runs over HTTP."""

@@ -73,11 +73,11 @@ def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> Respon
 
 
 def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Context) -> "ComparedRuns":
-    """Two runs compared: at once where that was done before, else as soon as it is its turn.
+    """Compare two runs: from the cache, else in turn.
 
     Raises:
-        Conflict: one has not finished, or the two cannot be compared.
-        Overloaded: others did not end in time.
+        Conflict: a run has not finished, or the two cannot be compared.
+        Overloaded: other comparisons took too long.
     """
     comparer = _comparer_of(here)
     return comparer.compare(comparer.pair(candidate, baseline, options))
@@ -143,8 +143,7 @@ def _options(body: GateQuestion) -> "Options":
 def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[CorrectedEvaluator]:
     """Return the pass rates that people would find, for evaluators that judged both runs and whose items have votes.
 
-    Only votes on what one evaluator judged count for it: of two fingerprints neither is held against the votes of the
-    other.
+    Votes count only for the evaluator whose results they judge, which its fingerprint identifies.
     """
     rows = here.labels.of_runs(
         candidate.tenant, VERDICT, candidate.experiment_id, runs=[baseline.run_id, candidate.run_id]

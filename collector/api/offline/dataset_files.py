@@ -1,4 +1,4 @@
-"""Files of datasets over HTTP: read row by row as they come, and written piece by piece."""
+"""Import and export of datasets over HTTP, both streamed."""
 
 import asyncio
 import tempfile
@@ -64,7 +64,7 @@ class _Import:
         self.left_out: list[str] = []
 
     def described(self, text: str) -> None:
-        """Take the description of the file, unless the request has one."""
+        """Take the description from the file, unless the request has one."""
         if len(text) > MOST_CHARACTERS and not self.description:
             size = f"{len(text):,} characters"
             raise BadFile(f"description: {size}, and it may have {_DESCRIPTION}")

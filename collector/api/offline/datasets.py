@@ -1,4 +1,4 @@
-"""Datasets over HTTP: what they are called, their versions, what these hold, and how they differ."""
+"""Datasets over HTTP: descriptions, versions, items, and differences."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -264,7 +264,7 @@ def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
 def version_answer(
     dataset: Dataset, made: tuple[Version, bool], kind: type[VersionDocument] = VersionDocument, **more: object
 ) -> Response:
-    """Answer with a version, and by the status whether it is new."""
+    """Return a response with a version; 201 if it is new."""
     version, is_new = made
     return encoded(
         _version_document(dataset, version, kind, **more),

@@ -1,4 +1,4 @@
-"""Evaluators of the server over HTTP: asked about the items of a run that were reported."""
+"""Evaluators of the server over HTTP: run on reported items of a run."""
 
 import json
 from http import HTTPStatus

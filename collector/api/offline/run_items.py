@@ -1,4 +1,4 @@
-"""Items of runs as they are reported, and as they are stored."""
+"""Items of runs: validated as reported, and converted for storage."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Experiments and runs over HTTP: a run is begun, its items are reported, and it ends."""
+"""Experiments and runs over HTTP: begin a run, report items, end it."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Whether the process is alive, and whether it takes spans."""
+"""Probes: liveness, and readiness to receive spans."""
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field

@@ -1,4 +1,4 @@
-"""The server's own numbers."""
+"""Metrics of the server itself."""
 
 from fastapi.responses import Response
 

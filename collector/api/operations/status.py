@@ -1,4 +1,4 @@
-"""How the server stands, over HTTP."""
+"""Status of the server over HTTP."""
 
 from fastapi.responses import Response
 
@@ -23,7 +23,7 @@ def status(here: Here, who: Who) -> Response:
 
 
 def _server(here: Context) -> RunningServer | None:
-    """Return what only a running server knows; None over a data directory without one."""
+    """Return what only a running server knows; None for a data directory without one."""
     if here.state == NO_SERVER:
         return None
     return RunningServer(

@@ -1,1 +1,1 @@
-"""What people say, and judges measured against it, over HTTP."""
+"""Annotations, review queues, and calibration of judges over HTTP."""

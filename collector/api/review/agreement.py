@@ -1,4 +1,4 @@
-"""Whether people agree, over HTTP."""
+"""Agreement of reviewers over HTTP."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -31,7 +31,7 @@ _MOST_PAIRS: Final = 100
 
 
 class AgreementQuery(BaseModel):
-    """Votes on which question, and perhaps on what is in one queue alone."""
+    """Question of the votes, optionally restricted to a queue."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,7 +60,7 @@ def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query(
 
 
 def agreement_of(here: Context, selection: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
-    """Measure how far people agree; return the latest vote on each target with it, by the key of the target."""
+    """Measure agreement; return it with the latest vote on each target, by the key of the target."""
     votes = here.labels.votes(selection)
     of = {each.target_key: each for each in votes}
     opinions = [

@@ -269,7 +269,7 @@ def author_of(who: Caller, by: str | None = None) -> str:
 
 
 def withdraw(here: Context, who: Caller, about: AnnotationTarget, name: str) -> None:
-    """Take back what the caller said, as a person and as an adjudicator."""
+    """Withdraw the caller's votes, as a person and as an adjudicator."""
     sources: tuple[Source, ...] = ("person", "adjudicator")
     author = author_of(who)
     withdrawals = [
@@ -306,10 +306,10 @@ def annotation_document(annotation: Annotation) -> AnnotationDocument:
 
 
 def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> Response:
-    """Store a vote, and answer with it.
+    """Store a vote, and return a response with it.
 
     Raises:
-        Forbidden: what is voted on is shared.
+        Forbidden: the target is shared.
     """
     refuse_shared(who, about.tenant, "what is voted on")
     vote = voted(here, who, about, body)

@@ -1,4 +1,4 @@
-"""A judge made better: another version asked about what people voted on, and examples for its prompt."""
+"""Improvement of a judge: trials of another version on labelled results, and examples for its prompt."""
 
 import hashlib
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ _ALPHA: Final = 0.05
 
 
 class LabelledQuery(BaseModel):
-    """On which labels: how many at most, as many that people pass as they fail, and what question they answer."""
+    """Selection of labels: the question, and the maximum number, balanced between passed and failed."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""The judges of a rule against people, over HTTP."""
+"""Calibration of a rule's judges against people, over HTTP."""
 
 from typing import Annotated, Final, Literal
 

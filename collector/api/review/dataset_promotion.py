@@ -1,4 +1,4 @@
-"""Items of datasets that come from what is stored: traces, spans, sessions, items of runs."""
+"""Promotion of traces, spans, sessions and items of runs to items of a dataset."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Judges against people: what was voted on beside what each judge said, and what follows for any pass rate of it."""
+"""Judges compared with people: confusion by votes, and corrected pass rates."""
 
 import datetime as dt
 from collections import Counter
@@ -25,9 +25,9 @@ SOURCES: Final[Mapping[str, Sequence[Source]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAgainstPeople:
-    """One judge of a rule, and what people say of its results.
+    """A judge of a rule, compared with people's votes on its results.
 
-    `left_out` labels were chosen by something that tells of the judge, and not by chance: they correct nothing.
+    `left_out` labels were not chosen at random but by something that depends on the judge: they correct nothing.
     """
 
     judge: JudgedCount

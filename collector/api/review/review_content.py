@@ -1,4 +1,4 @@
-"""What a reviewer sees of an entry: what is to be judged, and once he may know it what others said."""
+"""Content of a review entry: the target, and opinions of others once the reviewer may see them."""
 
 import json
 from collections.abc import Mapping, Sequence

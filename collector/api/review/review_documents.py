@@ -1,4 +1,4 @@
-"""Queues and their entries as the JSON documents that the API shows."""
+"""Review queues and their entries as the API's JSON documents."""
 
 import json
 
@@ -18,7 +18,7 @@ from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 
 def queue_document(queue: ReviewQueue, who: Caller) -> ReviewQueueDocument:
-    """Describe a queue. What feeds a blind one tells what judges said, so only those who may read that see it."""
+    """Describe a queue. Feeds of a blind one reveal results of judges, so only callers who may read those see them."""
     may_know = not queue.blind or who.may(Permission.READ)
     return ReviewQueueDocument.of(queue, feeds=json.loads(queue.feeds) if may_know else None)
 
@@ -34,10 +34,10 @@ def _hidden(queue: ReviewQueue, entry: ReviewEntry) -> dict[str, object]:
 
 
 def entry_detail(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> ReviewEntryDetail:
-    """Describe an entry with its content, and what others said if the caller may know.
+    """Describe an entry with its content, and with opinions of others if the caller may see them.
 
     Raises:
-        Missing: what it is about has gone meanwhile.
+        Missing: the target was deleted meanwhile.
     """
     opinions = opinions_shown(here, queue, entry)
     return ReviewEntryDetail.of(

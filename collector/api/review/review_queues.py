@@ -1,4 +1,4 @@
-"""Queues of what people are to judge, over HTTP: what each asks, what is in it, and how far it is."""
+"""Review queues over HTTP: their questions, entries and progress."""
 
 import json
 from dataclasses import replace

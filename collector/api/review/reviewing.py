@@ -1,4 +1,4 @@
-"""Reviewing over HTTP: the next entry of a queue, the vote on it, leaving it out, and taking that back."""
+"""Reviewing over HTTP: get the next entry, vote on it, skip it, undo."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -100,12 +100,12 @@ def turn_of(here: Context, who: Caller, by: str | None) -> ReviewTurn:
 def cast_vote(
     here: Context, queue: ReviewQueue, entry_id: str, body: VoteBody, turn: ReviewTurn, *, goes_on: bool
 ) -> str | None:
-    """Store a vote; with `goes_on` the id of the next entry.
+    """Store a vote; with `goes_on` return the id of the next entry.
 
     Raises:
-        BadQuery: it is no answer to the queue's question, or the correction cannot be stored.
-        Conflict: enough others voted on it, or look at it.
-        Missing: the entry is not there.
+        BadQuery: the vote does not answer the queue's question, or the correction cannot be stored.
+        Conflict: enough others voted on the entry, or are looking at it.
+        Missing: the queue has no such entry.
     """
     _check_answer(queue, body)
     vote = NewAnnotation(
@@ -136,10 +136,10 @@ def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:
 
 
 def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> None:
-    """Take back a vote, or that an entry was left out.
+    """Withdraw a vote, or the skipping of an entry.
 
     Raises:
-        Missing: the entry is not there.
+        Missing: the queue has no such entry.
     """
     about = entry_in(here, queue, entry_id, turn.author).about
     sources: tuple[Source, ...] = ("person", "adjudicator")

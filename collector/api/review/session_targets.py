@@ -1,4 +1,4 @@
-"""A session as something that is judged: what is said of it hangs on the latest of its traces."""
+"""Sessions as targets of annotations, which are stored at the latest trace."""
 
 from typing import Final
 

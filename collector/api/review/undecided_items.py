@@ -1,4 +1,4 @@
-"""Items of runs about which no person has decided yet, over HTTP."""
+"""Items of runs without a decision by people, over HTTP."""
 
 from typing import Annotated, Literal
 

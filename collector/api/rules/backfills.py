@@ -1,4 +1,4 @@
-"""Running rules over what was stored before them, over HTTP."""
+"""Backfills over HTTP: rules run on stored traces."""
 
 from http import HTTPStatus
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""The body of a request that is a rule: JSON, or YAML as in a file."""
+"""Request bodies that are rules: JSON, or YAML as in a file."""
 
 import functools
 import json
@@ -45,7 +45,7 @@ BODY: Final[dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleBody:
-    """A rule that was sent, and how it was written."""
+    """A rule from a request: parsed, and its text."""
 
     parsed: RuleText
     text: str

@@ -1,4 +1,4 @@
-"""Connections to models over HTTP. No answer holds a key, nor does any error."""
+"""Connections to models over HTTP. No response or error contains a key."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: what is evaluated, what failed, and once more, please."""
+"""Jobs over HTTP: list evaluations, and retry failed ones."""
 
 import time
 from http import HTTPStatus

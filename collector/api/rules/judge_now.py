@@ -1,4 +1,4 @@
-"""Judging a span or a trace at once, over HTTP."""
+"""Manual evaluation of a span or a trace, over HTTP."""
 
 from typing import Annotated, Any
 

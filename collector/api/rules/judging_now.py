@@ -1,4 +1,4 @@
-"""Judging a span or a trace at once, because somebody wants to know: for the API's route and for the page alike."""
+"""Manual evaluation of a span or a trace, for the API's route and for the page."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _NOWHERE: Final = "this rule does not judge it now: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOffer:
-    """A rule that can judge something now, and what that costs at most."""
+    """A rule that can judge a target now, and the maximum cost."""
 
     kept: KeptRule
     terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: it asks no model, or cannot, and `problem` says why
@@ -85,13 +85,13 @@ def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
 
 
 def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdict:
-    """Have a rule judge it, and store the score in place of what the rule said before.
+    """Judge a target by a rule, and store the score in place of the rule's earlier one.
 
-    The judge is paid like any, and takes no more than was offered.
+    The call is charged like any, and costs no more than was offered.
 
     Raises:
         BadQuery, Conflict: as `offer_of`.
-        Overloaded: others are at it, or it cannot be stored now.
+        Overloaded: too many calls are running, or the score cannot be stored now.
     """
     offer = offer_of(here, kept, target)
     rule, example = kept.active.rule, _example(target)

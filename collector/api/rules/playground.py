@@ -1,4 +1,4 @@
-"""The playground over HTTP: models go on with a conversation, beside each other, within the budgets of judges."""
+"""The playground over HTTP: several models continue a conversation, within the budgets of judges."""
 
 import asyncio
 from typing import Any

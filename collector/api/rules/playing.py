@@ -1,4 +1,4 @@
-"""The playground, for the API's route and for the page alike: what is wanted, its price, the answers, their traces."""
+"""The playground, for the API's route and for the page: prices, responses, and their traces."""
 
 import asyncio
 import logging
@@ -97,7 +97,7 @@ class PlaygroundBody(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedAnswer:
-    """An answer that is wanted, and what it takes at most, or why it cannot be asked for."""
+    """A requested answer with its maximum cost, or why its model cannot be called."""
 
     wish: AnswerWish
     terms: AnswerTerms | None

@@ -58,7 +58,7 @@ Body = Annotated[RuleBody, Depends(rule_body)]
 
 @dataclass(frozen=True, slots=True)
 class RuleReference:
-    """A rule that is to be changed, by its project (None: all) and its id."""
+    """Path of a rule to change: its project (None: all) and its id."""
 
     project: str | None
     rule_id: str

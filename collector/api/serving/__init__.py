@@ -1,1 +1,1 @@
-"""The application: its routes, what each request passes first, and its contract."""
+"""The application: its routes, its middleware, and its contract."""

@@ -1,4 +1,4 @@
-"""What every application of the API has besides its routes: problems, the gate, and headers for pages of others."""
+"""Shared parts of all applications of the API: problems, the gate, and CORS headers."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from collector.api.serving.repetition import Repetitions
 def complete(
     application: FastAPI, context: Context, names: Names, routes: Sequence[BaseRoute], site: Site | None
 ) -> None:
-    """Let an application of these routes and pages answer: with the parts of the server, and behind the gate."""
+    """Add the context, the gate, problems and headers to an application of these routes and pages."""
     application.state.context = context
     answer_problems(application)
     bound_errors(application.routes)

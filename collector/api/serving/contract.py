@@ -1,4 +1,4 @@
-"""The contract: the OpenAPI document of all routes, and a page of it for people."""
+"""The contract: the OpenAPI document of all routes, and its HTML page."""
 
 import json
 import threading
@@ -75,7 +75,7 @@ def llms(request: Request) -> PlainTextResponse:
 
 
 def _written_once(application: FastAPI, name: str, write: Callable[[_Document], str]) -> bytes:
-    """Return the document as it is sent, which never changes."""
+    """Return the encoded document, cached since it never changes."""
     written: bytes | None = getattr(application.state, f"written_{name}", None)
     if written is None:
         written = write(application.openapi()).encode()
@@ -134,7 +134,7 @@ def _add_answer(operation: _Document, declared: DeclaredAnswer, schema: _Documen
 
 
 def _complete(operation: _Document, need: Need, method: str) -> None:
-    """Say of an operation what all operations of its kind have in common."""
+    """Add to an operation what all operations of its kind have in common."""
     is_open = need.permission is Permission.OPEN
     operation["security"] = [] if is_open else [{"key": []}]
     if not is_open:

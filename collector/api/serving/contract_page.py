@@ -1,4 +1,4 @@
-"""The OpenAPI document as one page of HTML, without scripts and without anything from elsewhere."""
+"""The OpenAPI document as one HTML page, without scripts or external resources."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What every request to the API passes first: a number, who asks, whether he may, and a note of what came of it."""
+"""The gate that every request passes: request id, authentication, permission, and audit."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ from storage.limit import Limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Pages and the forms on them. A cookie opens these and nothing else, so that the API needs no tokens in forms."""
+    """Pages and their forms. A cookie authenticates these only, so that the API needs no tokens in forms."""
 
     routers: Sequence[APIRouter]
     key_of: Callable[[Scope], bytes | None]  # the digest of the key that this cookie was issued for
@@ -68,7 +68,7 @@ _PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The checks that requests pass: keys, and the room for bodies that are not of spans and for answers."""
+    """Checks of requests: keys, and memory for bodies (other than spans) and for responses."""
 
     authenticator: Authenticator
     bodies: ByteBudget
@@ -100,7 +100,7 @@ class Gate:
         self._routes = [*routes, *pages]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through, or answer why not."""
+        """Pass a request on, or respond why not."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -230,7 +230,7 @@ def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: in
 
 
 class _Passage:
-    """The way back: every answer gets the number of its request."""
+    """Wrapper of `send` that adds the request's id and security headers to every response."""
 
     def __init__(
         self, request_info: RequestInfo, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]
@@ -243,7 +243,7 @@ class _Passage:
         self.is_answered = False
 
     def close(self) -> None:
-        """Count what went wrong before there was an answer: that to an unexpected failure is given elsewhere."""
+        """Count failures before there was a response; an unexpected failure is answered elsewhere."""
         if not self.is_answered:
             self._answered(self.status)
 
@@ -310,7 +310,7 @@ def _too_large(most_bytes: int) -> str:
 
 
 def _bounded(receive: Receive, most_bytes: int, body: HeldBody | None) -> Receive:
-    """Return a `receive` that raises an HTTPException where a body has more bytes than it may (413), or than fit (503).
+    """Return a `receive` that raises an HTTPException if a body is too large (413), or no memory is left for it (503).
 
     Files are not held in memory, so they have no `body`.
     """

@@ -1,4 +1,4 @@
-"""What monitoring systems ask without end, as an application of its own, which loads a tenth of the API's modules."""
+"""Probes and metrics as a separate application, which imports a tenth of the API's modules."""
 
 from fastapi import FastAPI
 
@@ -9,7 +9,7 @@ from collector.api.serving.completing import complete
 
 
 def make_probes(context: Context, names: Names) -> FastAPI:
-    """Return the application over a running server's parts; it answers as that of the whole API."""
+    """Return the application over the components of a running server; it responds as the whole API does."""
     routes = [*health.router.routes, *metrics.router.routes]
     application = FastAPI(routes=routes, openapi_url=None, docs_url=None, redoc_url=None)
     complete(application, context, names, routes, site=None)

@@ -1,4 +1,4 @@
-"""Creating requests that may be repeated: with the same `Idempotency-Key`, what was done once is told again."""
+"""Idempotent creation: a repeated request with the same `Idempotency-Key` gets the first response."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ _FIRST_FAILURE: Final = 400
 
 @dataclass(slots=True, kw_only=True)
 class _Done:
-    """A request that was made, and its answer as far as there is one."""
+    """A request, and its response as far as there is one."""
 
     digest: bytes
     since_s: float
@@ -48,9 +48,9 @@ _Name = tuple[str, str]
 
 
 class Repetitions:
-    """Answers of the last hour, in memory only, because some hold a secret that is told once.
+    """Responses of the last hour, in memory only, because some hold a secret that is shown once.
 
-    A restart forgets them. What failed was not done, and may be tried again.
+    A restart forgets them. A failed request is not remembered, and may be retried.
     """
 
     def __init__(self, application: ASGIApp, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +98,7 @@ class Repetitions:
                 await send(dict(message))
 
     async def _remember(self, caller: str | None, name: _Name, done: _Done, making: Coroutine[Any, Any, int]) -> None:
-        """Make a request, which is remembered from its begin on, and forgotten if it fails."""
+        """Run a request; it is remembered from its start on, and forgotten if it fails."""
         self._count(caller, name, done, _ENTRY_BYTES + len(name[0]))
         try:
             nbytes = await making
@@ -108,7 +108,7 @@ class Repetitions:
         self._count(caller, name, done, nbytes)
 
     async def _first(self, done: _Done, scope: Scope, receive: Receive, send: Send) -> int:
-        """Make a request and keep its answer; return the bytes of that."""
+        """Run a request and keep its response; return the bytes of its body."""
         status, nbytes = _FIRST_FAILURE, 0
 
         async def send_and_keep(message: Message) -> None:
@@ -129,7 +129,7 @@ class Repetitions:
         return nbytes
 
     def _count(self, caller: str | None, name: _Name, done: _Done, nbytes: int) -> None:
-        """Count bytes of what is remembered, and make room for them."""
+        """Add bytes to the total, and evict old responses."""
         if not self._has(caller, name, done):
             return
         done.nbytes += nbytes

@@ -1,1 +1,1 @@
-"""Traces, spans and sessions over HTTP: found, read, exported, deleted."""
+"""Traces, spans and sessions over HTTP: search, read, export, delete."""

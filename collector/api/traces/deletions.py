@@ -1,4 +1,4 @@
-"""Deleting traces over HTTP, and how far that is."""
+"""Deletion of traces over HTTP, with its progress."""
 
 from dataclasses import dataclass
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""All spans of a time as one stream."""
+"""Export of all spans of a period as one stream."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -21,7 +21,7 @@ router = api_router(prefix="/api/v1")
 
 
 class _Chunks:
-    """A file that hands out what was written to it."""
+    """A file object that hands out what was written to it."""
 
     closed = False
 
@@ -34,7 +34,7 @@ class _Chunks:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: it is all here."""
+        """Do nothing: there is no buffer."""
 
     def close(self) -> None:
         """Do nothing: there is no file."""

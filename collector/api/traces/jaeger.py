@@ -1,4 +1,4 @@
-"""The query API of Jaeger 1, as its UI and Grafana's data source ask: a façade over the stored traces."""
+"""The query API of Jaeger 1, for its UI and Grafana's data source: a façade over the stored traces."""
 
 import time
 from typing import Annotated
@@ -65,7 +65,7 @@ def trace(trace_id: str, here: Here, who: Who) -> Response:
 
 
 class _Find(BaseModel):
-    """The parameters of a search, as Jaeger names them; what it does not know is let pass."""
+    """Parameters of a search, named as in Jaeger; unknown ones are ignored."""
 
     service: str = ""
     operation: str = ""

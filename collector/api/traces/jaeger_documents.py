@@ -19,7 +19,7 @@ _ERROR = 2
 
 
 def answer(data: list[object] | list[str] | list[Document]) -> Response:
-    """Answer a request of Jaeger's."""
+    """Return a response in Jaeger's format."""
     return written_in_pieces({"data": data, "total": len(data), "limit": 0, "offset": 0, "errors": None})
 
 

@@ -1,4 +1,4 @@
-"""What a search of Jaeger's asks for, in the words that its query APIs share."""
+"""Search parameters that Jaeger's query APIs share."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _PIECE = re.compile(r"(?<![0-9])([0-9]++(?:\.[0-9]*+)?)(ns|us|µs|μs|ms|s|m|h)"
 
 
 class BadSearchParameter(Exception):
-    """A parameter cannot be read; the message says which."""
+    """Invalid search parameter; the message names it."""
 
 
 def padded(trace_id: str) -> str:
@@ -29,7 +29,7 @@ def padded(trace_id: str) -> str:
 
 
 def traces_in_short(here: Context, who: Caller, ids: Sequence[str]) -> Iterator[Trace]:
-    """Yield the first traces that fit into an answer, each with as many spans as a list shows."""
+    """Yield the first traces that fit into a response, each with as many spans as a list shows."""
     return here.queries.traces(ids, tenant=who.visible_tenant, max_spans=_MOST_SPANS)
 
 

@@ -1,4 +1,4 @@
-"""Filters of a list of traces, as the parameters of its address have them: for the page, and for saved views of it."""
+"""Filters of a list of traces in a URL, for the page and for saved views."""
 
 import re
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
-    """The filters of an address: what was typed, and what that asks for; or what is wrong with one of them."""
+    """Filters of a list's URL: texts, the query that they make, and problems of invalid ones."""
 
     values: Mapping[str, str]
     like: TracesLike
@@ -81,7 +81,7 @@ class TraceFilter:
 
     @property
     def is_detailed(self) -> bool:
-        """Return whether a field is set, or wrong, that is not always visible."""
+        """Return whether a field that is hidden by default is set or invalid."""
         return bool((set(self.given) | set(self.problems)) - _USUAL)
 
     @property
@@ -92,7 +92,7 @@ class TraceFilter:
 
 
 def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
-    """Read the parameters of a list: an empty one is no filter, and `problems` says which hold what they cannot."""
+    """Parse the parameters of a list; empty ones are no filters, and `problems` names invalid ones."""
     values = {name: params.get(name, "").strip() for name in LABELS}
     sort = params.get("sort", "")
     by = next((each for each in get_args(Ranking) if each == sort), None)
@@ -128,7 +128,7 @@ def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
 
 
 def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the problems of fields that hold one of a few words."""
+    """Return the problems of fields that take one of a few words."""
     problems = {}
     for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
         if values[name] and values[name] not in known:

@@ -1,4 +1,4 @@
-"""Keeping traces, and sweeping, over HTTP."""
+"""Pinning of traces, and sweeps, over HTTP."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Saved views over HTTP: lists of traces that somebody named, so that others open them."""
+"""Saved views over HTTP: named lists of traces, shared with others."""
 
 import time
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""What may be asked of a list of sessions, and places in it, as parameters of an address."""
+"""Filters of a list of sessions, and its places, as URL parameters."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TurnPlace = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SessionFilters:
-    """One trace of a session has all of it; what is not given does not matter."""
+    """Filters that one trace of a session has to match; absent ones match all."""
 
     project: str | None = None
     user: str | None = None

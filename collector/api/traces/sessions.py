@@ -80,5 +80,5 @@ def show_session(
 
 
 def session_state(here: Context, session: SessionSummary) -> str:
-    """Return whether a session is `open`, or `closed`: nothing was received for so long."""
+    """Return `open`, or `closed` if no span was received for long enough."""
     return "open" if here.now_ns() - session.last_ns < here.session_idle_ns else "closed"

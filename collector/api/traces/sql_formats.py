@@ -1,4 +1,4 @@
-"""The forms in which SQL is answered, and how a client names them."""
+"""Formats of SQL results, and content negotiation."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ TRUNCATED = "tracejury-truncated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableForm:
-    """A form that is made of rows."""
+    """A format that is written by rows."""
 
     media_type: str
     write: Callable[[Table], Response]
@@ -31,14 +31,14 @@ class TableForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowForm:
-    """A form that is made of columns."""
+    """A format that is written by columns."""
 
     media_type: str
     write: Callable[[pa.Table], bytes]
 
 
 def _csv(table: Table, shown: Callable[[str], str]) -> Response:
-    """Write a header; arrays and maps as JSON, NULL empty."""
+    """Write CSV with a header; arrays and maps as JSON, NULL empty."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([shown(column.name) for column in table.columns])

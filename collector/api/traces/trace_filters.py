@@ -1,4 +1,4 @@
-"""What may be asked of a list of traces, as parameters of an address."""
+"""Filters of a list of traces, and its places, as URL parameters."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -22,7 +22,7 @@ _PLACE: Final = r"^[0-9]{1,19}(\.[0-9a-f]{0,32}(\..*)?)?$"
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """All of it has to be true of a trace; what is not given does not matter."""
+    """Filters that a trace has to match; absent ones match all."""
 
     project: str | None = None
     service: Annotated[str | None, Query(description="The service of the trace's root.")] = None

@@ -1,4 +1,4 @@
-"""Traces over HTTP: in by POST, out as documents."""
+"""Traces over HTTP: received by POST, returned as documents."""
 
 import logging
 from dataclasses import dataclass
