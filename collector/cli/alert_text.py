@@ -1,4 +1,4 @@
-"""Alerts as they are printed."""
+"""Alerts as printed text."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""`tracejury alerts`: when quality dropped, and who looks after it."""
+"""`tracejury alerts`: drops of quality, and their acknowledgement."""
 
 import datetime as dt
 from pathlib import Path

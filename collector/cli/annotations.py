@@ -1,4 +1,4 @@
-"""`tracejury annotations`: what people, applications and their users said of what was recorded."""
+"""`tracejury annotations`: votes and scores by people, applications and their users."""
 
 from pathlib import Path
 from urllib.parse import urlencode

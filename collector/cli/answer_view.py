@@ -1,4 +1,4 @@
-"""What commands read of the answers of the API."""
+"""The parts of the API's responses that commands read."""
 
 import re
 from importlib.metadata import version
@@ -18,7 +18,7 @@ _LACKING: Final = re.compile(r"missing required field `(\w+)`")
 
 
 class AnswerView(BaseModel):
-    """The part of an answer that is printed; the answer may hold more, also of servers to come."""
+    """The part of a response that is printed. A response may hold more, also from newer servers."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -38,13 +38,12 @@ def read_view(view: type[View], document: object) -> View:
 
 
 def read_answer(kind: type[Document], answer: object) -> Document:
-    """Read an answer as the documents that the server made it of.
+    """Parse a response to the documents that the server built it from.
 
-    Of an older server it may lack fields: those that may be null are read as null. Of a newer one it may hold texts
-    that are none of a `Literal`.
+    An older server may lack fields: nullable ones are read as null. A newer one may have values unknown to a `Literal`.
 
     Raises:
-        click.ClickException: it is not an answer of our API, or lacks a field that is needed.
+        click.ClickException: the response is not that of a Tracejury server, or lacks a required field.
     """
     try:
         document: Document = msgspec.convert(answer, read_type(kind))  # type: ignore[arg-type] # types can be hashed

@@ -38,10 +38,10 @@ LONG_S: Final = 3_600
 
 
 class ServerClient:
-    """A client of the API. An error, and a response that is not of the API, end the command with a sentence."""
+    """A client of the API. An error, or a response that is not of the API, ends the command with a message."""
 
     def __init__(self, client: httpx.Client, *, is_local: bool = False) -> None:
-        """`is_local` is for a directory, of which nothing has an address."""
+        """Wrap a client; `is_local` is for a data directory, which has no URL."""
         self._client, self._is_local = client, is_local
 
     def send(self, method: str, path: str, **content: object) -> httpx.Response:
@@ -75,7 +75,7 @@ class ServerClient:
         """Open a response that is read piece by piece.
 
         Raises:
-            click.ClickException: it is an error, or there is none.
+            click.ClickException: the server refuses or does not respond.
         """
         try:
             with self._client.stream(method, path, params=params, timeout=LONG_S) as response:
@@ -87,22 +87,22 @@ class ServerClient:
             raise unreachable(self._client, error) from error
 
     def get(self, path: str, **parameters: Value) -> object:
-        """Return a document, or a list of some.
+        """Return a document, or a list of documents.
 
         Raises:
-            click.ClickException: the API refuses, or does not answer; so do the other methods.
+            click.ClickException: the server refuses or does not respond; so do the other methods.
         """
         return self._ask("GET", path, params=texts_of(parameters))
 
     def find(self, path: str) -> Document | None:
-        """Return a document; None if there is none at the path."""
+        """Return a document, or None if the path has none."""
         response = self.send("GET", path)
         if response.status_code == httpx.codes.NOT_FOUND and error_of(response):
             return None
         return self._object(self.content(response))
 
     def document(self, method: str, path: str, **content: object) -> Document:
-        """Return the document that answers a request."""
+        """Send a request; return the document of the response."""
         return self._object(self._ask(method, path, **content))
 
     def _object(self, document: object) -> Document:
@@ -111,7 +111,7 @@ class ServerClient:
         return document
 
     def whole(self, path: str) -> list[object]:
-        """Return all of a list: its pages one after the other."""
+        """Return a whole list, page by page."""
         content: list[object] = []
         place = path
         while place:
@@ -125,7 +125,7 @@ class ServerClient:
         return content
 
     def listed(self, path: str, limit: int, key: str = "id", /, **parameters: Value) -> list[object]:
-        """Return the first `limit` of a list that comes in pages."""
+        """Return the first `limit` items of a paged list."""
         listing = Listing(limit, key)
         while not listing.is_whole:
             page = self.document("GET", path, params=texts_of({**parameters, **listing.page}))
@@ -134,19 +134,19 @@ class ServerClient:
         return listing.documents
 
     def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
-        """Return what came of it."""
+        """Send a POST request; return the document of the response."""
         return self._ask("POST", path, json=body)
 
     def put(self, path: str, body: Mapping[str, object]) -> object:
-        """Return it as it is from now on."""
+        """Replace a record; return it."""
         return self._ask("PUT", path, json=body)
 
     def patch(self, path: str, body: Mapping[str, object]) -> object:
-        """Return what came of changing a part."""
+        """Change part of a record; return the document of the response."""
         return self._ask("PATCH", path, json=body)
 
     def delete(self, path: str) -> None:
-        """Delete it."""
+        """Delete a record."""
         self._ask("DELETE", path)
 
     @property
@@ -155,7 +155,7 @@ class ServerClient:
         return address_of(self._client)
 
     def link(self, path: str) -> str:
-        """Return the address of a page for a browser; of a directory, its path."""
+        """Return the URL of a page for a browser; for a data directory, the path."""
         return path if self._is_local else f"{self.address}{path}"
 
     def _ask(self, method: str, path: str, **content: object) -> object:
@@ -163,7 +163,7 @@ class ServerClient:
 
 
 class DamagedData(ServerUnreachable):
-    """The data directory cannot be opened, because it is damaged."""
+    """The data directory is damaged and cannot be opened."""
 
     def __init__(self, data: Path, error: Exception) -> None:
         check = f"run `tracejury check {shlex.quote(str(data))}`, which names the commands that help"
@@ -172,17 +172,17 @@ class DamagedData(ServerUnreachable):
 
 
 class StoppedData:
-    """A data directory that no server holds, of which commands see the rows of all tenants."""
+    """A data directory without a running server; commands see the rows of all tenants."""
 
     def __init__(self, settings: "Settings", *, is_named: bool) -> None:
         self.settings, self._is_named = settings, is_named
 
     @contextmanager
     def store(self) -> Iterator["Store"]:
-        """Open the directory, which is never made.
+        """Open the directory, which has to exist.
 
         Raises:
-            click.ClickException: it cannot be opened, or the command cannot do with it what it has to.
+            click.ClickException: the directory cannot be opened, or not for this command.
         """
         from storage.engine.damage import is_damage_text
         from storage.errors import Damaged, StorageError, Unusable
@@ -201,7 +201,7 @@ class StoppedData:
         """Open a client of the API over the directory.
 
         Raises:
-            click.ClickException: as of `store`.
+            click.ClickException: as `store`.
         """
         from collector.looking import operating
 
@@ -224,10 +224,10 @@ class StoppedData:
 def find_data(server: str | None, data: Path | None) -> Iterator[ServerClient | StoppedData]:
     """Yield the server that the options or the environment name, or the one that holds the directory, or the directory.
 
-    Without any of them it is the default server if it listens, else the default directory.
+    Without any of them, yield the default server if it listens, else the default directory.
 
     Raises:
-        click.ClickException: there is none.
+        click.ClickException: neither can be opened.
     """
     named = chosen_server() if server is None and data is None else server
     if named is not None:
@@ -250,10 +250,10 @@ def find_data(server: str | None, data: Path | None) -> Iterator[ServerClient | 
 
 @contextmanager
 def open_source(server: str | None, data: Path | None) -> Iterator[ServerClient]:
-    """Open what a command reads: as `find_data` finds it.
+    """Open a client of the server or directory that `find_data` finds.
 
     Raises:
-        click.ClickException: there is nothing to read.
+        click.ClickException: neither can be opened.
     """
     with find_data(server, data) as source:
         if isinstance(source, ServerClient):
@@ -265,10 +265,10 @@ def open_source(server: str | None, data: Path | None) -> Iterator[ServerClient]
 
 @contextmanager
 def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]:
-    """Open the server that the options name: at a URL, or the one that holds a data directory; else the default.
+    """Open a client of the server at a URL, of the one that holds a data directory, or of the default server.
 
     Raises:
-        click.ClickException: there is none.
+        click.ClickException: no such server runs.
     """
     url = server or default_server()
     if data is not None:
@@ -288,20 +288,20 @@ def _holder_of(settings: "Settings") -> str | None:
 
 
 def download(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
-    """Write a response into a file, and print how large it is.
+    """Write a response to a file, and print its size.
 
     Raises:
-        click.ClickException: the server refuses or cannot be reached, or the file cannot be written.
+        click.ClickException: the server refuses or does not respond, or the file cannot be written.
     """
     fetch(server, place, parameters, file)
     click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
 
 
 def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
-    """Write a response into a file, which has its name as soon as it is whole.
+    """Write a response to a file, which gets its name once it is complete.
 
     Raises:
-        click.ClickException: as of `download`.
+        click.ClickException: as `download`.
     """
     try:
         with whole_file(file) as target, open_server(server, None) as client:

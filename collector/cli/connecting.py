@@ -1,4 +1,4 @@
-"""A server over HTTP: how it is reached, and what went wrong with it."""
+"""HTTP connections to a server, and their errors."""
 
 import ssl
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,11 @@ Parameters: TypeAlias = Mapping[str, str | float | bool | None]
 
 
 class ServerUnreachable(click.ClickException):
-    """Nothing listens at the address."""
+    """No server listens at the URL."""
 
 
 class NoAnswer(click.ClickException):
-    """The answer is an error, or not one of our server."""
+    """The response is an error, or not that of a Tracejury server."""
 
 
 def chosen_server() -> str | None:

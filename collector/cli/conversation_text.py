@@ -1,4 +1,4 @@
-"""The conversation and the tool calls of a trace, for a person to read."""
+"""Conversation and tool calls of a trace as text."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,7 @@ _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold 
 
 
 def conversation_text(trace: TraceDocument, *, width: int, ellipsis: str) -> Iterator[Text]:
-    """Print the messages, then the tool calls."""
+    """Yield the messages, then the tool calls."""
     cells = message_width(width)
     if trace.conversation:
         yield Text("\nCONVERSATION", style="dim")
@@ -36,12 +36,12 @@ def conversation_text(trace: TraceDocument, *, width: int, ellipsis: str) -> Ite
 
 
 def message_width(width: int) -> int:
-    """Return the cells that are left for the text of a message."""
+    """Return the cells that remain for the text of a message."""
     return max(width - _ROLE_CELLS, _LEAST_CELLS)
 
 
 def message_text(message: JsonObject, cells: int, ellipsis: str) -> Text:
-    """Print the role and the parts of a message, in so many cells."""
+    """Format the role and the parts of a message, at a width in cells."""
     text = Text()
     role = str(message.get("role", ""))
     label = f"{one_line(role)[: _ROLE_CELLS - 1]:<{_ROLE_CELLS}}"
@@ -55,7 +55,7 @@ def message_text(message: JsonObject, cells: int, ellipsis: str) -> Text:
 
 
 def part_text(part: object) -> str:
-    """Return a part of a message as text: its content, its call, its result, or else its fields."""
+    """Return a part of a message as text: content, call, result, or its fields."""
     if not isinstance(part, Mapping):
         return _value(part)
     match part.get("type"):
@@ -73,7 +73,7 @@ def part_text(part: object) -> str:
 
 
 def call_text(number: int, call: ToolCallDocument, cells: int, ellipsis: str) -> Text:
-    """Print a call of a tool with its result, in so many cells."""
+    """Format a tool call with its result, at a width in cells."""
     text = Text(f"{number:>3}. ", style="dim")
     text.append(one_line(call.name), style="bold")
     text.append(f"({one_line(_arguments(call.arguments))})"[: cells * _LINES])

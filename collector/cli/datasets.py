@@ -1,4 +1,4 @@
-"""`tracejury datasets`: cases in numbered versions, from files and into files, and from what was recorded."""
+"""`tracejury datasets`: cases in numbered versions, imported, exported, and promoted from traces."""
 
 import tempfile
 from collections.abc import Iterator, Sequence

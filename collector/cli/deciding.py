@@ -1,4 +1,4 @@
-"""What the commands that compare two runs share: when a difference is one, who decides, and how they end."""
+"""Shared parts of commands that compare two runs: thresholds, the decision, and exit codes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -100,7 +100,7 @@ def server_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of the server's gate for these options.
 
     Raises:
-        click.UsageError: one is no NAME=NUMBER.
+        click.UsageError: an entry is not NAME=NUMBER.
     """
     return {
         "alpha": options["alpha"],

@@ -1,4 +1,4 @@
-"""`tracejury deletions`: what was asked to be deleted, and how far that is."""
+"""`tracejury deletions`: requested deletions, and their progress."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""`tracejury evaluators`: what can judge."""
+"""`tracejury evaluators`: available evaluators."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -43,7 +43,7 @@ _GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has no
 
 
 class ExperimentNotRun(click.ClickException):
-    """The experiment could not be run, or not whole, or its result could not be read."""
+    """The experiment failed or is incomplete, or its result could not be read."""
 
     exit_code = NOT_RUN
 
@@ -69,7 +69,7 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cases:
-    """The cases, and where they are on the server."""
+    """Cases, and their dataset on the server, if any."""
 
     items: "Sequence[ItemText]"
     name: str | None = None
@@ -124,7 +124,7 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
 
 
 def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]]:
-    """Return a run as the server has it, and the chances that trials pass together."""
+    """Return a run as stored on the server, and the chances that all of k trials pass."""
     try:
         with open_server(server, None) as asking:
             return asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS), _chances(asking, run_id)
@@ -134,7 +134,7 @@ def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]
 
 
 def _exit_code(run: RunDetail, least: float | None) -> int:
-    """Report on standard error why a run is no success; an item that could not be judged proves nothing."""
+    """Report why a run failed, and return the exit code; an item that was not judged proves nothing."""
     unknown = run.error_items + run.not_evaluated_items
     rate = pass_rate(run.passed_items, run.not_passed_items)
     if rate is None and (unknown or least is not None):
@@ -191,7 +191,7 @@ def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
 
 
 async def _conduct(choice: _Choice) -> str:
-    """Run it whole; the id of the run."""
+    """Run the whole experiment; return the id of the run."""
     from collector.cli.run_delivery import Undelivered
     from collector.conducting.plan import Plan
     from collector.plan_file import BadPlan, read_plan_file
@@ -214,7 +214,7 @@ async def _conduct(choice: _Choice) -> str:
 
 
 async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simulation | None") -> str:
-    """Run what the run does not have yet; what is wrong with task and evaluators is told before it begins."""
+    """Run what the run lacks; errors of task and evaluators are reported before it begins."""
     from collector.cli.run_delivery import deliver
     from collector.conducting.conductor import Conductor
     from collector.evaluation.batch import judged_evaluators

@@ -1,4 +1,4 @@
-"""`tracejury experiments`: runs of experiments, what came of them, and evaluators that are asked about them."""
+"""`tracejury experiments`: runs of experiments, their results, and evaluations of them."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Results of a trace or a span, and the source of each field of a span, for a person to read."""
+"""Results of a trace or a span, and the source of each field of a span, as text."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +16,7 @@ _PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"}
 
 
 def judged_lines(judged: TraceDocument | SpanDocument) -> Iterator[tuple[str, str]]:
-    """Print evaluations that count, scores from elsewhere, and decisions without a result yet, each with its style."""
+    """Yield the evaluations that count, external scores, and decisions without a result yet, each with a style."""
     for evaluation in judged.evaluations:
         if not evaluation.superseded:
             yield _evaluation(evaluation)
@@ -28,7 +28,7 @@ def judged_lines(judged: TraceDocument | SpanDocument) -> Iterator[tuple[str, st
 
 
 def why_lines(judged: SpanDocument) -> Iterator[str]:
-    """Print each decision, with the clause that filtered it."""
+    """Yield each decision, with the clause that filtered it."""
     for decision in judged.decisions:
         clause = "" if decision.clause is None else f", not {decision.clause}"
         yield f"{decision.rule}: {result_word(decision.decision)}{clause}"
@@ -84,7 +84,7 @@ _MOST_SOURCE_CELLS = 60
 
 
 def explanation_text(span: SpanDocument, *, width: int) -> Iterator[Text]:
-    """Print every field with its value and the key, event or log that it was read of; the notes; the decisions."""
+    """Yield each field with its value and its source (key, event or log), then notes and decisions."""
     yield Text(f"span {one_line(span.span_id)} {one_line(span.name)}\n", style="bold")
     fields = to_builtins(span)
     sources = {name: one_line(source) for name, source in span.sources.items()}

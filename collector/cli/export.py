@@ -1,4 +1,4 @@
-"""`tracejury export`: what is stored, as files for others."""
+"""`tracejury export`: stored spans as files."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of 
 
 
 class SpanSource(Protocol):
-    """The spans that exports read. Damaged ones are left out, and appended to `unread`."""
+    """Source of spans for exports. Damaged spans are left out, and appended to `unread`."""
 
     def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
         """Yield the spans that start between two instants, by time, after an empty batch with the schema."""
@@ -42,7 +42,7 @@ class SpanSource(Protocol):
 
 
 class _StoredSpans:
-    """The spans of a database, read without the API, which needs all of a data directory to be whole."""
+    """Spans of a database, read without the API, which needs an undamaged data directory."""
 
     def __init__(self, exports: "Exports") -> None:
         self._exports = exports
@@ -57,7 +57,7 @@ class _StoredSpans:
 
 
 class _ServedSpans:
-    """The spans of a server."""
+    """Spans of a server."""
 
     def __init__(self, client: ServerClient) -> None:
         self._client = client
@@ -100,7 +100,7 @@ class _ServedSpans:
 
 
 class _Body:
-    """The bytes of a response as a file."""
+    """Body of a response as a file object."""
 
     closed = False
 
@@ -123,7 +123,7 @@ class _Body:
 
 
 def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of the chunks, cut behind ends of lines."""
+    """Yield the chunks again, cut at line ends."""
     parts: list[bytes] = []
     for chunk in chunks:
         lines, end, begun = chunk.rpartition(b"\n")

@@ -1,4 +1,4 @@
-"""`tracejury gate` and `tracejury gate-report`: is this change worse, told from files alone."""
+"""`tracejury gate` and `tracejury gate-report`: compare a run with a baseline, from files alone."""
 
 import json
 import re
@@ -47,14 +47,14 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class BadGateInput(click.ClickException):
-    """The gate cannot compare what it was given."""
+    """The runs cannot be compared."""
 
     exit_code = BAD_INPUT
 
 
 @contextmanager
 def exiting_as_gate() -> Iterator[None]:
-    """Turn what a server refuses, or that there is none, into the exit code of what cannot be compared: 1 is worse."""
+    """Turn an error of the server, or its absence, into exit code `BAD_INPUT`: 1 would mean a regression."""
     try:
         yield
     except click.UsageError:
@@ -166,7 +166,7 @@ def _verdicts(directory: Path) -> list[dict[str, Any]]:
 
 
 def _kept(path: Path, text: str) -> None:
-    """Write a file; that it cannot be written hides no verdict."""
+    """Write a file; a failure to write does not hide the verdict."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

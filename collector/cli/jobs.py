@@ -1,4 +1,4 @@
-"""`tracejury jobs`: what is evaluated, what gave up, and once more, please."""
+"""`tracejury jobs`: list evaluations, and retry failed ones."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tracejury keys`: who may ask a server for what."""
+"""`tracejury keys`: API keys and their roles."""
 
 import datetime as dt
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Records of the API by the name or id that a command takes."""
+"""Records of the API, looked up by name or id."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -26,7 +26,7 @@ def one_named(records: Sequence[_Record], named: str, kinds: str, command: str) 
     """Return the only record with this name or id.
 
     Raises:
-        click.ClickException: there is none, or more than one.
+        click.ClickException: no record, or more than one, has it.
     """
     matches = [each for each in records if named in {each.id, each.name}]
     if len(matches) == 1:
@@ -36,10 +36,10 @@ def one_named(records: Sequence[_Record], named: str, kinds: str, command: str) 
 
 
 def rule_named(client: ServerClient, name: str, project: str | None = None) -> "ActiveRuleDocument":
-    """Return the only rule with this id, or with this name and about the project.
+    """Return the only rule with this id, or with this name in the project.
 
     Raises:
-        click.ClickException: there is none, or more than one.
+        click.ClickException: no rule, or more than one, has it.
     """
     from collector.api.answers.judging import RuleList
 

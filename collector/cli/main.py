@@ -62,7 +62,7 @@ _Callback: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 class _Program(click.Group):
-    """The commands, and the one place where arguments that no command can use become a sentence."""
+    """The command group; it turns invalid arguments into usage errors in one place."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:
@@ -86,7 +86,7 @@ def _invalid_urls() -> tuple[type[Exception], ...]:
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """The commands by their names, each loaded when it is looked up."""
+    """Commands by name, each imported when it is looked up."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, click.Command] = {}
@@ -116,7 +116,7 @@ class _Commands(MutableMapping[str, click.Command]):
 
 
 def _checked(then: _Callback | None, ctx: click.Context, param: click.Parameter, value: object) -> object:
-    """Refuse what neither JSON nor the database can carry: bytes that are no text, and numbers that are not finite."""
+    """Refuse text that is not Unicode and numbers that are not finite, which neither JSON nor the database can hold."""
     for each in value if isinstance(value, tuple) else (value,):
         if isinstance(each, str) and not each.isascii() and _HALF.search(each):
             raise click.BadParameter(f"'{one_line(each)}' is not UTF-8; pass text in UTF-8", ctx, param)

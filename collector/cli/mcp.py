@@ -142,7 +142,7 @@ def install(context: click.Context, /, *, client: str, over_http: bool, write: P
 
 
 def _arguments(context: click.Context, server: str, how: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of a client for the program, checked as that checks them; directories are absolute."""
+    """Return the arguments for a client's configuration, validated, with absolute directories."""
     _checked(context, how)
     _application(how["app"], how["app_runs"])
     values = {name: value.absolute() if isinstance(value, Path) else value for name, value in how.items()}

@@ -1,4 +1,4 @@
-"""`tracejury metric-monitors`: which metrics are watched, how they stand, and a file that says all of them."""
+"""`tracejury metric-monitors`: list monitors of metrics, and apply a file of them."""
 
 from pathlib import Path
 from typing import IO, Any

@@ -1,4 +1,4 @@
-"""Monitors as they are printed."""
+"""Monitors as printed text."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""`tracejury monitors`: what tells a drop from chance."""
+"""`tracejury monitors`: streams of results, and detection of drops."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

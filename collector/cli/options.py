@@ -20,7 +20,7 @@ server_option = click.option("--server", default=default_server, metavar="URL", 
 
 
 def source_options(command: Command) -> Command:
-    """`--server` and `--data`: where to read from."""
+    """Add `--server` and `--data`: where to read from."""
     data = click.option(
         "--data",
         type=click.Path(path_type=Path, file_okay=False),
@@ -32,17 +32,17 @@ def source_options(command: Command) -> Command:
 
 
 def one_source(server: str | None, data: Path | None) -> None:
-    """Refuse both at once.
+    """Refuse both options at once.
 
     Raises:
-        click.UsageError: both were given.
+        click.UsageError: both are set.
     """
     if server is not None and data is not None:
         raise click.UsageError("--server and --data exclude each other")
 
 
 def judge_options(command: Command) -> Command:
-    """`--judge-…`: the model that judges where a configuration names no other."""
+    """Add `--judge-…`: the model that judges unless a configuration names another."""
     options = [
         click.option("--judge-base-url", metavar="URL", help="The address of the judge's API, up to /v1."),
         click.option("--judge-model", metavar="MODEL", help="The model that judges."),
@@ -81,7 +81,7 @@ def read_settings(file: Path | None, flags: Mapping[str, object]) -> "Settings":
     """Read the settings.
 
     Raises:
-        click.ClickException: they cannot be used, with the keys that are wrong.
+        click.ClickException: settings are invalid; the message names their keys.
     """
     from collector.settings import BadSettings
     from collector.settings_loading import load_settings

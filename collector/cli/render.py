@@ -1,4 +1,4 @@
-"""What the commands print: colours on a terminal, plain text of a stable width elsewhere."""
+"""Output of commands: colours on a terminal, plain text of a stable width elsewhere."""
 
 import csv
 import sys
@@ -38,10 +38,10 @@ _LONG_CELLS = 400
 
 
 class _HarmlessConsole(Console):
-    """A console that writes control characters of its own styles, and none of a text."""
+    """A console that writes control characters of its own styles, but none of a text."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table is as wide as its values for a program, which would take a value that is cut for the value."""
+        """Print; outside a terminal a table is as wide as its values, since a program would trust a cut value."""
         width = self.width
         if not self.is_terminal and (tables := [each for each in objects if isinstance(each, Table)]):
             wide = self.options.update(max_width=_WIDEST)
@@ -54,7 +54,7 @@ class _HarmlessConsole(Console):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave the exit code to the program, as where `click` prints; rich would exit with 1."""
+        """Leave the exit code to the caller, as `click` does; rich would exit with 1."""
         raise BrokenPipeError
 
 
@@ -128,9 +128,9 @@ def print_table_json(table: TableView) -> None:
 
 
 def print_table_csv(table: TableView, *, is_raw: bool = False) -> None:
-    """Write the answer to a query as CSV with a header; NULL is empty, arrays and maps are JSON.
+    """Write the result of a query as CSV with a header; NULL is empty, arrays and maps are JSON.
 
-    What a spreadsheet would compute gets an apostrophe, unless it is `raw`.
+    Values that a spreadsheet would compute get an apostrophe, unless `raw`.
     """
     shown = str if is_raw else safe_cell
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -150,7 +150,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def output_console() -> Console:
-    """Standard output; nothing in a text is read as markup, as an emoji's name, or highlighted."""
+    """Return standard output as a console without markup, emoji names or highlighting in texts."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     return _HarmlessConsole(
         file=_beneath(sys.stdout),
@@ -169,7 +169,7 @@ def list_table() -> Table:
 
 
 def print_list(console: Console, table: Table) -> None:
-    """Print a list whole: narrower, rich would cut ids, which other commands take. A terminal breaks the lines."""
+    """Print a list without cutting: rich would cut ids, which other commands take. The terminal wraps long lines."""
     console.width = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
     console.print(table, crop=False)
 

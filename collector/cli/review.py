@@ -1,4 +1,4 @@
-"""`tracejury review`: queues of what people are to judge, what is in them, and how far they are."""
+"""`tracejury review`: review queues, their entries and progress."""
 
 from collections.abc import Sequence
 from pathlib import Path

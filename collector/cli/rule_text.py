@@ -1,4 +1,4 @@
-"""Rules and the status of the server, for a person to read."""
+"""Rules and the status of the server as text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -176,13 +176,13 @@ def _print_problems(problems: Sequence[FileProblemDocument]) -> None:
 
 
 def backfill_text(backfill: BackfillDocument) -> str:
-    """Return the progress of a backfill as text."""
+    """Format the progress of a backfill."""
     error = f": {one_line(backfill.error)}" if backfill.error else ""
     return f"{backfill.id} {backfill.state}, {backfill.looked_at:,} looked at, {backfill.matched:,} matched{error}"
 
 
 def baseline_text(estimate: BaselineEstimateDocument) -> str:
-    """Write what a baseline judges and costs."""
+    """Format the number of evaluations of a baseline, and their cost."""
     count = estimate.evaluations_at_most
     if not estimate.asks_judge:
         return f"at most {count_text(count, 'evaluation')}, without a judge"

@@ -1,4 +1,4 @@
-"""`tracejury rules`: which there are, what they would do, and running them over what was stored before."""
+"""`tracejury rules`: list rules, try them out, and run them on stored traces."""
 
 import datetime as dt
 import time
@@ -124,7 +124,7 @@ def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, ser
 
 
 def _follow(source: ServerClient, backfills: str, document: object, *, follow: bool) -> None:
-    """Print how far a backfill is, once or until it is done."""
+    """Print the progress of a backfill, once or until it ends."""
     from collector.cli.rule_text import backfill_text
 
     started = read_answer(BackfillDocument, document)

@@ -1,4 +1,4 @@
-"""Items of a run on their way to the server: in batches, tried again for a while, each stored once."""
+"""Delivery of items of a run to the server: in batches, with retries, each stored once."""
 
 import asyncio
 import json
@@ -27,16 +27,16 @@ Document = Mapping[str, Any]
 
 
 class Undelivered(Exception):
-    """The server does not take items; the message says why."""
+    """The server does not accept items; the message says why."""
 
 
 async def deliver(
     client: httpx.AsyncClient, place: str, items: AsyncIterator[Document], advance: Callable[[], None]
 ) -> int:
-    """Send items as they come; how many there were. Telling one again stores nothing twice.
+    """Send items in batches; return their number. Retries store nothing twice.
 
     Raises:
-        Undelivered: the server refuses some, or does not answer for two minutes.
+        Undelivered: the server refuses items, or does not respond for two minutes.
     """
     count = 0
     batch: list[Document] = []

@@ -1,4 +1,4 @@
-"""Runs as files: their forms, and a server for the time of a command, which writes them where there is no other."""
+"""Runs as files: formats, and a temporary server to write them."""
 
 import asyncio
 import tempfile
@@ -48,10 +48,10 @@ def form_of(file: Path, chosen: str | None = None) -> str:
 
 
 def write_run(server: str, run_id: str, file: Path, form: str | None = None) -> None:
-    """Write a run of a server into a file.
+    """Download a run of a server to a file.
 
     Raises:
-        ClickException: the server refuses or cannot be reached, or the file cannot be written.
+        ClickException: the server refuses or does not respond, or the file cannot be written.
     """
     download(server, f"/api/v1/runs/{path_segment(run_id)}/export", {"format": form_of(file, form)}, file)
 

@@ -1,4 +1,4 @@
-"""A run of an experiment as text: what its items sum up to, what each evaluator said, and the items."""
+"""A run of an experiment as text: totals, evaluators, and items."""
 
 from collections.abc import Sequence
 from typing import Final

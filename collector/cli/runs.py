@@ -1,4 +1,4 @@
-"""`tracejury runs`: runs that are there, decided about again without running or paying anything, and kept."""
+"""`tracejury runs`: compare stored runs again without running anything, and pin them."""
 
 from collections.abc import Mapping
 from pathlib import Path

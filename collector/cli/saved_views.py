@@ -1,4 +1,4 @@
-"""`tracejury saved-views`: lists of traces that somebody named, so that others open them."""
+"""`tracejury saved-views`: named lists of traces, shared with others."""
 
 from pathlib import Path
 from typing import Final

@@ -22,7 +22,7 @@ _LINE_BYTES: Final = 1 << 20
 
 
 class BadLines(click.ClickException):
-    """Lines that are no results; the message names each with its line, key and what would be right."""
+    """Invalid lines; the message has the number, the key and the expected value of each."""
 
 
 class _BadLine(Exception):

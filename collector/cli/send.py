@@ -29,7 +29,7 @@ _RETRYABLE = {429, 502, 503, 504}  # as OTLP/HTTP says
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFile:
-    """One export request as it stands in a file."""
+    """An export request in a file."""
 
     content_type: str
     body: bytes

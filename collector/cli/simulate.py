@@ -32,7 +32,7 @@ _COLUMNS: Final = (
 
 
 class NotSimulated(click.ClickException):
-    """The simulation could not be run, or not whole."""
+    """The simulation failed or is incomplete."""
 
     exit_code = _NOT_WHOLE
 

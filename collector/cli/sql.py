@@ -1,4 +1,4 @@
-"""`tracejury sql`: any question."""
+"""`tracejury sql`: run a query."""
 
 import re
 from pathlib import Path
@@ -14,10 +14,10 @@ from collector.units import count_text
 
 
 class _Command(click.Command):
-    """A command whose argument may open with an SQL comment, which looks like an option."""
+    """A command whose argument may begin with an SQL comment, which looks like an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put a space before such a statement."""
+        """Prefix such a statement with a space."""
         return super().parse_args(ctx, [f" {arg}" if _COMMENT.match(arg) else arg for arg in args])
 
 

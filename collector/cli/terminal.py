@@ -1,4 +1,4 @@
-"""What reaches a terminal: no control characters, whatever a span holds."""
+"""Safe terminal output: no control characters, whatever a span holds."""
 
 import sys
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from collector.visible import harmless
 
 
 def prepare_output() -> None:
-    """Let no character of a span stop the printing, whatever the terminal's encoding, or reach it as a command.
+    """Make all output of this process safe: encodable, and without control characters from spans.
 
-    All that this process writes to a terminal passes here, but for what `output_console` makes of styles.
+    Only the styles of `output_console` bypass it.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -22,7 +22,7 @@ def prepare_output() -> None:
 
 
 class Terminal:
-    """A terminal to which no control character is written, nor anything else that moves, hides or reorders text."""
+    """A text stream that writes no control characters, nor others that move, hide or reorder text."""
 
     def __init__(self, stream: TextIO) -> None:
         self.beneath = stream

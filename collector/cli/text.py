@@ -1,4 +1,4 @@
-"""Text from spans made fit for a terminal: nothing in it can move the cursor, hide or reorder what is shown."""
+"""Text from spans made safe for a terminal: nothing in it moves the cursor, hides or reorders text."""
 
 import json
 import re
@@ -27,18 +27,18 @@ def crop(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cell(text: str, width: int) -> str:
-    """Return a text of a list on one line: cut on a terminal, and whole for a program, which takes it as a value."""
+    """Return a text on one line: cut on a terminal, and whole for a program, which takes it as a value."""
     return crop(text, width) if sys.stdout.isatty() else one_line(text)
 
 
 def json_text(document: object, *, indent: int | None = 2) -> str:
-    """JSON that is the same for a program and harmless on a terminal."""
+    """Return JSON that is the same for programs and safe on a terminal."""
     return UNSAFE.sub(_json_spell, json.dumps(document, indent=indent, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """The first lines of a text, and how many of its characters they leave out."""
+    """The first lines of a text, and the number of characters left out."""
 
     lines: tuple[str, ...]
     omitted_chars: int
@@ -100,7 +100,7 @@ def _fitting(text: str, width: int) -> int:
 
 
 def _json_spell(match: re.Match[str]) -> str:
-    """JSON's own line ends stay; inside its strings they are spelled already."""
+    """Keep line ends between JSON values; those in strings are escaped already."""
     character = match[0]
     if character == "\n":
         return character
@@ -109,12 +109,12 @@ def _json_spell(match: re.Match[str]) -> str:
 
 
 def measure_text(measure: "MeasuredDocument") -> str:
-    """Write a measure as a number, with its interval."""
+    """Format a measure with its interval."""
     if measure.value is None or measure.low is None or measure.high is None:
         return "not defined"
     return f"{measure.value:.2f} ({measure.low:.2f} to {measure.high:.2f})"
 
 
 def spending_text(spent: "SpendingDocument") -> str:
-    """Write the cost of judges, with the part that is unknown."""
+    """Format the cost of judges, with the part that is unknown."""
     return cost_text(usd_text(spent.usd), spent.usd, spent.unpriced_calls)

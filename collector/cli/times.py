@@ -1,4 +1,4 @@
-"""Times and lengths of time, as options of commands take them."""
+"""Times and durations as options of commands."""
 
 import datetime as dt
 import re
@@ -15,7 +15,7 @@ _TIME: Final = re.compile(
 
 
 class Duration(click.ParamType[float]):
-    """A length of time such as 30m, 24h or 7d, in seconds."""
+    """A duration such as 30m, 24h or 7d, in seconds."""
 
     name = "duration"
 

@@ -1,4 +1,4 @@
-"""One trace as a tree of its spans, for a person to read."""
+"""A trace as a tree of its spans, as text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _STATUS_STYLES = {"ERROR": "bold red", "OK": "green"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guides:
-    """The lines that draw the tree; each is three cells wide."""
+    """Strings that draw the tree; each is three cells wide."""
 
     branch: str
     last: str
@@ -47,7 +47,7 @@ _BLANK = "   "
 
 
 def trace_text(trace: TraceDocument, *, width: int, guides: Guides = UNICODE) -> Iterator[Text]:
-    """Print the header of a trace, then each span exactly once."""
+    """Yield the header of a trace, then each span exactly once."""
     yield _header(trace)
     starts = [span.start_ns for span in trace.spans if span.start_ns is not None]
     most = max(min(_NAME_CELLS, width - _COLUMNS_CELLS), _LEAST_CELLS)

@@ -1,4 +1,4 @@
-"""What a rule would do, for a person."""
+"""Trials of rules as text."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final

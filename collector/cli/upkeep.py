@@ -1,4 +1,4 @@
-"""The commands `sweep`, `reread`, `backup`, `restore` and `check`: the care of everything that is stored."""
+"""The commands `sweep`, `reread`, `backup`, `restore` and `check`: maintenance of the stored data."""
 
 import os
 import shutil
@@ -209,7 +209,7 @@ def check(*, directory: Path) -> None:
 
 
 def _reread_by_server(source: ServerClient) -> Iterator[int]:
-    """Wait until the server has read older spans again; yields how many are left."""
+    """Wait until the server has reread older spans; yield how many are left."""
     from collector.api.answers.server import StatusDocument
 
     while left := read_answer(StatusDocument, source.get("/api/v1/status")).older_spans:
@@ -218,7 +218,7 @@ def _reread_by_server(source: ServerClient) -> Iterator[int]:
 
 
 def _reread_here(data: StoppedData) -> Iterator[int]:
-    """Read the older spans of a directory again; yields how many are left."""
+    """Reread the older spans of a directory; yield how many are left."""
     from collector.reading.spans import ConventionsReader
     from collector.reading.updater import TraceUpdater
 
@@ -252,7 +252,7 @@ def _back_up(source: ServerClient | StoppedData, target: Path) -> None:
 
 @contextmanager
 def _made(directory: Path, part: Path) -> Iterator[None]:
-    """Make a directory; at the end remove an unfinished file, and the directory if it is new and empty."""
+    """Make a directory; on exit remove an unfinished file, and the directory if it is new and empty."""
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -266,7 +266,7 @@ def _made(directory: Path, part: Path) -> Iterator[None]:
 
 
 def _print_spool(spool: "SpoolReport", *, knows_position: bool) -> None:
-    """Print how much of the spool is whole, and what became of the rest."""
+    """Print how much of the spool is intact, and what happened to the rest."""
     from storage.engine.damage import LOST_RECORDS
 
     click.echo(f"spool: {count_text(spool.records, 'whole record')}")
@@ -300,7 +300,7 @@ def _print_database(report: "DatabaseReport") -> None:
 
 
 def _unreadable(store: "Store", data: Path) -> str | None:
-    """Say which secrets the key of a restored directory and the configured one do not open, and what to do."""
+    """Return which secrets neither the restored key nor the configured one decrypts, and what to do."""
     from collector.encryption_key import KEY_FILE, cannot_be_read, kept_secrets, secrets_for_looking, unreadable
     from collector.secrets import VARIABLE
     from collector.settings_loading import environment_variable

@@ -1,4 +1,4 @@
-"""The verdict of a gate as lines."""
+"""The verdict of a gate as text."""
 
 from collections.abc import Mapping
 from typing import Any, Final

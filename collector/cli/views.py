@@ -1,4 +1,4 @@
-"""Answers of the API that no document declares: tables of SQL, and keys."""
+"""Responses of the API without a declared document: tables of SQL, and keys."""
 
 from collector.cli.answer_view import AnswerView
 

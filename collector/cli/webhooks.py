@@ -1,4 +1,4 @@
-"""`tracejury webhooks`: who is told of alerts, and whether that works."""
+"""`tracejury webhooks`: receivers of alerts, and tests of them."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that commands write for their users."""
+"""Files that commands write atomically."""
 
 import os
 import secrets
@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file that gets its name once all of it is on the disk; each call writes one of its own until then.
+    """Open a file that gets its name once it is complete on disk; until then each call writes its own.
 
-    Only its owner reads it, because it may hold prompts; one that replaces another file keeps that one's mode.
+    Only its owner may read it, because it may hold prompts; a replaced file keeps its mode.
     """
     part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
     try:
