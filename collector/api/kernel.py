@@ -28,7 +28,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
 AnyRow: TypeAlias = Any
 """A record of any resource."""
 AnyBody: TypeAlias = Any
-"""The type of what clients write."""
+"""The type of a request body."""
 
 
 class Creation(TypedDict):

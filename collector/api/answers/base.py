@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 JsonObject: TypeAlias = dict[str, Any]
-"""An object whose names are not ours to choose."""
+"""An object whose keys the client chooses."""
 
 JsonNumber: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
-"""A number that came from outside; those that JSON cannot spell are written as OTLP/JSON writes them."""
+"""A number from outside; NaN and the infinities are written as in OTLP/JSON."""
 
 
 def json_value(value: object) -> object:

@@ -15,7 +15,7 @@ from collector.result_words import OutcomeName
 from storage.records import Span, SpanType, TraceSummary, TraceToolCall
 
 DIGEST_DIGITS: Final = 12
-"""Of the digest of a revision, as many as are shown."""
+"""Digits of a revision's digest that are shown."""
 
 SpanKind = Literal["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]
 StatusCode = Literal["UNSET", "OK", "ERROR"]

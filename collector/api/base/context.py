@@ -68,11 +68,11 @@ if TYPE_CHECKING:
 
 
 _BODIES: Final = Limit(value=64 << 20, unit="bytes", remedy="send again later, or less at once")
-"""Bodies of requests that are not of spans, held at one time and shared by clients. A guess: eight of the largest."""
+"""Memory for request bodies other than spans, shared by all clients. A guess: eight of the largest."""
 
 
 NO_SERVER: Final = "not running"
-"""The state of a context over a data directory that no server holds."""
+"""State of a context over a data directory without a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def _parsed(content: bytes) -> Any:  # noqa: ANN401 - JSON
 
 
 _MOST_ERRORS: Final = 10_000
-"""Errors of a body that are looked at, since Python makes an object of each. A guess."""
+"""Maximum number of errors of a body that are examined: Python makes an object of each. A guess."""
 
 
 def bound_errors(routes: Sequence[BaseRoute]) -> None:

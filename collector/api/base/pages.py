@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 MAX_PAGE = 10_000
 MAX_ITEMS: Final = 1_000
-"""Of a list that is an array: nobody has so many rules or keys, and who has needs a bound."""
+"""Maximum page size of a list that is an array: more rules or keys than any real server has, and a bound."""
 
 
 class _Page:
@@ -25,7 +25,7 @@ class _Page:
 
 
 At = Annotated[_Page, Depends()]
-"""A parameter of routes that look up a page of a list: its `page` and `size`."""
+"""Dependency of routes that query one page of a list."""
 
 
 class _Part:
@@ -60,7 +60,7 @@ class _Part:
 
 
 Part = Annotated[_Part, Depends(_Part)]
-"""A parameter of routes that answer with a list that is known whole: its `page` and `size`."""
+"""Dependency of routes that return a page of a list in memory."""
 
 PARTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -72,4 +72,4 @@ PARTED: Final[dict[int | str, dict[str, Any]]] = {
         }
     }
 }
-"""What the document says of their answers."""
+"""Their responses in the OpenAPI document."""

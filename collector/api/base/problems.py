@@ -28,7 +28,7 @@ def note_reopened(request: Request) -> None:
     request.scope["state"][_ENDED] = True
 
 
-class AskingAgain:
+class RetryOnReopen:
     """ASGI middleware that runs a read a second time if the database was reopened during the first run."""
 
     def __init__(self, application: ASGIApp) -> None:
@@ -162,7 +162,7 @@ def answer(
 
 
 _MOST_ERRORS: Final = 50
-"""Errors that one answer lists: bodies can have a million. A guess."""
+"""Maximum number of errors in a response: bodies can have a million. A guess."""
 
 _MOST_CHARACTERS: Final = 1_000
 

@@ -28,7 +28,7 @@ _LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
 """Bodies of more than 64 KiB that are parsed, checked and stored: 4 MB of 60,000 items take 70 MB and 3 s. A guess."""
 
 _WAIT_S: Final = 30.0
-"""A guess: browsers and programs wait that long."""
+"""Maximum wait. A guess: browsers and programs wait that long."""
 
 
 class BodyParser:

@@ -42,4 +42,4 @@ def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema:
 
 
 Who = Annotated[Caller, Depends(check_caller)]
-"""Who asks. What a route stores gets `tenant`; what it shows is that of `visible_tenant`, and the shared rows."""
+"""The caller. Rows that a route stores get `tenant`; a route returns rows of `visible_tenant`, and shared ones."""

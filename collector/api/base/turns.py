@@ -28,7 +28,7 @@ _RETRY_AFTER_S: Final = 5  # a guess
 _LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
 
 _NICENESS: Final = 10
-"""A guess: where the processors are busy, a tenth of one for a query."""
+"""A guess: on busy processors, a query gets a tenth of one."""
 
 
 class Turns:

@@ -19,17 +19,17 @@ IfMatch = Annotated[
         description="The `ETag` of what is to be changed; 412 if it has changed meanwhile.",
     ),
 ]
-"""A parameter of routes that replace or delete what has a version."""
+"""Parameter of routes that replace or delete a versioned record."""
 
 TAGGED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": {"ETag": {"description": "Its version.", "required": True, "schema": {"type": "string"}}}}
 }
-"""What the document says of answers that tell a version."""
+"""Responses with a version, in the OpenAPI document."""
 
 TAGGED_NEW: Final[dict[int | str, dict[str, Any]]] = {201: TAGGED[200]}
 
 GUARDED: Final[dict[int | str, dict[str, Any]]] = {412: {"description": "It was changed since it was read."}}
-"""What it says of routes that take `If-Match`."""
+"""Routes with `If-Match`, in the OpenAPI document."""
 
 
 def tag(version: int) -> dict[str, str]:

@@ -39,7 +39,7 @@ from storage.judging.baselines import ComparedStream
 from storage.judging.spending import NANO
 
 _MOST_PLACES: Final = 3
-"""Streams whose comparison begins anew that a message names; the others are counted."""
+"""Maximum number of streams that a message names; others are counted."""
 
 READ_ONLY: Final = frozenset(
     {
@@ -58,7 +58,7 @@ READ_ONLY: Final = frozenset(
         "updatedAt",
     }
 )
-"""Keys of a rule's document that tell about it and are no part of it: sent back, they are passed over."""
+"""Read-only keys of a rule's document: sent back, they are ignored."""
 
 _AS_WRITTEN: Final = (
     "match_type",
@@ -83,7 +83,7 @@ _written = functools.lru_cache(maxsize=1024)(written_keys)
 
 
 ProblemOf: TypeAlias = Callable[[ActiveRule], str | None]
-"""Why a rule cannot judge, and what to do; None where it can."""
+"""Function that returns why a rule cannot judge and what to do, or None."""
 
 
 def no_problem(_: ActiveRule) -> None:

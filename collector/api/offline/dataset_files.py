@@ -34,7 +34,7 @@ router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
 _DESCRIPTION: Final = Limit(value=MOST_CHARACTERS, unit="characters", remedy="shorten it")
 _imports = Places(4, "imports", retry_after_s=5)
-"""Of a client two at most. A guess: an import takes one processor once its file is here, which may come slowly."""
+"""At most two per client. A guess: an import takes one processor once its upload, which may be slow, has ended."""
 
 _MOST_PLACES: Final = 100  # of rows that were left out, in an answer; a guess
 

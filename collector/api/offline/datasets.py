@@ -111,7 +111,7 @@ Versioned = Annotated[NewVersion, Depends(exactly(NewVersion))]
 
 _NUMBER = "^(latest|[1-9][0-9]{0,8})$"
 Number = Annotated[str, Path(pattern=_NUMBER, description="A number, or `latest`.")]
-"""Which version a path names."""
+"""The version that a path names."""
 
 
 def dataset_seen(here: Context, who: Caller, key: str) -> Dataset:

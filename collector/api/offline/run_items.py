@@ -16,7 +16,7 @@ from storage.offline.runs import Run
 from tracejury.dataset_text import MAX_ID_CHARACTERS
 
 MAX_ITEMS = 5_000
-"""Of one request. A guess: items of a kilobyte and a half fill it."""
+"""Maximum number of items in a request. A guess: items of 1.5 KB fill it."""
 
 _DEFAULT_THRESHOLD = 0.5
 

@@ -44,7 +44,7 @@ router = api_router(prefix="/api/v1")
 _RUN: Final = "/runs/{run_id}"
 _EXPERIMENT: Final = "/experiments/{experiment_id}"
 _IDLE_S: Final = 86_400
-"""A run of which nothing was heard for a day was abandoned, unless it says otherwise. A guess."""
+"""A run without a report for a day is abandoned, unless it sets another limit. A guess."""
 
 _LONGEST_IDLE_S: Final = 30 * 86_400
 _KEYS: Final = 10_000  # of one answer

@@ -31,11 +31,11 @@ from storage.review.annotations import Annotation, AnnotationsLike, AnnotationTa
 router = api_router(prefix="/api/v1")
 
 VERDICT: Final = "verdict"
-"""The question that an annotation answers unless another is named: was that right?"""
+"""Default question of an annotation: was that right?"""
 
 MOST_NOTE: Final = 10_000
 _MOST_SCORES: Final = 100
-"""Of one request. Each takes the writer 7 ms while 100,000 annotations are stored."""
+"""Maximum number of scores in a request. Each takes the writer 7 ms with 100,000 annotations stored."""
 
 _OF_TRACE: Final = "/traces/{trace_id}/annotation"
 _OF_ITEM: Final = "/runs/{run_id}/items/{number}/annotation"

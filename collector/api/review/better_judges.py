@@ -41,7 +41,7 @@ from storage.review.labels import JudgedByRule, LabelledResult
 router = api_router(prefix="/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}")
 
 _AT_ONCE: Final = 10
-"""Examples that are asked about together; a connection's own limits hold as well. A guess."""
+"""Examples judged in parallel; limits of the connection apply as well. A guess."""
 
 _MOST: Final = 100
 _ALPHA: Final = 0.05

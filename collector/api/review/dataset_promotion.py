@@ -45,7 +45,7 @@ router = api_router(prefix="/api/v1/datasets")
 
 _MOST_TURNS: Final = 100
 _SESSION_S: Final = 10.0
-"""Guesses: a longer conversation makes no case that a person could look at."""
+"""Guesses: people cannot review a case with a longer conversation."""
 
 
 def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON

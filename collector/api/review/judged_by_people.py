@@ -20,7 +20,7 @@ SOURCES: Final[Mapping[str, Sequence[Source]]] = {
     "user": ("user",),
     "application": ("application",),
 }
-"""Whose votes are taken for the truth."""
+"""Sources of the votes that count as the truth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

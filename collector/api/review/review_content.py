@@ -15,7 +15,7 @@ from storage.review.annotations import Annotation, AnnotationTarget
 from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 MOST_MESSAGES: Final = 200
-"""The last ones of a conversation. A guess: more than a person reads."""
+"""Latest messages of a conversation. A guess: more than a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

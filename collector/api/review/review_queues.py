@@ -45,7 +45,7 @@ from storage.review.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueTe
 _ONE: Final = "/{queue_id}"
 _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 _MOST_TARGETS: Final = 200
-"""Of one request; each is looked up. A guess."""
+"""Maximum number of entries in a request; each is looked up. A guess."""
 
 _MOST_FEEDS: Final = 20
 
@@ -205,7 +205,7 @@ _UNCOUNTED: Final = replace(
 Seen = Annotated[ReviewQueue, Depends(QUEUES.seen)]
 Own = Annotated[ReviewQueue, Depends(QUEUES.own)]
 Voting = Annotated[ReviewQueue, Depends(_UNCOUNTED.own)]
-"""A queue in which the caller may vote, without how far it is: a vote does not wait until that is counted."""
+"""A queue in which the caller may vote, without its progress: a vote does not wait for the count."""
 
 Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 

@@ -8,7 +8,7 @@ from storage.query.traces_like import TracesLike
 from storage.review.annotations import AnnotationTarget
 
 _SESSION_S: Final = 10.0
-"""What the search for the latest trace of a session may take. A guess."""
+"""Timeout of the search for a session's latest trace. A guess."""
 
 
 def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTarget:

@@ -40,7 +40,7 @@ BODY: Final[dict[str, object]] = {
         },
     }
 }
-"""What the document says of it."""
+"""The body in the OpenAPI document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

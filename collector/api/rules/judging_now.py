@@ -37,7 +37,7 @@ class RuleOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandVerdict:
+class ManualVerdict:
     """Result of a manual evaluation. Only scores are stored: a failure says nothing of the target."""
 
     result: JobResult
@@ -64,7 +64,7 @@ def target_of(here: Context, tenant: str | None, trace_id: str, span_id: str | N
 
 def offers(here: Context, who: Caller, target: TargetToJudge) -> list[RuleOffer]:
     """Return the caller's rules that can judge the target now, by name, whether or not their conditions match it."""
-    able = [kept for kept in here.rules.kept() if who.owns(kept.stored.tenant) and _why_not(kept, target) is None]
+    able = [kept for kept in here.rules.kept() if who.owns(kept.stored.tenant) and _refusal(kept, target) is None]
     return [_offer(here, kept) for kept in sorted(able, key=lambda kept: kept.active.rule.name)]
 
 
@@ -75,7 +75,7 @@ def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
         BadQuery: the rule does not judge such a target, or not now.
         Conflict: the rule's judge cannot be called.
     """
-    why = _why_not(kept, target)
+    why = _refusal(kept, target)
     if why is not None:
         raise BadQuery(_NOWHERE + why)
     offer = _offer(here, kept)
@@ -84,7 +84,7 @@ def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
     return offer
 
 
-def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdict:
+def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> ManualVerdict:
     """Judge a target by a rule, and store the score in place of the rule's earlier one.
 
     The call is charged like any, and costs no more than was offered.
@@ -101,7 +101,7 @@ def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdi
         results = here.trials.evaluate(rule, [example])
         answers = TrialAnswers(results=results, calls=0, taken=Estimate(input_tokens=0, output_tokens=0), usd=None)
     (result,) = answers.results
-    return HandVerdict(
+    return ManualVerdict(
         result=result,
         calls=answers.calls,
         taken=answers.taken,
@@ -110,7 +110,7 @@ def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdi
     )
 
 
-def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
+def _refusal(kept: KeptRule, target: TargetToJudge) -> str | None:
     """Return why a rule cannot judge the target now, or None."""
     rule, kind = kept.active.rule, "TRACE" if target.span_id is None else "SPAN"
     if rule.target != kind:

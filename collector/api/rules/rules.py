@@ -44,7 +44,7 @@ from storage.query.query_options import QueryOptions
 router = api_router(prefix="/api/v1")
 
 RULES: Final = "/projects/{project:name}/trace-eval-rules"
-"""The rules of a project, by its name, which may have a slash in it, or by its id; or by `*` those about all."""
+"""Rules of a project, by its name (which may contain a slash) or its id; `*` names those of all projects."""
 
 ALL: Final = "*"
 

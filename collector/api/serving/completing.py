@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 from collector.access.origin import Names
 from collector.api.base.context import Context
 from collector.api.base.exact_json import bound_errors
-from collector.api.base.problems import AskingAgain, answer_problems
+from collector.api.base.problems import RetryOnReopen, answer_problems
 from collector.api.serving.gate import Admission, Gate, Site
 from collector.api.serving.repetition import Repetitions
 
@@ -21,7 +21,7 @@ def complete(
     application.state.context = context
     answer_problems(application)
     bound_errors(application.routes)
-    application.add_middleware(AskingAgain)
+    application.add_middleware(RetryOnReopen)
     application.add_middleware(Repetitions)
     application.add_middleware(
         Gate,

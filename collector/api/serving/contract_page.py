@@ -23,7 +23,7 @@ _DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).deco
 SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing runs on the page and nothing is loaded, but its own style."""
+"""The page runs no scripts and loads nothing; only its own style applies."""
 
 
 def page(document: Mapping[str, Any]) -> str:

@@ -52,13 +52,13 @@ class Site:
 log = logging.getLogger(__name__)
 
 MAX_JSON_BYTES: Final = 8 << 20
-"""A request that is not of spans may be this large. A guess: an SQL statement of 1 MiB with all its parameters."""
+"""Maximum size of a request other than spans. A guess: an SQL statement of 1 MiB with all its parameters."""
 
 MAX_FILE_BYTES: Final = 1 << 30
-"""A request with a file may be this large; it is not held in memory. A guess: a million items of a kilobyte."""
+"""Maximum size of an uploaded file, which is not held in memory. A guess: a million items of a kilobyte."""
 
 _MAX_OPEN_BYTES: Final = 64 << 10
-"""A request that needs no key may be this large. A guess: a form with a key and a token."""
+"""Maximum size of a request without a key. A guess: a form with a key and a token."""
 
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as

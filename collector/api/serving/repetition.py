@@ -23,10 +23,10 @@ _KEY: Final = re.compile(KEY_PATTERN)
 _REMEMBERED_S: Final = 3600.0
 _REMEMBERED: Final = 1_000  # of each caller
 _ANSWER_BYTES: Final = 64 << 10
-"""Guesses: an hour is longer than clients repeat themselves."""
+"""Guesses: clients retry for less than an hour."""
 
 _MOST_BYTES: Final = 64 << 20
-"""Of all that is remembered; above that the callers with most lose their oldest answers. A guess."""
+"""Maximum size of all responses; above it, the callers with most lose their oldest. A guess."""
 
 _ENTRY_BYTES: Final = 1 << 10  # counted beside an answer and its name; a guess
 

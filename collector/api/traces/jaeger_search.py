@@ -12,7 +12,7 @@ from storage.records import Trace
 
 MOST_TRACES = 200
 _MOST_SPANS = 2_000
-"""Of each trace in a list; one trace by its id has as many as any answer."""
+"""Maximum number of spans of each trace in a list; a trace by its id has as many as any response."""
 
 _UNITS_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|μs|ms|s|m|h))+")

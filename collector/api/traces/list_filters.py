@@ -31,7 +31,7 @@ LABELS: Final[Mapping[str, str]] = {
     "from": "from",
     "to": "to",
 }
-"""The filters, by their names in the address, and what people read in their place."""
+"""Filters by their names in the URL, with their labels on the page."""
 
 SINCE: Final = {
     "15m": ("15 minutes", 900),
@@ -47,7 +47,7 @@ VERDICTS: Final = {
     "skipped": ("skipped", None),
 }
 NONE: Final = "(none)"
-"""In place of the name of a project or a service that is empty."""
+"""Stands for the empty name of a project or a service."""
 
 ORDERS: Final[Mapping[str, str]] = {
     "": "newest",
@@ -57,7 +57,7 @@ ORDERS: Final[Mapping[str, str]] = {
     "score": "worst score",
 }
 RANKED_SINCE: Final = "7d"
-"""The time that a list in the order of an amount goes back if its filter names none."""
+"""Default period of a list that is sorted by an amount."""
 
 _NS: Final = 1_000_000_000
 _USUAL: Final = frozenset({"text", "project", "status", "since"})

@@ -19,7 +19,7 @@ PARAMETERS: Final = (
     *("text", "project", "status", "since", "service", "name", "failing", "rule", "verdict", "user", "session"),
     *("model", "release", "attribute", "duration", "cost", "from", "to", "sort", "columns", "density"),
 )
-"""What the address of a list of traces may say, in this order."""
+"""Parameters of a list's URL, in this order."""
 
 
 def list_query(text: str) -> str:

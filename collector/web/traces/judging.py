@@ -10,7 +10,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
-from collector.api.rules.judging_now import HandVerdict, judge_now, offers, target_of
+from collector.api.rules.judging_now import ManualVerdict, judge_now, offers, target_of
 from collector.web.rendering import page
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent, page_router, with_query
@@ -27,7 +27,7 @@ _SEE_OTHER = 303
 class _FailedAttempt:
     """An attempt that led to no score."""
 
-    verdict: HandVerdict | None = None
+    verdict: ManualVerdict | None = None
     rule: str = ""  # its name
     problem: str = ""
     status: int = 200
