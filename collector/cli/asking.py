@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 1 << 18
 LONG_S: Final = 3_600
-"""For what takes as long as there is data. A guess."""
+"""Timeout of requests whose duration depends on the amount of data. A guess."""
 
 
 class ServerClient:

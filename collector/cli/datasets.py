@@ -220,7 +220,7 @@ def _converted(file: Path, tool: str, left_out: list[str]) -> IO[bytes]:
     from collector.datasets.importers.reading import BadExport
     from collector.datasets.importers.tools import lines_of
 
-    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever opened it
+    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
     try:
         made.writelines(lines_of(file, tool, left_out.append))
     except BadExport as error:

@@ -160,7 +160,7 @@ def _evaluate_batch(choice: EvaluateOptions) -> int:
             with _opened(str(choice.batch)) as file:
                 async for key, outcome in evaluate_lines(lines_of(file), make):
                     print_json_line({"id": key, **outcome.to_document()})
-                    sys.stdout.flush()  # whoever feeds the lines may wait for it
+                    sys.stdout.flush()  # the producer of the lines may wait for it
                     summary.add(outcome)
                     advance()
 

@@ -15,7 +15,7 @@ from collector.visible import one_line
 
 _KEPT: Final = ".tracejury"
 _VARIABLES: Final = ("LLM_CONNECTIONS", "PROJECT_BUDGETS", "MODEL_PRICES")
-"""Settings that count; all others are of a server of its own."""
+"""Settings that apply; others need a separate server."""
 
 
 def connection_of(judge: Mapping[str, Any] | None, calls_per_day: int | None) -> Mapping[str, Any]:

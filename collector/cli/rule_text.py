@@ -25,7 +25,7 @@ _NAME_CELLS: Final = 40
 _MOST_NAMES: Final = 5  # of rules for which one line gives one reason
 _ID: Final = "REVISION"
 _OF_RULES: Final = "judge_unable"
-"""The condition that is printed with the rules, as of this moment."""
+"""The condition that is printed with the rules."""
 
 
 def print_rules(rules: RuleList) -> None:

@@ -17,7 +17,7 @@ _BATCH_ITEMS: Final = 500
 _BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
 _GATHER_S: Final = 0.5
 _GIVES_UP_AFTER_S: Final = 120.0
-"""For so long a server that does not answer is asked again: a restart with much in its spool takes less. A guess."""
+"""Duration of retries: a restart with a long spool takes less. A guess."""
 
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 10.0

@@ -27,7 +27,7 @@ FORMS: Final[Mapping[str, Sequence[str]]] = {
     "html": ("html", "htm"),
     "junit": ("xml",),
 }
-"""The forms of a run, and how the names of their files end."""
+"""Formats of a run, and the endings of their files."""
 
 ANY_PORTS: Final = MappingProxyType(dict.fromkeys(("grpc", "otlp_http", "http"), "127.0.0.1:0"))
 """Settings of a server on this machine alone."""

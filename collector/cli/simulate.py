@@ -115,7 +115,7 @@ def _print(result: "SimulationResult") -> None:
     for each in result.simulated:
         rows.setdefault(each.scenario.key, []).append(each)
     columns = tuple(ColumnView(name=name, type=of) for name, of in _COLUMNS)
-    table = tuple(_row(key, had) for key, had in rows.items())
+    table = tuple(_row(key, runs) for key, runs in rows.items())
     print_table(TableView(columns=columns, rows=table, truncated=False))
     spent = result.spent
     usd = "" if spent["costUsd"] is None else f", {usd_text(spent['costUsd'])}"
@@ -128,10 +128,10 @@ def _print(result: "SimulationResult") -> None:
             click.echo(f"error of the {source}: {one_line(place)}: {one_line(str(each.conversation.error))}", err=True)
 
 
-def _row(key: str, had: "list[Simulated]") -> tuple[object, ...]:
-    reasons = [each.conversation.stop_reason for each in had]
-    errors = [each.conversation.error_source for each in had]
-    turns = sum(each.conversation.trajectory.turn_count for each in had)
+def _row(key: str, runs: "list[Simulated]") -> tuple[object, ...]:
+    reasons = [each.conversation.stop_reason for each in runs]
+    errors = [each.conversation.error_source for each in runs]
+    turns = sum(each.conversation.trajectory.turn_count for each in runs)
     ended = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
     failed = ", ".join(f"{source} {errors.count(source)}" for source in dict.fromkeys(errors) if source is not None)
-    return (one_line(key), len(had), turns, ended, failed or "none")
+    return (one_line(key), len(runs), turns, ended, failed or "none")
