@@ -310,7 +310,7 @@ def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> Annotat
 
 
 def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
-    """Return a share of a run's items as new entries, with the sampling probability.
+    """Return the items of a run as new entries, each with its sampling probability.
 
     Raises:
         Missing: the queue's tenant has no such run.

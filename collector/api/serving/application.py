@@ -74,7 +74,7 @@ def routes(subject: str | None = None) -> list[BaseRoute]:
 
 
 def make_application(context: Context, names: Names, site: Site) -> FastAPI:
-    """Return the application over the components of a running server; `names` are its host names, `site` its pages."""
+    """Return the application over the components of a running server; `names` has its origins, `site` its pages."""
     from collector.api.serving import contract  # noqa: PLC0415 - commands on a directory need no OpenAPI document
 
     application = _application([*routes(), *site.routes])
