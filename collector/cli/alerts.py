@@ -29,7 +29,7 @@ def alerts() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | None, **filters: str | None) -> None:
-    """The newest alerts."""
+    """List the newest alerts."""
     from collector.cli.alert_text import print_alerts
 
     one_source(server, data)
@@ -46,7 +46,7 @@ def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | N
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
 @source_options
 def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """One alert: both sides, the evidence, the worst results, and the SQL that reproduces the numbers."""
+    """Show an alert: both sides, the evidence, the worst results, and the SQL that reproduces the numbers."""
     from collector.cli.alert_text import print_alert
 
     one_source(server, data)
@@ -88,7 +88,7 @@ def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optiona
 @alerts.command("mutes")
 @source_options
 def list_mutes(*, server: str | None, data: Path | None) -> None:
-    """What is muted, as a JSON list."""
+    """List mutes as JSON."""
     one_source(server, data)
     with open_source(server, data) as asking:
         print_json(asking.whole("/api/v1/alert-mutes"))
@@ -110,7 +110,7 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
 @click.option("--by", metavar="NAME", help="Who looks after it.")
 @source_options
 def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
-    """Acknowledge an alert: somebody looks after it; receivers are notified."""
+    """Acknowledge an alert, so that others know that a person works on it; receivers are notified."""
     one_source(server, data)
     with open_server(server, data) as asking:
         _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/acknowledge", by)

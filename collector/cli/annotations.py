@@ -30,7 +30,7 @@ def annotations() -> None:
 def list_annotations(
     *, as_json: bool, limit: int, history: bool, server: str | None, data: Path | None, **filters: str | None
 ) -> None:
-    """What was said, the latest first."""
+    """List annotations, latest first."""
     one_source(server, data)
     params = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
     with open_source(server, data) as asking:

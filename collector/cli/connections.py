@@ -33,7 +33,7 @@ def connections() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_connections(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """All connections, and what was spent over each of them today (UTC). No key is shown."""
+    """List connections with their spending of today (UTC). No key is shown."""
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.whole(_PATH)

@@ -44,14 +44,14 @@ format_option = click.option(
 
 @click.group()
 def datasets() -> None:
-    """Cases that an application is run on, in versions that never change; one of them is written NAME@N."""
+    """Manage cases for an application, in immutable versions; one of them is written NAME@N."""
 
 
 @datasets.command("list")
 @json_option
 @source_options
 def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The datasets that there are, each with its latest version."""
+    """List datasets, each with its latest version."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_ROOT)
@@ -70,7 +70,7 @@ def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> No
 @json_option
 @source_options
 def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """One dataset with its versions."""
+    """Show a dataset with its versions."""
     one_source(server, data)
     with open_source(server, data) as asking:
         document = asking.get(_path(name))

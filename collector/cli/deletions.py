@@ -33,7 +33,7 @@ class _Caller(AnswerView):
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
-    """What was asked to be deleted, the latest first, and how far each deletion is."""
+    """List requested deletions, latest first, with their progress."""
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.listed("/api/v1/deletions", limit)

@@ -39,7 +39,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="What the ser
 
 @click.group()
 def experiments() -> None:
-    """Runs of an application over the cases of a dataset, and what came of them."""
+    """Run an application over the cases of a dataset, and show the results."""
 
 
 experiments.add_command(run_file)
@@ -50,7 +50,7 @@ experiments.add_command(run_file)
 @json_option
 @source_options
 def list_experiments(*, project: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The experiments of a project, each with its latest run."""
+    """List the experiments of a project, each with its latest run."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = _experiments(asking, project)
@@ -72,7 +72,7 @@ def list_experiments(*, project: str, as_json: bool, server: str | None, data: P
 @json_option
 @source_options
 def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The runs of an experiment, newest first."""
+    """List the runs of an experiment, newest first."""
     one_source(server, data)
     with open_source(server, data) as asking:
         known = read_answer(list[ExperimentDocument], _experiments(asking, project))
@@ -103,7 +103,7 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
 @json_option
 @source_options
 def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
-    """One run: what its items sum up to, what each evaluator said, and the items."""
+    """Show a run: totals, results by evaluator, and items."""
     one_source(server, data)
     with open_source(server, data) as asking:
         document = asking.get(f"/api/v1/runs/{path_segment(run)}", size=limit, outcome=outcome)

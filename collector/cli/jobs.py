@@ -35,7 +35,7 @@ def jobs() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
-    """The newest jobs."""
+    """List the newest jobs."""
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.listed(_PATH, limit, **filters)

@@ -72,7 +72,7 @@ def create(
 @json_option
 @source_options
 def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The keys that there are."""
+    """List keys."""
     one_source(server, data)
     with open_source(server, data) as asking:
         answer = asking.whole(_PATH)

@@ -43,7 +43,7 @@ def metric_monitors() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """All of them, and how they stand."""
+    """List monitors of metrics with their state."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_PATH)

@@ -30,7 +30,7 @@ def review() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """All queues, and how far each is."""
+    """List queues with their progress."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_PATH)

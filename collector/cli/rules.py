@@ -71,7 +71,7 @@ def try_out(
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def list_rules(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The rules, what each did in the last 24 hours (all its revisions together), and what is wrong with files."""
+    """List rules with their results of the last 24 hours (all revisions together), and problems of rule files."""
     from collector.cli.rule_text import print_rules
 
     one_source(server, data)

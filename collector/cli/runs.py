@@ -25,7 +25,7 @@ from collector.visible import one_line
 
 @click.group()
 def runs() -> None:
-    """Runs of experiments that are there already."""
+    """Work with stored runs of experiments."""
 
 
 @runs.command()

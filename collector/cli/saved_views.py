@@ -29,7 +29,7 @@ def saved_views() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """All of them by name, with what each shows."""
+    """List saved views by name, with what each shows."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_PATH)
@@ -58,7 +58,7 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """One of them, named or by its id: its link, and what its list is asked for."""
+    """Show a saved view by name or id: its link, and its query."""
     one_source(server, data)
     with open_source(server, data) as asking:
         saved = _find(asking, view)

@@ -36,7 +36,7 @@ def sessions() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
-    """Sessions by the start of their latest trace, newest first."""
+    """List sessions by the start of their latest trace, newest first."""
     one_source(server, data)
     with open_source(server, data) as asking:
         page = asking.get(_PATH, size=limit, **filters)
@@ -55,7 +55,7 @@ def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path |
 def show_session(
     *, session_id: str, turns: int, before: str | None, as_json: bool, server: str | None, data: Path | None
 ) -> None:
-    """One session: what was said, which tools were called, what the rules made of it."""
+    """Show a session: messages, tool calls, and results of rules."""
     one_source(server, data)
     with open_source(server, data) as asking:
         session = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)

@@ -34,7 +34,7 @@ def traces() -> None:
 def list_traces(
     *, project: str | None, limit: int, as_json: bool, server: str | None, data: Path | None, **judging: Any
 ) -> None:
-    """The newest traces, or those that the rules judged so."""
+    """List the newest traces, or those with certain results of rules."""
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.listed("/api/v1/traces", limit, "traceId", project=project, **judging)
@@ -57,7 +57,7 @@ def list_traces(
 def show_trace(
     *, trace_id: str, as_json: bool, as_otlp: bool, explain: str | None, server: str | None, data: Path | None
 ) -> None:
-    """One trace: its conversation, its tool calls, and the tree of its spans."""
+    """Show a trace: its conversation, its tool calls, and the tree of its spans."""
     one_source(server, data)
     if as_json + as_otlp + (explain is not None) > 1:
         raise click.UsageError("--json, --otlp and --explain exclude each other")

@@ -30,7 +30,7 @@ def webhooks() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_webhooks(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The receivers of alerts."""
+    """List receivers of alerts."""
     one_source(server, data)
     path = f"/api/v1/projects/{path_segment(project)}/alert-webhooks" if project else "/api/v1/alert-webhooks"
     with open_source(server, data) as asking:

@@ -55,7 +55,7 @@ class NewKey(BaseModel):
 
 
 class KeyDocument(BaseModel):
-    """What is known of a key."""
+    """An API key, without its text."""
 
     id: str
     name: str
@@ -79,14 +79,14 @@ class MadeKey(KeyDocument):
 @router.get("", responses=PARTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
-    """The keys, oldest first; a key with a tenant sees those of its tenant."""
+    """List keys, oldest first; a key with a tenant sees those of its tenant."""
     return [_document(key) for key in part.of(here.authenticator.keyring.keys(who))]
 
 
 @router.post("", status_code=201)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
-    """Make a key. The first one closes the server to whoever shows none, and has to be an ADMIN key that lasts."""
+    """Create a key. The first one ends access without a key, and must be an ADMIN key without expiry."""
     draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
     keyring = here.authenticator.keyring
     is_first, until_us = keyring.is_open, _microseconds(new.ingestOpenUntil)

@@ -18,7 +18,7 @@ def _instant(text: str) -> str:
 
 
 class MuteBody(BaseModel):
-    """What nobody is to be told of, and until when."""
+    """Alerts to mute, and until when."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -27,7 +27,7 @@ router = api_router(prefix="/api/v1/alerts")
 
 
 class Acknowledgement(BaseModel):
-    """Who looks after an alert."""
+    """The person who takes care of an alert."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ class AlertQuery(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(AlertPage)
 def list_alerts(here: Here, who: Who, query: Annotated[AlertQuery, Query()]) -> Response:
-    """Alerts by the time they were opened, newest first."""
+    """List alerts, most recently opened first."""
     filters = AlertFilter(**query.model_dump(exclude={"page", "size"}))
     alerts = here.alerts.newest(
         filters, tenant=who.visible_tenant, offset=query.page * query.size, limit=query.size + 1
@@ -65,7 +65,7 @@ def list_alerts(here: Here, who: Who, query: Annotated[AlertQuery, Query()]) -> 
 @needs(Permission.READ, by_tenant=True)
 @answers(AlertDetail)
 def show_alert(alert_id: str, here: Here, who: Who) -> Response:
-    """One alert with all that a person needs to check it."""
+    """Return an alert with its evidence."""
     alert = _seen(here, who, alert_id)
     difference = corrected_alert(here, alert.finding)
     corrected = None if difference is None else CorrectedDifferenceDocument.of(difference)
@@ -76,7 +76,7 @@ def show_alert(alert_id: str, here: Here, who: Who) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AlertDocument)
 def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
-    """Note that somebody looks after it; again is no mistake, and 409 says that it is over."""
+    """Acknowledge an alert; repeating it is no error. 409: the alert is over."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
     here.alerts.acknowledge(alert_id, time.time_ns(), by=wanted.by if wanted else None, tenant=tenant)
@@ -90,7 +90,7 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AlertDocument)
 def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
-    """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
+    """Resolve an alert: receivers are no longer notified of this episode. 409: the alert was over."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
     by = (wanted.by if wanted else None) or who.key_name

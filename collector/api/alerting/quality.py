@@ -47,7 +47,7 @@ class QualityQuery(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(QualityDocument)
 def show_quality(here: Here, who: Who, query: Annotated[QualityQuery, Query()]) -> Response:
-    """How many results of a rule passed, by day, release, or project, and by evaluator; the latest 500 lines."""
+    """Count the passed results of a rule by day, release or project, and by evaluator; the latest 500 rows."""
     of = OfRule(
         rule=query.rule,
         from_us=(here.now_ns() - (query.days - 1) * _DAY_NS) // 1000,

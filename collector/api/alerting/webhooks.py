@@ -31,7 +31,7 @@ _LONGEST_TEXT = 4096
 
 
 class WebhookBody(BaseModel):
-    """What a receiver is to be. On PUT, `url` and `secret` stay as they are where they are left out."""
+    """A receiver of alerts. On PUT, an omitted `url` or `secret` stays unchanged."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -78,7 +78,7 @@ Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
 def list_all(here: Here, who: Who, part: Part) -> Response:
-    """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
+    """List the receivers of all projects, oldest first; a key with a tenant sees only its own."""
     return _documents(here.receivers.all(who.visible_tenant), who, part)
 
 
@@ -86,7 +86,7 @@ def list_all(here: Here, who: Who, part: Part) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
 def list_of_project(project: str, here: Here, who: Who, part: Part) -> Response:
-    """The receivers of one project, oldest first."""
+    """List the receivers of a project, oldest first."""
     return _documents(
         here.receivers.of_project(here.receivers.project(project, who.visible_tenant), who.visible_tenant), who, part
     )
@@ -111,7 +111,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(WebhookDocument)
 def show(webhook: Named) -> Response:
-    """One receiver."""
+    """Return a receiver."""
     return shown(WebhookDocument.of(webhook), webhook.version)
 
 
@@ -158,7 +158,7 @@ def deliveries(
     page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
     size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
-    """What it was told or is to be told, newest first."""
+    """List past and pending deliveries, newest first."""
     rows = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
     return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in rows], page, size))
 
@@ -167,7 +167,7 @@ def deliveries(
 @needs(Permission.READ, by_tenant=True)
 @answers(DeliveryDocument)
 def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
-    """One delivery."""
+    """Return a delivery."""
     row = here.outbox.delivery(webhook.webhook_id, delivery_id)
     return _no_delivery(delivery_id) if row is None else encoded(DeliveryDocument.of(row))
 

@@ -166,7 +166,7 @@ class QualityLineDocument(WireDocument, kw_only=True):
 
 
 class QualityDocument(WireDocument):
-    """How many results of a rule passed."""
+    """Counts of passed results of a rule."""
 
     rule: str
     by: Grouping
@@ -188,7 +188,7 @@ class MuteDocument(WireDocument):
 
 
 class MetricMonitorDocument(MetricMonitorText):
-    """What a monitor of a metric watches, and what its last look found."""
+    """A monitor of a metric: its definition, and the result of its last check."""
 
     id: str
     tenant: str

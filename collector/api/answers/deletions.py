@@ -7,7 +7,7 @@ from collector.api.answers.wire import From, PageAnswer, WireDocument, about, co
 
 
 class Rewritten(WireDocument):
-    """How far the pass over the disk is, which all deletions of that time share."""
+    """Progress of the pass over the disk, which all deletions of that time share."""
 
     done: Annotated[int, about("Row groups that were written anew.")]
     total: Annotated[int, about("How many there are to be, as an estimate.")]

@@ -53,7 +53,7 @@ class GateRatio(WireDocument):
 
 
 class GateRepeat(WireDocument):
-    """What several trials say, as means over the items that have at least k of them in both runs."""
+    """Results of repeated trials: means over the items that have at least k trials in both runs."""
 
     k: int
     items: int
@@ -72,7 +72,7 @@ class RegressedEvaluator(WireDocument):
 
 
 class EvaluatorDrop(WireDocument):
-    """How much worse an item is by one evaluator."""
+    """Drop of an item's score by one evaluator."""
 
     evaluator: str
     baseline_mean: float | None
@@ -99,7 +99,7 @@ class CorrectedEvaluator(CorrectedDifferenceDocument):
 
 
 class GateVerdict(WireDocument, kw_only=True):
-    """What the gate says of a run. What is about a comparison is only there where there was one (`comparedPass`)."""
+    """Verdict of the gate on a run. Fields about a comparison are absent without one (`comparedPass`)."""
 
     candidate_run_id: str
     baseline_run_id: str | None

@@ -90,7 +90,7 @@ class RuleDocument(WireDocument):
 
 
 class DecisionCounts(WireDocument, kw_only=True):
-    """What a rule decided in the last 24 hours. The names are those of the decisions in SQL."""
+    """Decisions of a rule in the last 24 hours, named as in SQL."""
 
     filtered: Count = 0
     sampled_out: Count = field(name="sampled_out", default=0)
@@ -99,7 +99,7 @@ class DecisionCounts(WireDocument, kw_only=True):
 
 
 class EvaluationCounts(WireDocument, kw_only=True):
-    """What came of a rule's evaluations in the last 24 hours."""
+    """Outcomes of a rule's evaluations in the last 24 hours."""
 
     passed: Count = 0
     not_passed: Annotated[Count, about("With a verdict below its threshold.")] = field(name="not_passed", default=0)
@@ -139,7 +139,7 @@ class RuleList(WireDocument):
 
 
 class DecisionCount(WireDocument):
-    """How many targets one decision is made of."""
+    """Number of targets with one decision."""
 
     decision: str
     why: str | None
@@ -147,7 +147,7 @@ class DecisionCount(WireDocument):
 
 
 class TrialCost(WireDocument):
-    """What judging would cost."""
+    """Estimated cost of judging."""
 
     evaluations: int
     evaluations_per_day: float
@@ -177,14 +177,14 @@ class PromptMessageDocument(WireDocument):
 
 
 class PromptDocument(WireDocument):
-    """What a judge would be asked, or why it would not be."""
+    """The prompt that a judge would get, or why it would get none."""
 
     messages: list[PromptMessageDocument]
     problem: str | None
 
 
 class RuleTrialDocument(WireDocument, kw_only=True):
-    """What a rule would match of what is stored, and what that would cost."""
+    """Stored targets that a rule would match, and the cost of judging them."""
 
     rule: JsonObject
     revision: str
@@ -199,7 +199,7 @@ class RuleTrialDocument(WireDocument, kw_only=True):
 
 
 class ExplainedSpan(WireDocument, kw_only=True):
-    """What becomes of one span, and why."""
+    """Decision on a span, and its reason."""
 
     span_id: str
     name: str
@@ -209,7 +209,7 @@ class ExplainedSpan(WireDocument, kw_only=True):
 
 
 class ExplainedTrace(WireDocument, kw_only=True):
-    """What becomes of one trace and its spans, and why."""
+    """Decisions on a trace and its spans, and their reasons."""
 
     trace_id: str
     decision: Annotated[str | UnsetType | None, about("Of rules about traces.")] = UNSET
@@ -280,7 +280,7 @@ class ConnectionDocument(WireDocument):
 
 
 class TrialUsage(WireDocument):
-    """What asking a model took."""
+    """Usage of a call to a model."""
 
     calls: int
     model: str | None
@@ -291,14 +291,14 @@ class TrialUsage(WireDocument):
 
 
 class TrialFailure(WireDocument):
-    """Why a model could not be asked."""
+    """Reason why a model could not be called."""
 
     kind: str
     message: str
 
 
 class ConnectionTrialDocument(WireDocument):
-    """Whether a connection works."""
+    """Result of a test call over a connection."""
 
     ok: bool
     usage: TrialUsage | None
@@ -342,13 +342,13 @@ class RetriedJob(WireDocument):
 
 
 class RetriedJobs(RetriedJob):
-    """How many jobs there are anew, and whether more could be: then the request has to be sent once more."""
+    """Number of jobs that are retried, and whether there are more: then repeat the request."""
 
     more: bool
 
 
 class HandResultDocument(WireDocument):
-    """What a rule said of something when somebody asked, and what that took."""
+    """Result of a manual evaluation, and its usage."""
 
     outcome: OutcomeName
     score: float | None
@@ -363,7 +363,7 @@ class HandResultDocument(WireDocument):
 
 
 class JudgedNowDocument(WireDocument):
-    """What it costs at most to have something judged now, and what came of it."""
+    """Maximum cost of a manual evaluation, and its result."""
 
     cost_usd_at_most: Annotated[float | None, about("Null: no model is asked, or it has no price.")]
     model: Annotated[str | None, about("Null: no model is asked.")]

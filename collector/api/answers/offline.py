@@ -212,7 +212,7 @@ class RunDocument(_RunHead, kw_only=True):
 
 
 class EvaluatorSummary(WireDocument):
-    """What one evaluator said in a run. What differs within the run is null."""
+    """Results of one evaluator in a run. Values that differ within the run are null."""
 
     evaluator_name: Annotated[str, From("name")]
     scored_count: Annotated[int, From("scored")]
@@ -238,7 +238,7 @@ class RunWithEvaluators(RunDocument, kw_only=True):
 
 
 class RunScore(WireDocument):
-    """What one evaluator said of an item."""
+    """Score of an item by one evaluator."""
 
     evaluator_name: Annotated[str, From("name")]
     outcome: str
@@ -259,7 +259,7 @@ class RunScore(WireDocument):
 
 
 class RunItemDocument(WireDocument):
-    """What came of an item in one trial, with the scores that count."""
+    """Result of an item in one trial, with the scores that count."""
 
     id: Annotated[str, From("item_number", str)]
     dataset_item_id: str | None
@@ -347,14 +347,14 @@ class ReportedKey(WireDocument):
 
 
 class ReportedKeys(WireDocument):
-    """Which items were reported."""
+    """Items that were reported."""
 
     content: list[ReportedKey]
     next: Annotated[int | None, about("What `after` has to be for those that follow.")]
 
 
 class ItemsReceipt(WireDocument):
-    """What became of the items that were reported."""
+    """Numbers of items stored and already present, and the keys of conflicting ones."""
 
     status: Literal["ok"]
     stored: int
@@ -363,7 +363,7 @@ class ItemsReceipt(WireDocument):
 
 
 class RunChangeReceipt(WireDocument):
-    """How a run stands after a change."""
+    """State of a run after a change."""
 
     status: Literal["updated"]
     run_status: str
@@ -371,7 +371,7 @@ class RunChangeReceipt(WireDocument):
 
 
 class PinnedRun(WireDocument):
-    """Whether a run is kept beyond its expiry."""
+    """State of a run's pin, which keeps it beyond its expiry."""
 
     run_id: str
     pinned: Annotated[bool, From("is_pinned")]

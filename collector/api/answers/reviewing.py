@@ -38,7 +38,7 @@ class ReviewQueueDocument(WireDocument):
 
 
 class ReviewEntryDocument(WireDocument):
-    """What is to be judged. `hidden`: why it is here is null, the queue is blind and the asker has not voted."""
+    """An entry to review. `hidden`: its reason is null, since the queue is blind and the caller has not voted."""
 
     id: Annotated[str, From("entry_id")]
     queue_id: str
@@ -71,7 +71,7 @@ def _calls(calls: Sequence[TraceToolCall]) -> list[JsonObject]:
 
 
 class ReviewedContent(WireDocument):
-    """What there is to judge: what went in, what came out, what was said and which tools were called."""
+    """Content to review: input, output, messages and tool calls."""
 
     input: Any
     output: Any
@@ -82,7 +82,7 @@ class ReviewedContent(WireDocument):
 
 
 class ReviewedResult(WireDocument):
-    """What a judge, or a check, said of it."""
+    """Result of an evaluator on the content."""
 
     name: str
     outcome: str
@@ -101,20 +101,20 @@ class ReviewEntryDetail(ReviewEntryDocument):
 
 
 class NextReview(WireDocument):
-    """What the asker is to look at, and until when nobody else is given it in his place; null: there is nothing."""
+    """The next entry for the caller, and the end of its lease; null: there is none."""
 
     entry: ReviewEntryDetail | None
     leased_until: str | None
 
 
 class AddedEntries(WireDocument):
-    """How many entries were added; what is in the queue already, or was not drawn, is not."""
+    """Number of entries added, without those that were queued already or not sampled."""
 
     added: int
 
 
 class ReviewerDocument(WireDocument):
-    """What one person did in a queue."""
+    """Activity of a reviewer in a queue."""
 
     author: str
     votes: int
@@ -123,7 +123,7 @@ class ReviewerDocument(WireDocument):
 
 
 class ReviewProgress(WireDocument):
-    """How far a queue is, and what each person did, by name."""
+    """Progress of a queue, and the activity of each reviewer, by name."""
 
     entries: int
     done: int

@@ -6,7 +6,7 @@ from collector.api.answers.wire import WireDocument, about
 
 
 class SavedViewDocument(WireDocument):
-    """A list of traces that somebody named."""
+    """A named list of traces."""
 
     id: str
     tenant: str

@@ -77,7 +77,7 @@ class TracePage(PageAnswer):
 
 
 class EvaluationDocument(WireDocument):
-    """What came of one evaluation."""
+    """Outcome of an evaluation."""
 
     job_id: int
     rule_id: str
@@ -108,7 +108,7 @@ class EvaluationDocument(WireDocument):
 
 
 class DecisionDocument(WireDocument):
-    """What became of a span or a trace by one revision of a rule."""
+    """Decision on a span or a trace by one revision of a rule."""
 
     rule_id: str
     rule: str
@@ -120,7 +120,7 @@ class DecisionDocument(WireDocument):
 
 
 class ExternalScoreDocument(WireDocument):
-    """A score that somebody else gave and sent."""
+    """A score from another system."""
 
     project: str | None
     name: str
@@ -188,14 +188,14 @@ class LinkDocument(WireDocument):
 
 
 class ResourceDocument(WireDocument):
-    """What sent a span."""
+    """The resource of a span: the process that sent it."""
 
     attributes: Attributes
     schema_url: str
 
 
 class ScopeDocument(WireDocument):
-    """What instrumented a span."""
+    """The instrumentation scope of a span."""
 
     name: str
     version: str

@@ -9,7 +9,7 @@ router = api_router(prefix="/api/v1")
 
 
 class CallerDocument(BaseModel):
-    """Whoever shows this key, or none."""
+    """The key of the request, or none."""
 
     role: Role
     permissions: list[Permission]
@@ -21,7 +21,7 @@ class CallerDocument(BaseModel):
 @router.get("/caller")
 @needs(Permission.READ, by_tenant=True)
 async def show_caller(who: Who) -> CallerDocument:
-    """What the key that is shown may do."""
+    """Return the permissions of the request's key."""
     return CallerDocument(
         role=who.role,
         permissions=[each for each in Permission if who.may(each)],

@@ -65,14 +65,14 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class FieldProblem(BaseModel):
-    """What is wrong in one place of a request."""
+    """An error in one place of a request."""
 
     field: str = Field(description="Where: a parameter, or a path into the body with dots.")
     message: str
 
 
 class TextProblem(BaseModel):
-    """What is wrong in one place of a text: of a rule, or of a connection."""
+    """An error in one place of the text of a rule or a connection."""
 
     line: int | None = Field(default=None, description="The line of a rule.")
     key: str
@@ -80,7 +80,7 @@ class TextProblem(BaseModel):
 
 
 class ProblemDocument(BaseModel):
-    """Why something was not done."""
+    """Error of a request."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -123,9 +123,9 @@ class DiffQuery(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(RunDiffDocument)
 def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
-    """How each item of a run differs from a baseline; 409 where one has not finished, or the two cannot be compared.
+    """Compare each item of a run with a baseline; 409 if a run has not finished, or the two cannot be compared.
 
-    A baseline that is not named is the one that the gate would take.
+    Without a named baseline, the one that the gate would choose is taken.
     """
     candidate = run_of_experiment(experiment_id, candidate_id, here, who)
     before = baseline_for(candidate, query.baselineRunId, here, who)

@@ -31,7 +31,7 @@ _Key = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class GateQuestion(BaseModel):
-    """Which runs are compared, and when a difference is one. A baseline that is not named is looked for."""
+    """Runs to compare, and thresholds of a difference. Without a named baseline, one is chosen."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,10 +60,10 @@ class GateQuestion(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(GateVerdict)
 def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> Response:
-    """Whether a run is worse than a baseline; 409 where one has not finished, or the two cannot be compared.
+    """Decide whether a run is worse than a baseline; 409 if a run has not finished, or the two cannot be compared.
 
     The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
-    the dataset, the branch that is named, or else that of the candidate, and scores of the candidate's evaluators.
+    the dataset, the named branch or else that of the candidate, and scores of the candidate's evaluators.
     """
     candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
     named = None

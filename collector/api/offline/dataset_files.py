@@ -140,7 +140,7 @@ def _items(texts: Iterator[tuple[str, ItemText]], maker: ItemMaker, is_over: thr
 def export(
     dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
 ) -> Response:
-    """A version as a file; imported again, it is the same version."""
+    """Export a version as a file; imported again, it is the same version."""
     return exported_version(here, dataset, version_seen(here, dataset, version), form)
 
 

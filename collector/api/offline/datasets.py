@@ -47,7 +47,7 @@ Description = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class DatasetChange(BaseModel):
-    """What people say of a dataset."""
+    """Description, tags and schemas of a dataset."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -149,7 +149,7 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[DatasetDocument])
 def list_all(here: Here, who: Who, part: Part) -> Response:
-    """The datasets, by name."""
+    """List datasets by name."""
     return part.answer(here.datasets.all(who.visible_tenant), DatasetDocument.of)
 
 
@@ -166,7 +166,7 @@ def create(body: Created, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(DatasetDetail)
 def show(dataset: Seen, here: Here) -> Response:
-    """One dataset with its versions, newest first."""
+    """Return a dataset with its versions, newest first."""
     versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
     documents = [_version_document(dataset, each) for each in versions]
     return shown(DatasetDetail.of(dataset, versions=documents), dataset.version)
@@ -215,7 +215,7 @@ def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response
 @needs(Permission.READ, by_tenant=True)
 @answers(VersionDocument)
 def show_version(dataset: Seen, version: Number, here: Here) -> Response:
-    """One version: its number, or `latest`."""
+    """Return a version by its number, or `latest`."""
     return encoded(_version_document(dataset, version_seen(here, dataset, version)))
 
 
@@ -228,7 +228,7 @@ def list_items(
     here: Here,
     at: At,
 ) -> Response:
-    """The items of a version in their order."""
+    """List the items of a version in their order."""
     stored = version_seen(here, dataset, version)
     items = here.datasets.items(stored, first=at.page * at.size, most=at.size + 1)
     documents = [ItemDocument.of(each) for each in items]
@@ -247,7 +247,7 @@ def list_changes(
         str | None, Query(pattern=_NUMBER, description="The version to compare with; the one before by default.")
     ] = None,
 ) -> Response:
-    """The items that a version adds, removes and changes against another one."""
+    """List the items that a version adds, removes and changes compared with another one."""
     later = version_seen(here, dataset, version)
     earlier = version_seen(here, dataset, str(later.version - 1) if base is None else base)
     changes, total = here.datasets.changes(earlier, later, skip=at.page * at.size, most=at.size + 1)

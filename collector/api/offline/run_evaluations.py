@@ -68,7 +68,7 @@ Body = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
 def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
-    """What was asked about a run, in that order."""
+    """List the evaluations of a run in the order requested."""
     return part.answer(here.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
 
 
@@ -92,7 +92,7 @@ def judge(run: Own, body: Body, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
 def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
-    """What was asked about a run, in the words of judges."""
+    """List the judge jobs of a run in the order requested."""
     return list_evaluations(run, here, part)
 
 

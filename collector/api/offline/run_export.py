@@ -36,7 +36,7 @@ _FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FOR
 @needs(Permission.READ, by_tenant=True)
 @answers(ExportedRun)
 def export(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
-    """A run as a file: JSON, which the gate reads, CSV, Markdown, HTML in one file, or JUnit XML."""
+    """Export a run as a file: JSON, which the gate reads, CSV, Markdown, HTML in one file, or JUnit XML."""
     return exported(here, run, form)
 
 

@@ -66,7 +66,7 @@ class ReportedScore(BaseModel):
 
 
 class ReportedItem(BaseModel):
-    """What came of an item in one trial. `success` is not looked at: the scores say it."""
+    """Result of an item in one trial. `success` is ignored: the scores decide."""
 
     model_config = ConfigDict(extra="forbid")
 

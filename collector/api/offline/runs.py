@@ -52,7 +52,7 @@ _Short = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class RunBody(BaseModel):
-    """A run that begins. With a `runKey`, whoever begins it again is told of the run that there is."""
+    """A new run. With the `runKey` of an existing run, that run is returned."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,7 +77,7 @@ class RunBody(BaseModel):
 
 
 class RunChange(BaseModel):
-    """How a run ended. `RUNNING` says that it goes on; `verdict` is what a gate said, apart from the status."""
+    """Final status of a run; `RUNNING` reports that it still runs. `verdict` is that of a gate."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -120,7 +120,7 @@ Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ExperimentDocument])
 def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response:
-    """The experiments of a project, by name, each with its latest run."""
+    """List the experiments of a project by name, each with its latest run."""
 
     def document(experiment: Experiment) -> ExperimentDocument:
         latest = next(iter(here.runs.of_experiment(experiment.experiment_id)), None)
@@ -182,7 +182,7 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunDocument])
 def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> Response:
-    """The runs of an experiment, newest first, a page at a time."""
+    """List the runs of an experiment, newest first."""
     _experiment(here, who, experiment_id)
     runs = here.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
@@ -198,9 +198,9 @@ def list_latest_runs(
     at: At,
     dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
 ) -> Response:
-    """The runs of all experiments, newest first, a page at a time, with what each evaluator said.
+    """List the runs of all experiments, newest first, with results by evaluator.
 
-    Of a file, which the metadata name as `datasetFile`, any of its path, its name and that without the ending will do.
+    A file, which the metadata name as `datasetFile`, matches by its path, its name, or its name without the ending.
     """
     runs = here.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
     sums = here.runs.sums([run.run_id for run in runs])
@@ -211,7 +211,7 @@ def list_latest_runs(
 @needs(Permission.READ, by_tenant=True)
 @answers(TrendDocument)
 def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> Response:
-    """The pass rates of its latest runs that have ended as they should, oldest first."""
+    """Return the pass rates of the latest runs with status SUCCESS or FAILED, oldest first."""
     experiment = _experiment(here, who, experiment_id)
     ended = [
         run for run in here.runs.of_experiment(experiment_id, most=10 * limit) if run.status in {"SUCCESS", "FAILED"}
@@ -231,7 +231,7 @@ def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, 
 @needs(Permission.READ, by_tenant=True)
 @answers(RunDetail)
 def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Response:
-    """A run, what its items sum up to, and a page of these in the order in which they came."""
+    """Return a run with totals, and a page of its items in the order received."""
     sums = here.runs.sums([run.run_id])[run.run_id]
     items = here.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
     documents = [RunItemDocument.of(each) for each in items]
@@ -242,7 +242,7 @@ def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Respo
 @needs(Permission.READ, by_tenant=True)
 @answers(ReportedKeys)
 def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
-    """Which items were reported, for whoever goes on with a run; `next` is where the list goes on."""
+    """List the reported items, to resume a run; `next` is the position of the next page."""
     keys = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
     content = [ReportedKey(item_key=key, trial=trial) for _, key, trial in keys[:_KEYS]]
     return encoded(ReportedKeys(content=content, next=keys[_KEYS - 1][0] if len(keys) > _KEYS else None))

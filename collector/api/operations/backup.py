@@ -25,7 +25,7 @@ _CHUNK_BYTES = 1 << 20
 )
 @needs(Permission.ADMINISTER)
 def backup(here: Here) -> Response:
-    """The database as a DuckDB file: everything that was answered before, as of one moment."""
+    """Download the database as of one moment, as a DuckDB file with everything acknowledged before the request."""
     try:
         file = here.backup()
     except OSError as error:

@@ -11,7 +11,7 @@ router = api_router()
 
 
 class Health(BaseModel):
-    """That the process answers."""
+    """Liveness of the process."""
 
     status: str
     setAside: int | None = Field(description="Rows that the database refuses, in files; null while the server starts.")
@@ -21,7 +21,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether spans are taken."""
+    """Readiness to receive spans."""
 
     status: str = Field(description="starting, ready, damaged, failing or stopping")
     step: str | None = Field(default=None, description="While starting: the step of opening the data directory.")
@@ -33,16 +33,16 @@ class Readiness(BaseModel):
 @router.get("/health")
 @needs(Permission.OPEN)
 async def health(here: Here) -> Health:
-    """The process answers; and how many spans it could not store, which is a bug that somebody should hear of."""
+    """Return liveness, and the number of spans that could not be stored: report any as a bug."""
     return Health(status="ok", setAside=here.set_aside(), dropped=sum(here.reader.ingest.dropped.values()))
 
 
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
 @needs(Permission.OPEN)
 async def ready(here: Here) -> JSONResponse:
-    """Spans are taken, if not all of them at once; 503 while starting, stopping, or unable to commit for seconds.
+    """Return readiness to receive spans; 503 while starting, stopping, or unable to commit for seconds.
 
-    A server that met damage of what is stored still takes spans: 200, with the status `damaged`.
+    A server with damaged data still receives spans: 200, with the status `damaged`.
     """
     status = here.state
     if status == "ready" and here.conditions.holds(CANNOT_COMMIT):

@@ -14,5 +14,5 @@ router = api_router()
 )
 @needs(Permission.READ)
 def metrics(here: Here) -> Response:
-    """Spans, bytes, times, jobs and requests in the text format of Prometheus."""
+    """Return metrics of spans, bytes, times, jobs and requests in the text format of Prometheus."""
     return Response(exposition(here.meters), media_type=MEDIA_TYPE)

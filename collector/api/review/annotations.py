@@ -75,7 +75,7 @@ class AnnotationBody(BaseModel):
 
 
 class ScoreBody(BaseModel):
-    """What an application, or a user of it, says of a trace, a span, a session or an item of a run."""
+    """A score by an application, or a user of it, of a trace, a span, a session or an item of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -184,7 +184,7 @@ def annotate_trace(
 def show_of_trace(
     trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
 ) -> Response:
-    """The vote that counts: the adjudicator's, else the latest of a person."""
+    """Return the vote that counts: the adjudicator's, else the latest of a person."""
     target = _target(here, visible_tenant_of(who, tenant), trace_id, span_id)
     return _counting(here, target, name)
 
@@ -211,7 +211,7 @@ def annotate_item(run: Own, number: NumberOfItem, body: Voted, here: Here, who: 
 @needs(Permission.READ, by_tenant=True)
 @answers(AnnotationDocument)
 def show_of_item(run: Seen, number: NumberOfItem, here: Here, name: Question = VERDICT) -> Response:
-    """The vote that counts: the adjudicator's, else the latest of a person."""
+    """Return the vote that counts: the adjudicator's, else the latest of a person."""
     return _counting(here, item_target(here, run, number), name)
 
 

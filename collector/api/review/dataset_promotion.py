@@ -55,7 +55,7 @@ def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noq
 
 
 class Promoted(BaseModel):
-    """What becomes an item: a trace, a span of it, a session, or an item of a run; and what is expected, if known."""
+    """Source of an item: a trace, a span of it, a session, or an item of a run; with the expected output, if known."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -88,7 +88,7 @@ class Promoted(BaseModel):
 
 
 class Promotion(BaseModel):
-    """What is added to a dataset that there is."""
+    """Items to add to an existing dataset."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -61,7 +61,7 @@ By = Annotated[
 
 
 class FeedBody(BaseModel):
-    """Which results of a rule become entries."""
+    """Selection of a rule's results that become entries."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -75,7 +75,7 @@ class FeedBody(BaseModel):
 
 
 class QueueBody(BaseModel):
-    """What a queue asks, and of how many people."""
+    """A review queue: its question, and the reviewers per entry."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -138,7 +138,7 @@ class TargetBody(BaseModel):
 
 
 class EntriesBody(BaseModel):
-    """What is added: targets that are named, or the items of a run, or a random share of these."""
+    """Entries to add: named targets, or the items of a run, or a random share of these."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -214,7 +214,7 @@ Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewProgress)
 def show_progress(queue: Seen, here: Here) -> Response:
-    """How far it is, and what each person did."""
+    """Return the progress of the queue, and the activity of each reviewer."""
     people = here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000)
     return encoded(ReviewProgress.of(queue, reviewers=list(map(ReviewerDocument.of, people))))
 
@@ -223,7 +223,7 @@ def show_progress(queue: Seen, here: Here) -> Response:
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewEntryPage)
 def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]) -> Response:
-    """What is in it, in the order in which it was added."""
+    """List entries in the order added."""
     author, now_us = author_of(who, filters.by), here.now_ns() // 1000
     rows = here.reviews.queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
@@ -253,7 +253,7 @@ def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, obje
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 @answers(ReviewEntryDetail)
 def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
-    """An entry with what there is to judge, and what others said if the asker may know it."""
+    """Return an entry with its content, and opinions of others if the caller may see them."""
     return encoded(entry_detail(here, queue, entry_in(here, queue, entry_id, author_of(who, by))))
 
 

@@ -50,7 +50,7 @@ def annotate_session(session_id: SessionId, body: Voted, here: Here, who: Who, t
 def show_of_session(
     session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
 ) -> Response:
-    """The vote that counts: the adjudicator's, else the latest of a person."""
+    """Return the vote that counts: the adjudicator's, else the latest of a person."""
     vote = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
     if vote is None:
         return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")

@@ -34,9 +34,9 @@ class UndecidedFilters(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(UndecidedItemPage)
 def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Query()]) -> Response:
-    """Items of the latest 100 runs that did not pass, and on which nobody has voted, or only people who are unsure.
+    """List items of the latest 100 runs that did not pass and have no vote, or only unsure ones.
 
-    The latest run comes first. `outcome` lists those that came to something else.
+    The latest run comes first. `outcome` selects another outcome.
     """
     like = UndecidedLike(
         tenant=who.visible_tenant,

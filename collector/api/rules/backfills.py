@@ -86,7 +86,7 @@ def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> Response
 @needs(Permission.READ, by_tenant=True)
 @answers(list[BackfillDocument])
 def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> Response:
-    """The runs of a rule, newest first. Those of a shared rule are about everybody's spans, so no tenant sees them."""
+    """List backfills, newest first. No tenant sees those of a shared rule: they concern spans of all tenants."""
     find_own(here, who, project, rule_id)
     return part.answer(here.backfills.of_rule(rule_id), BackfillDocument.of)
 
@@ -95,7 +95,7 @@ def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part)
 @needs(Permission.READ, by_tenant=True)
 @answers(BackfillDocument)
 def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
-    """One run."""
+    """Return a backfill."""
     find_own(here, who, project, rule_id)
     return encoded(BackfillDocument.of(_find(here, rule_id, backfill_id)))
 

@@ -37,7 +37,7 @@ def _body(schema: dict[str, Any]) -> dict[str, Any]:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ConnectionDocument])
 def list_connections(here: Here, who: Who, part: Part) -> Response:
-    """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
+    """List connections by name; a key with a tenant sees its own and those that its rules may use."""
     spent, problems = spent_over_connections(here, who), judge_problems(here, who)
     return part.answer(
         connections_seen(here, who),
@@ -63,7 +63,7 @@ async def create(request: Request, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(ConnectionDocument)
 def show(connection_id: str, here: Here, who: Who) -> Response:
-    """A connection."""
+    """Return a connection."""
     try:
         connection = connection_seen(here, who, connection_id)
     except Missing as error:

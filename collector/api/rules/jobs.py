@@ -40,9 +40,9 @@ class JobQuery(BaseModel):
 
 
 class Failed(BaseModel):
-    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given.
+    """Filter of failed evaluations: by rule (name or id) and kind of error; without either, all.
 
-    With `over_budget` or `rule_disabled`, those that were left out for that.
+    `over_budget` and `rule_disabled` select those that were skipped for that reason.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +55,7 @@ class Failed(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @answers(JobPage)
 def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Response:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     filters = JobFilter(
         state=query.state,
         rule=query.rule,

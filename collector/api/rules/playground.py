@@ -34,7 +34,7 @@ class PlaygroundUsage(ApiAnswer):
 
 
 class PlaygroundFailure(ApiAnswer):
-    """Why there is no answer: `over_budget`, `bad_configuration`, or what became of the request."""
+    """Reason for a missing answer: `over_budget`, `bad_configuration`, or the error of the call."""
 
     kind: str
     message: str

@@ -73,7 +73,7 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[ProjectDocument])
 def list_projects(here: Here, who: Who, part: Part) -> Response:
-    """The projects that were made, and those that traces name, by name."""
+    """List projects by name: those created, and those that traces name."""
     return part.answer(here.rulebook.projects(who.visible_tenant), ProjectDocument.of)
 
 
@@ -81,7 +81,7 @@ def list_projects(here: Here, who: Who, part: Part) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(RuleList)
 def list_all(here: Here, who: Who, part: Part) -> Response:
-    """All rules, what each did of late, and what is wrong with the files of the folder."""
+    """List all rules with their recent results, and problems of rule files."""
     activity = here.status.rule_activity(here.now_ns(), who.visible_tenant)
     ids = here.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
@@ -95,7 +95,7 @@ def list_all(here: Here, who: Who, part: Part) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RuleDocument])
 def list_rules(project: str, here: Here, who: Who, part: Part) -> Response:
-    """The rules that are about a project, oldest first; those about all are among them."""
+    """List the rules of a project, oldest first, among them those of all projects."""
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.visible_tenant)
     kept = [each for each in _kept(here, who) if each.stored.project in about]
@@ -134,9 +134,9 @@ def try_out(
     who: Who,
     query: Annotated[TrialQuery, Query()],
 ) -> Response:
-    """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why.
+    """Try a rule on stored traces: what it would match, and the cost; or explain the decisions on one trace.
 
-    With `prompt`, also what its judge would be asked about the newest example; nobody is asked.
+    `prompt` adds what its judge would be sent for the newest example; no model is called.
     """
     rule = here.rules.checked(about_of(here, who, project, make=True), body.parsed, tenant=who.tenant)
 
@@ -172,7 +172,7 @@ def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
 @needs(Permission.READ, by_tenant=True)
 @answers(RuleDocument)
 def show(project: str, rule_id: str, here: Here, who: Who) -> Response:
-    """One rule."""
+    """Return a rule."""
     kept = find(here, who, project, rule_id)
     return shown(_document(here, who, kept), kept.stored.version)
 

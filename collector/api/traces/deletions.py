@@ -84,7 +84,7 @@ def list_deletions(
     page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
     size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
 ) -> Response:
-    """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
+    """List requested deletions, latest first; a key with a tenant sees those of its tenant."""
     rows = here.eraser.deletions.page(tenant=who.visible_tenant, skip=page * size, most=size + 1)
     documents = [deletion_document(each, here.eraser.erasure.progress) for each in rows]
     return encoded(DeletionPage.page(documents, page, size))
@@ -93,7 +93,7 @@ def list_deletions(
 @router.get("/deletions/{deletion_id}", responses={200: {"model": DeletionDocument}})
 @needs(Permission.ADMINISTER, by_tenant=True)
 def show_deletion(deletion_id: str, here: Here, who: Who) -> Response:
-    """How far a deletion is."""
+    """Return a deletion with its progress."""
     deletion = here.eraser.deletions.find(deletion_id, who.visible_tenant)
     if deletion is None:
         raise Missing(f"no deletion {deletion_id} here")

@@ -75,10 +75,10 @@ def spans(
     form: Annotated[Literal["arrow", "otlp-json"], Query(alias="format")] = "arrow",
     damage: Annotated[Literal["fail", "leave-out"], Query(description=_DAMAGE)] = "fail",
 ) -> Response:
-    """The spans that start between two times, by their start, however many; it ends when the client leaves.
+    """Stream the spans that start between two times, by start; the stream ends if the client disconnects.
 
-    As Arrow the rows of the view `spans`; as OTLP/JSON lines, each an `ExportTraceServiceRequest` of some hundred spans
-    and at most 1 MiB, unless it holds a single span.
+    Arrow has the rows of the view `spans`. OTLP/JSON lines are `ExportTraceServiceRequest`s of some hundred spans and
+    at most 1 MiB, unless a line holds a single span.
     """
     try:
         from_ns, to_ns = stored_ns(start), stored_ns(end)

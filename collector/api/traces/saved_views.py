@@ -48,7 +48,7 @@ def _shown_query(text: str) -> str:
 
 
 class SavedViewBody(BaseModel):
-    """What a view is called, and what its list shows."""
+    """Name of a view, and the query of its list."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -38,7 +38,7 @@ def list_sessions(
     size: Annotated[int, Query(ge=1, le=200)] = 50,
     tenant: Tenant = None,
 ) -> Response:
-    """Sessions by the start of their latest trace, newest first, of which one trace has all that is asked."""
+    """List sessions with a matching trace by the start of their latest trace, newest first."""
     after = None if filters.before is None else session_place(filters.before)
     listed = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant))
     content = [SessionSummaryDocument.of(each, state=session_state(here, each)) for each in listed.sessions]
@@ -57,7 +57,7 @@ def show_session(
     size: Annotated[int, Query(ge=1, le=200, description="Turns at most.")] = 50,
     tenant: Tenant = None,
 ) -> Response:
-    """One session as a conversation: its latest turns in order of time, each message once."""
+    """Return a session as one conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
     stored = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
     if stored is None:

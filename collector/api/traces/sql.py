@@ -57,7 +57,7 @@ class SqlColumn(BaseModel):
 
 
 class SqlAnswer(BaseModel):
-    """What a query answers."""
+    """Result of a query."""
 
     columns: list[SqlColumn]
     rows: list[list[Any]]
@@ -86,12 +86,12 @@ async def answer(
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     form_name: Annotated[Literal["json", "csv", "rawcsv", "arrow", "parquet"] | None, Parameter(alias="format")] = None,
 ) -> Response:
-    """What one SELECT answers with, up to the limit of rows and of time; it ends when the client leaves.
+    """Run one SELECT, within limits of rows and time; it is cancelled if the client disconnects.
 
-    Where too many queries run already it waits, and then it is refused, to be sent again later.
+    A query waits while too many run; after a timeout it is refused, to be retried later.
 
-    Administrators may ask about every table, others about the documented views. Keys with a tenant may not: a view that
-    shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
+    Administrators may query all tables, others the documented views. Keys with a tenant may not: a view of one tenant
+    would hide the rows of the others, but not whether a condition on them fails.
     """
     asker = who.client
     terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)

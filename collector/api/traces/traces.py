@@ -56,7 +56,7 @@ _BODY = {
 
 
 class TracesReceipt(BaseModel):
-    """What became of the spans of a request."""
+    """Numbers of accepted and rejected spans of a request."""
 
     acceptedSpans: int = Field(description="Stored, or stored already.")
     rejectedSpans: int
@@ -118,7 +118,7 @@ def list_traces(
     filters: Annotated[Filters, Depends()],
     tenant: Tenant = None,
 ) -> Response:
-    """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
+    """List traces that match all filters by start time, newest first; `before` continues after a page."""
     visible_tenant, offset, limit = visible_tenant_of(who, tenant), at.page * at.size, at.size + 1
     if filters.is_new or at.within_ms is not None:
         return _listed(here, judging, at, filters, visible_tenant)
@@ -161,7 +161,7 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
 @needs(Permission.READ, by_tenant=True)
 @answers(TraceDocument)
 def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
-    """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
+    """Return a trace with all its spans by start time, their meaning, and the results of rules."""
     trace = here.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
@@ -176,7 +176,7 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Re
 @needs(Permission.READ, by_tenant=True)
 @answers(TraceExport)
 def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
-    """One trace as the OTLP/JSON request that would send it, however many spans it has."""
+    """Export a trace as the OTLP/JSON request that would send it, however many spans it has."""
     batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if batches is None:
         return _not_found(trace_id)
