@@ -90,7 +90,7 @@ class Listing:
         """Add a page of the server at an address.
 
         Raises:
-            Refused: it is none.
+            Refused: the address is not one of the server's pages.
         """
         content = page.get("content") if isinstance(page, dict) else page
         if not isinstance(content, list):

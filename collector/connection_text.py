@@ -180,7 +180,7 @@ def parse_connection(document: object) -> ConnectionText:
     """Parse the document of a connection.
 
     Raises:
-        BadText: it is not valid.
+        BadText: the document is not a valid connection.
     """
     try:
         return ConnectionText.model_validate(document)
@@ -225,7 +225,7 @@ def parse_project_budgets(documents: object) -> dict[str, Budget]:
     """Parse the budgets of projects, by name (`*` for every other one, each its own).
 
     Raises:
-        BadText: one of them is not valid.
+        BadText: a budget is not valid.
     """
     if not isinstance(documents, Mapping):
         raise BadText([ConnectionProblem(key="", message="must be a mapping of projects and budgets")])

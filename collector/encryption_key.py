@@ -151,8 +151,8 @@ def take_key(file: Path, directory: Path) -> None:
     """Copy a made key from elsewhere into a data directory.
 
     Raises:
-        BadKeyFile: it holds no key.
-        OSError: it cannot be written.
+        BadKeyFile: the file holds no key.
+        OSError: the copy cannot be written.
     """
     key = _read(file, str(file))
     if key is None:

@@ -102,7 +102,7 @@ class ByteBudget:
         """Hold bytes for a request that holds `own` already. The only one of its sender may be larger than the share.
 
         Raises:
-            Overloaded: there is no room now.
+            Overloaded: the bytes held for requests are at their limit.
         """
         with self._lock:
             held = self._shares.of(sender)

@@ -63,8 +63,8 @@ def open_to_read(settings: Settings) -> Store:
     """Open the data directory of the settings, which is never created and may be read-only.
 
     Raises:
-        NoData: it is missing or empty.
-        Unusable: it cannot be opened, as while another process holds it.
+        NoData: the directory is missing or empty.
+        Unusable: the database cannot be opened, as while another process holds it.
     """
     if not (settings.data / FILE_NAME).exists():
         raise NoData(f"there is no data in {settings.data}; start a server with `tracejury serve`")
@@ -208,7 +208,7 @@ class FileOwners(Authenticator):
         """Return the caller.
 
         Raises:
-            Refused: its role does not grant this.
+            Refused: the caller's role does not grant this.
         """
         try:
             check(self._owner, need)

@@ -162,9 +162,9 @@ def open_backup(store: Store, data: Path) -> IO[bytes]:
     """Open a copy of the database; it takes room in the data directory until it is closed.
 
     Raises:
-        Overloaded: not now.
+        Overloaded: another copy is open, or none can be made now.
         Damaged: the copy cannot be read completely.
-        OSError: there is no room for it.
+        OSError: the disk has no room for the copy.
     """
     file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
     try:

@@ -66,7 +66,7 @@ class Secrets:
         """Encrypt a text for storage; decrypting needs the same `belongs_to`.
 
         Raises:
-            NoEncryptionKey: there is none.
+            NoEncryptionKey: no key is configured.
         """
         return self._required().encrypt(text, belongs_to)
 
@@ -74,8 +74,8 @@ class Secrets:
         """Decrypt a stored text.
 
         Raises:
-            NoEncryptionKey: there is none.
-            CannotDecrypt: this is not what was encrypted with this key for this place.
+            NoEncryptionKey: no key is configured.
+            CannotDecrypt: the text was encrypted with another key or for another `belongs_to`.
         """
         text = self._required().decrypt(stored, belongs_to)
         if text is None and self._older is not None:

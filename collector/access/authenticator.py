@@ -151,7 +151,7 @@ def check(caller: Caller, need: Need) -> None:
     """Refuse what the caller may not do.
 
     Raises:
-        Refused: he may not.
+        Refused: the caller lacks the permission.
     """
     if not caller.may(need.permission):
         raise Forbidden(f"a key with the role {caller.role} may not do this")

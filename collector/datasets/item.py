@@ -26,7 +26,7 @@ def read_item(document: object) -> ItemText:
     """Parse the item in a JSON document, by the rules of the SDK.
 
     Raises:
-        BadItem: it is none.
+        BadItem: the document is not an item.
     """
     try:
         return dataset_text.read_item(document)

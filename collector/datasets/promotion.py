@@ -34,7 +34,7 @@ def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction
     """Make an item of a recorded case.
 
     Raises:
-        BadItem: it has no input.
+        BadItem: the case has no input.
     """
     document = json.loads(text_of(case))
     inputs = document.get("inputs") or {}
@@ -56,7 +56,7 @@ def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, An
     """Make an item of a run's item: as it was run, except for a person's expectation.
 
     Raises:
-        BadItem: it has no input.
+        BadItem: the case has no input.
     """
     inputs, expected = json.loads(row["inputs"]), json.loads(row["expected_outputs"])
     if not inputs:

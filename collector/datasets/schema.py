@@ -33,10 +33,10 @@ class ItemSchemas:
     _steps: Steps = field(default_factory=lambda: Steps(_REQUEST * MAX_STEPS, _REQUEST * MAX_SECONDS))
 
     def check(self, inputs: object, expected: object) -> None:
-        """Let an item pass.
+        """Check an item against the schemas.
 
         Raises:
-            AgainstSchema: it does not follow a schema.
+            AgainstSchema: the item does not follow a schema.
         """
         for name, schema, value in (("inputs", self.inputs, inputs), ("expectedOutputs", self.expected, expected)):
             if schema is None:

@@ -175,8 +175,8 @@ class Receivers:
         """Create a webhook; one of no tenant gets all alerts, one of a tenant its own.
 
         Raises:
-            BadWebhook: it is not valid.
-            Overloaded: nothing was stored.
+            BadWebhook: a field is not valid.
+            Overloaded: the database cannot be written now; nothing was stored.
         """
         if wish.url is None:
             raise BadWebhook("a webhook needs one", field="url")
@@ -187,15 +187,15 @@ class Receivers:
         return self._there(webhook_id)
 
     def replace(self, webhook: Webhook, wish: Wish, *, seen: Collection[int] | None = None) -> Webhook:
-        """Make it another one. A new secret is used at once, and the one before as well until the rotation is over.
+        """Replace a webhook. A new secret is used at once, and the one before as well until the rotation is over.
 
         With `seen`, only if it has one of these versions.
 
         Raises:
-            Stale: it has another version.
-            BadWebhook: it cannot be that.
-            FromFile: it is that of the configuration.
-            Overloaded: nothing was stored.
+            Stale: the webhook has another version.
+            BadWebhook: a new value is not valid.
+            FromFile: the webhook comes from the configuration.
+            Overloaded: the database cannot be written now; nothing was stored.
         """
         if webhook.origin == "FILE":
             raise FromFile("this webhook is in the configuration; change it there")
@@ -210,12 +210,12 @@ class Receivers:
             return self._there(webhook.webhook_id)
 
     def delete(self, webhook: Webhook, *, seen: Collection[int] | None = None) -> None:
-        """Take it away, if it has one of the versions in `seen`.
+        """Delete a webhook, if it has one of the versions in `seen`.
 
         Raises:
-            Stale: it has another version.
-            FromFile: it is that of the configuration.
-            Overloaded: nothing was stored.
+            Stale: the webhook has another version.
+            FromFile: the webhook comes from the configuration.
+            Overloaded: the database cannot be written now; nothing was stored.
         """
         if webhook.origin == "FILE":
             raise FromFile("this webhook is in the configuration; remove it there")
@@ -230,7 +230,7 @@ class Receivers:
         """Send it a test, switched on or not; the id of the delivery.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now; nothing was stored.
         """
         event = WebhookEvent(
             tenant=webhook.tenant,
@@ -247,7 +247,7 @@ class Receivers:
         """Queue a delivery again; False where it waits anyway.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now; nothing was stored.
         """
         return self._outbox.replay(webhook.webhook_id, delivery_id, self._now_ns())
 
@@ -255,7 +255,7 @@ class Receivers:
         """Return how to reach a webhook now; None if it was deleted.
 
         Raises:
-            BadWebhook: its secrets cannot be read.
+            BadWebhook: the secrets cannot be decrypted.
         """
         webhook = self._webhooks.get(webhook_id)
         if webhook is None:

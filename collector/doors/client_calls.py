@@ -37,7 +37,7 @@ class ClientCalls:
         """Wait for a place, and hold it during the block.
 
         Raises:
-            Overloaded: none became free in time.
+            Overloaded: no place became free in time.
         """
         places = self._places.setdefault(client, _Places())
         places.calls += 1

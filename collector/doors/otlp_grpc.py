@@ -87,7 +87,7 @@ class _Turns:
         """Wait for a turn and hold it during the block.
 
         Raises:
-            Overloaded: none became free in time.
+            Overloaded: no turn became free in time.
             TooSlow: the block took too long, or others wait and it has stalled.
         """
         if not self._has_room(sender):

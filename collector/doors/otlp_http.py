@@ -320,7 +320,7 @@ def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.
     """Return OTLP's answer to metrics, which are not stored: the reason, without a count, which would need decoding.
 
     Raises:
-        Malformed: it is no message at all.
+        Malformed: the body is not an OTLP message.
     """
     reply = metrics_service_pb2.ExportMetricsServiceResponse()
     if is_json:

@@ -58,7 +58,7 @@ def recordings_in(file: Path) -> list[RecordedSpans]:
     """Read the traces of a file, each by itself.
 
     Raises:
-        Unreadable: it holds none.
+        Unreadable: the file holds no trace.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def recording_of(document: Mapping[str, Any]) -> RecordedSpans:
     """Read the run of one OTLP/JSON export request.
 
     Raises:
-        Malformed: it is none.
+        Malformed: the document is not an export request.
     """
     return _recording(_of_request(document))
 

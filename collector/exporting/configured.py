@@ -78,7 +78,7 @@ def values_of(setting: str, headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with the values of the variables that they name.
 
     Raises:
-        BadSettings: one is not set.
+        BadSettings: a variable is not set.
     """
     values = {header: environment_variable(variable) for header, variable in headers.items()}
     for header, value in values.items():

@@ -131,7 +131,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     """Read a JSON document with unique keys and finite numbers.
 
     Raises:
-        BadResultsFile: it is not.
+        BadResultsFile: the text is not JSON, repeats a key or holds an infinite number.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -154,7 +154,7 @@ def number(value: object, where: str) -> float:
     """Return a finite number.
 
     Raises:
-        BadResultsFile: it is none.
+        BadResultsFile: the value is not a finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BadResultsFile(f"{where}: {value!r} is no finite number")

@@ -104,7 +104,7 @@ class _Cutting:
         """Cut a value to the limits.
 
         Raises:
-            _DoesNotFit: it is too large.
+            _DoesNotFit: the value is too long even when cut.
         """
         limits = self._limits
         if isinstance(value, str):

@@ -225,7 +225,7 @@ class _Replay:
         """Return the body; of one that is too large, its beginning. Returns None if the client left before its end.
 
         Raises:
-            Overloaded: there is no room for it now.
+            Overloaded: the bytes held for requests are at their limit.
         """
         size, more = 0, True
         while more and size <= _MOST_BYTES:

@@ -65,10 +65,10 @@ def decode_logs(requests: Bodies) -> Elements:
 
 
 def check_logs(messages: list[bytes]) -> None:
-    """Decode serialised log records for the sake of what may go wrong.
+    """Decode serialised log records only to see whether that works.
 
     Raises:
-        ValueError, Unfit: they cannot be decoded as columns.
+        ValueError, Unfit: the records cannot be decoded as columns.
     """
     records = wire.LOG_RECORD.decode(messages)
     attribute_columns(records.column("attributes"))

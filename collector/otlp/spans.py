@@ -47,10 +47,10 @@ def decode_spans(requests: Bodies) -> Elements:
 
 
 def check_spans(messages: list[bytes]) -> None:
-    """Decode serialised spans for the sake of what may go wrong.
+    """Decode serialised spans only to see whether that works.
 
     Raises:
-        ValueError, Unfit: they cannot be decoded as columns.
+        ValueError, Unfit: the spans cannot be decoded as columns.
     """
     spans = wire.SPAN.decode(messages)
     attribute_columns(spans.column("attributes"))

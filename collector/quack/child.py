@@ -104,7 +104,7 @@ class _ServerClient:
         """Yield the server's answer, which is cancelled when the client leaves.
 
         Raises:
-            Refused: there is none.
+            QuackRefused: the server answered with an error.
         """
         with self._request(token, {"sql": statement}) as answer:
             if answer.status != HTTPStatus.OK:

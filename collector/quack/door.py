@@ -115,8 +115,8 @@ class _StreamedAnswer(Response):
         """Wait for a turn, and for the columns.
 
         Raises:
-            BadQuery: there is no answer.
-            Overloaded: not now.
+            BadQuery: the statement failed.
+            Overloaded: no turn became free in time.
         """
         await self._stack.enter_async_context(self._turns.turn(self._request.is_disconnected, asker=self._terms.asker))
         self._first = await self._next()

@@ -65,10 +65,10 @@ class Gateway:
         return self._process.pid if self._process else None
 
     def open(self) -> None:
-        """Start it, and wait until it serves.
+        """Start the child, and wait until it serves.
 
         Raises:
-            Unusable: it cannot.
+            Unusable: an extension that the child needs is missing.
         """
         require_extensions()
         self._start()

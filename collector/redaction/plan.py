@@ -67,7 +67,7 @@ def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tupl
     """Make a plan of attribute keys (`*` and `?` as in globs), regular expressions as in rules, and presets.
 
     Raises:
-        BadPattern: one of the patterns is not valid.
+        BadPattern: a pattern is not valid.
         ValueError: a preset does not exist.
     """
     unknown = [name for name in presets if name not in PRESETS]

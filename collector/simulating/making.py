@@ -20,7 +20,7 @@ def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journa
     """Make the simulation of a plan, whose paths and commands are relative to a folder.
 
     Raises:
-        BadPlan: it cannot be made.
+        BadPlan: a value is not valid, or a file or variable that the plan names is missing.
     """
     try:
         return Simulation(

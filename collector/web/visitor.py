@@ -61,7 +61,7 @@ class Form:
         """Return a field that must not be empty.
 
         Raises:
-            HTTPException: it is.
+            HTTPException: the field is empty.
         """
         value = self.text(name).strip()
         if not value:

@@ -75,11 +75,11 @@ def show_alert(alert_id: str, here: Here, who: Who) -> Response:
 @router.post("/{alert_id}/acknowledge")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AlertDocument)
-def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
+def acknowledge(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = None) -> JSONResponse:
     """Acknowledge an alert; repeating it is no error. 409: the alert is over."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
-    here.alerts.acknowledge(alert_id, time.time_ns(), by=wanted.by if wanted else None, tenant=tenant)
+    here.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)
     alert = here.alerts.get(alert_id, tenant=tenant) or before
     if alert.acknowledged_at_ns is None:
         return problem(409, f"alert {alert_id} is over; there is nothing to look after")
@@ -89,11 +89,11 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
 @router.post("/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AlertDocument)
-def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
+def resolve(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = None) -> JSONResponse:
     """Resolve an alert: receivers are no longer notified of this episode. 409: the alert was over."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
-    by = (wanted.by if wanted else None) or who.key_name
+    by = (body.by if body else None) or who.key_name
     if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
         return problem(409, f"alert {alert_id} is over")
     return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or before))

@@ -43,7 +43,7 @@ def read_deepeval(path: Path) -> Iterator[Place]:
     """Read goldens of one turn and of conversations, and test cases of results.
 
     Raises:
-        BadExport: it is none of these.
+        BadExport: the file holds neither goldens nor test cases.
     """
     for place, document in _documents(path):
         if not isinstance(document, Mapping):

@@ -24,7 +24,7 @@ def read_langfuse(path: Path) -> Iterator[Place]:
     """Read the items that are not archived.
 
     Raises:
-        BadExport: it is none of these.
+        BadExport: the file holds no items of a dataset.
     """
     for place, document in _documents(path):
         if not isinstance(document, Mapping):

@@ -28,7 +28,7 @@ def read_openai_evals(path: Path) -> Iterator[Place]:
     """Read samples (`input`, `ideal`), rows (`item`), output items (`datasource_item`), as JSONL or as JSON.
 
     Raises:
-        BadExport: it is none of these.
+        BadExport: the file holds none of the three.
     """
     if ending_of(path) == "jsonl":
         for place, row in read_lines(path):

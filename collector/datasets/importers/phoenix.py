@@ -28,7 +28,7 @@ def read_phoenix(path: Path) -> Iterator[Place]:
     """Read the examples of a version, or those of the results of an experiment.
 
     Raises:
-        BadExport: it is none of these.
+        BadExport: the file holds neither of them.
     """
     results = set[str]()
     for place, document in _documents(path):

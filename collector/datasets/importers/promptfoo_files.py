@@ -46,7 +46,7 @@ def read_document(path: Path) -> Any:  # noqa: ANN401 - YAML
     """Read a JSON or YAML file.
 
     Raises:
-        BadExport: it is none.
+        BadExport: the file is neither JSON nor YAML.
     """
     if ending_of(path) == "json":
         return read_json(path)
@@ -74,7 +74,7 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
     """Return the variables of a test, also from files; of a table, those of each row.
 
     Raises:
-        BadExport: they are none.
+        BadExport: `vars` is neither an object nor names of files.
     """
     variables = test.get("vars") or {}
     if isinstance(variables, Mapping):
@@ -96,7 +96,7 @@ def check_combinations(count: int) -> None:
     """Refuse a test whose variables make too many.
 
     Raises:
-        BadExport: they do.
+        BadExport: the variables make more combinations than the limit.
     """
     if count > _MOST_TESTS:
         raise BadExport(f"its variables make {count:,} combinations")

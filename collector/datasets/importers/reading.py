@@ -50,7 +50,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     """Read a JSON document.
 
     Raises:
-        BadExport: it is none.
+        BadExport: the text is not JSON.
     """
     try:
         return parse_json(read_text(path))

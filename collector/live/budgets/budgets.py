@@ -336,7 +336,7 @@ class AccountBudget:
         """Reserve an estimate, wait for requests under way if they may make room, and record the call.
 
         Raises:
-            OverBudget: there is not enough left.
+            OverBudget: the budget has less left than the estimate.
             Stopped: no request may be made any more.
             Unanswered: the call could not be recorded.
         """

@@ -74,7 +74,7 @@ class LlmConnections:
         """Return the connection with this id, of any tenant.
 
         Raises:
-            Missing: there is none.
+            Missing: no connection has this id.
         """
         connection = self._here.get(connection_id)
         if connection is None:
@@ -166,8 +166,8 @@ class LlmConnections:
         A key that is not mentioned stays, as long as the address leads to the same host; `"apiKey": null` removes it.
 
         Raises:
-            Missing: there is none with this id.
-            Stale: it has another version.
+            Missing: no connection has this id.
+            Stale: the connection has another version.
             BadText: the document is not valid, or its key cannot be kept.
             Conflict: the name is taken, enabled rules use the old one, or the connection is that of a file.
             Overloaded: the database cannot be written now.
@@ -202,9 +202,9 @@ class LlmConnections:
         """Delete a connection and its key, if it has one of the versions in `seen`.
 
         Raises:
-            Missing: there is none with this id.
-            Stale: it has another version.
-            Conflict: an enabled rule names it, or it is that of a file.
+            Missing: no connection has this id.
+            Stale: the connection has another version.
+            Conflict: an enabled rule names the connection, or a file defines it.
             Overloaded: the database cannot be written now.
         """
 

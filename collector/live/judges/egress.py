@@ -25,7 +25,7 @@ class EgressResolver:
         """Refuse where nothing may be sent whatever its name stands for.
 
         Raises:
-            BadUrl: it is such a place.
+            BadUrl: the address is forbidden.
         """
         self._policy.check(url)
 
@@ -33,7 +33,7 @@ class EgressResolver:
         """Return the address to connect to for a URL.
 
         Raises:
-            BadUrl: none of its addresses is allowed.
+            BadUrl: the name has no address that is allowed.
             OSError: the name does not resolve.
         """
         url = self._policy.check(url_text)

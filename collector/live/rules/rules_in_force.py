@@ -115,7 +115,7 @@ class RulesInForce:
         """Return the rule of that id in a project, or in all.
 
         Raises:
-            Missing: there is none.
+            Missing: no rule has this id.
         """
         kept = self._now.kept.get(rule_id)
         if kept is None or kept.stored.project not in {project, None}:
@@ -188,9 +188,9 @@ class RulesInForce:
         """Put a rule of a tenant about a project, or about all, in force.
 
         Raises:
-            BadRule: it cannot be used.
-            Conflict: its name is taken.
-            Overloaded: it cannot be stored now.
+            BadRule: the rule cannot be used.
+            Conflict: the name is taken.
+            Overloaded: the database cannot be written now.
         """
         rule = self.checked(project, parsed, tenant=tenant)
         draft = draft_of(rule, tenant=tenant, origin="API", file=None, text=text)
@@ -202,11 +202,11 @@ class RulesInForce:
         With `seen`, only a rule that has one of these versions.
 
         Raises:
-            Missing: there is no such rule.
-            Stale: it has another version.
-            BadRule: it cannot be used.
-            Conflict: its name is taken, or it comes from a file.
-            Overloaded: it cannot be stored now.
+            Missing: no rule has this id.
+            Stale: the rule has another version.
+            BadRule: the rule cannot be used.
+            Conflict: the name is taken, or the rule comes from a file.
+            Overloaded: the database cannot be written now.
         """
         kept = self.find(project, rule_id)
         self._refuse_file(kept)
@@ -219,10 +219,10 @@ class RulesInForce:
         """Delete a rule, if it has one of the versions in `seen`; its results stay.
 
         Raises:
-            Missing: there is no such rule.
-            Stale: it has another version.
-            Conflict: it comes from a file.
-            Overloaded: it cannot be stored now.
+            Missing: no rule has this id.
+            Stale: the rule has another version.
+            Conflict: the rule comes from a file.
+            Overloaded: the database cannot be written now.
         """
         self._refuse_file(self.find(project, rule_id))
         try:

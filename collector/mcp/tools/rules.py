@@ -104,7 +104,7 @@ async def create_rule(api: Api, arguments: CreateRule) -> CreatedRule:
     """Create a rule.
 
     Raises:
-        ToolRefused: it has a judge and no budget.
+        ToolRefused: the rule has a judge and no budget.
     """
     if asks_a_model(arguments.rule) and not is_limited(arguments.rule.get("budget")):
         raise ToolRefused("a rule that calls a model needs a budget of its own, such as {'callsPerDay': 1000}")

@@ -195,9 +195,9 @@ def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Da
     """Return the chosen dataset; if a name was typed, create one.
 
     Raises:
-        ValidationError: no dataset can have the name.
-        Conflict: there is one of that name.
-        Missing: the chosen one was deleted.
+        ValidationError: the name is not valid.
+        Conflict: a dataset has that name.
+        Missing: the chosen dataset was deleted.
     """
     if name or dataset_id == _NEW:
         body = NewDataset(name=name)

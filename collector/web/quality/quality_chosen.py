@@ -123,7 +123,7 @@ def period_of(days: int) -> numbers.Period:
     """Return the period of this many days.
 
     Raises:
-        BadQuery: there is no such period.
+        BadQuery: the period is not offered.
     """
     period = PERIODS.get(days)
     if period is None:
@@ -134,12 +134,12 @@ def period_of(days: int) -> numbers.Period:
 def chosen_of(here: Context, who: Caller, query: About) -> Chosen:
     """Return the results that a query is about. It names the rule by id or name, and may omit the project.
 
-    They are those about the caller's own spans, or about those of the tenant that the query names.
+    The results are about the caller's own spans, or about those of the tenant that the query names.
 
     Raises:
         Forbidden: the caller may not see that tenant.
-        Missing: there is no such rule.
-        BadQuery: there is no such period.
+        Missing: no rule has this id or name.
+        BadQuery: the period is not offered.
     """
     rule, project = query.rule, query.project
     period_of(query.days)

@@ -34,7 +34,7 @@ def find(here: Context, who: Caller, rule_id: str) -> KeptRule:
     """Return the rule with this id.
 
     Raises:
-        Missing: there is none.
+        Missing: no rule has this id.
     """
     for kept in all_rules(here, who):
         if kept.stored.rule_id == rule_id:
@@ -46,8 +46,8 @@ def find_own(here: Context, who: Caller, rule_id: str) -> KeptRule:
     """Return a rule that belongs to the caller.
 
     Raises:
-        Missing: there is none.
-        Forbidden: it is shared.
+        Missing: no rule has this id.
+        Forbidden: the rule is shared by all tenants.
     """
     kept = find(here, who, rule_id)
     refuse_shared(who, kept.stored.tenant, f"the rule {kept.stored.name!r}")
@@ -59,7 +59,7 @@ def find_changeable(here: Context, who: Caller, rule_id: str) -> KeptRule:
 
     Raises:
         Missing, Forbidden: as `find_own`.
-        Conflict: it comes from a file.
+        Conflict: the rule comes from a file.
     """
     kept = find_own(here, who, rule_id)
     if kept.stored.origin == "FILE":
@@ -91,7 +91,7 @@ def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -
     """Return the rule of a text, if it may take effect.
 
     Raises:
-        BadRule: it may not.
+        BadRule: the rule may not take effect.
     """
     return here.rules.checked(project, parsed, tenant=who.tenant)
 
@@ -137,7 +137,7 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
     """Match a rule against the spans of a tenant, or of all, that started in the last `window_s` seconds.
 
     Raises:
-        BadQuery: that took too long.
+        BadQuery: the matching took too long.
     """
     limits = here.sql_limits
 
@@ -155,8 +155,8 @@ def start_backfill(
     """Run a rule over what is stored, or over some traces of it.
 
     Raises:
-        BadQuery: the instants are not in order.
-        Overloaded: it cannot be stored now.
+        BadQuery: the end lies before the beginning.
+        Overloaded: the database cannot be written now.
     """
     if from_ns >= to_ns:
         raise BadQuery("from: must be before to")
@@ -172,8 +172,8 @@ def cancel_backfill(here: Context, kept: KeptRule, backfill_id: str) -> None:
     """Cancel a backfill.
 
     Raises:
-        Missing: there is none.
-        Conflict: it has ended.
+        Missing: no backfill has this id.
+        Conflict: the backfill has ended.
     """
     backfill = next((each for each in backfills(here, kept) if each.backfill_id == backfill_id), None)
     if backfill is None:
