@@ -125,9 +125,9 @@ class MetricMonitorText(BaseModel):
         description="An open alert that gets there is sent once more.",
     )
     change: ChangeText | None = None
-    experiments: bool = Field(default=False, description="Whether spans of items of experiments count too.")
+    experiments: bool = Field(default=False, description="True if spans of experiments count, too.")
     window_seconds: int = Field(default=300, ge=10, le=86_400)
-    percentile: float = Field(default=0.95, gt=0, lt=1, description="Of a latency.")
+    percentile: float = Field(default=0.95, gt=0, lt=1, description="The percentile, if the metric is a latency.")
     min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer in the window there is no value.")
     looks: int = Field(default=1, ge=1, le=100, description="So many looks in a row have to agree.")
     severity: Severity = "warning"

@@ -23,7 +23,7 @@ def annotations() -> None:
 @annotations.command("list")
 @click.option("--trace", "trace_id", metavar="ID", help="Only annotations of this trace and its spans.")
 @click.option("--name", metavar="NAME", help="Only answers to this question.")
-@click.option("--history", is_flag=True, help="What was changed or taken back later, too.")
+@click.option("--history", is_flag=True, help="Include votes that were changed or withdrawn later.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
@@ -48,7 +48,7 @@ def list_annotations(
 @click.option("--name", metavar="NAME", help="The question that it answers: `verdict`, unless you have others.")
 @click.option("--note", metavar="TEXT", help="Why.")
 @click.option("--expected", metavar="TEXT", help="What would have been right.")
-@click.option("--adjudicates", is_flag=True, help="It decides, whatever others voted.")
+@click.option("--adjudicates", is_flag=True, help="The vote decides, whatever others voted.")
 @source_options
 def add_annotation(
     *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **fields: str | bool | None

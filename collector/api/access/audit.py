@@ -19,7 +19,7 @@ class AuditDocument(BaseModel):
     """One write or refused request, or several within a second that are alike."""
 
     id: int
-    time: str = Field(description="Of the first of them.")
+    time: str = Field(description="The time of the first request.")
     keyId: str | None = Field(description="Null: no key, or one that opens nothing.")
     keyName: str | None
     tenantId: str | None
@@ -27,8 +27,8 @@ class AuditDocument(BaseModel):
     method: str
     path: str
     status: int
-    detail: str | None = Field(description="Why it was refused.")
-    requestId: str | None = Field(description="Of the first of them.")
+    detail: str | None = Field(description="The reason of the refusal.")
+    requestId: str | None = Field(description="The id of the first request.")
     times: int
 
 
@@ -39,7 +39,7 @@ class Entries(BaseModel):
     size: int
     numberOfElements: int
     last: bool
-    next: int | None = Field(description="What `before` has to be for the page that follows.")
+    next: int | None = Field(description="The value of `before` for the next page.")
 
 
 class AuditQuery(BaseModel):
@@ -49,9 +49,11 @@ class AuditQuery(BaseModel):
 
     before: int | None = Field(default=None, ge=1, le=_INT64, description="Entries with smaller ids.")
     size: int = Field(default=100, ge=1, le=1000)
-    key: str | None = Field(default=None, max_length=200, description="Of a key: its id or name.")
+    key: str | None = Field(default=None, max_length=200, description="The id or name of a key.")
     path: str | None = Field(default=None, max_length=1000, description="Whose path holds this.")
-    refused: bool | None = Field(default=None, description="What was refused or failed, or all but that.")
+    refused: bool | None = Field(
+        default=None, description="Only requests that were refused or failed, or only the others."
+    )
 
 
 @router.get("")

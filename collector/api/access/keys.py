@@ -45,7 +45,7 @@ class NewKey(BaseModel):
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
     role: Role
     tenantId: str | None = Field(
-        default=None, pattern=TENANT_PATTERN, description="None: of no tenant, or of that of the key that makes it."
+        default=None, pattern=TENANT_PATTERN, description="Null: no tenant, or that of the key in use."
     )
     expiresAt: Instant | None = None
     ingestOpenUntil: Instant | None = Field(
@@ -62,7 +62,7 @@ class KeyDocument(BaseModel):
     role: Role
     tenantId: str | None
     enabled: bool
-    hint: str = Field(description="How the key begins.")
+    hint: str = Field(description="The first characters of the key.")
     createdAt: str
     createdBy: str | None
     expiresAt: str | None
@@ -72,7 +72,7 @@ class KeyDocument(BaseModel):
 class MadeKey(KeyDocument):
     """A key just made, with its text."""
 
-    key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
+    key: str = Field(description="The key itself. It is returned this once, and stored nowhere.")
     warnings: list[str] = Field(description="Clients that the first key locks out; shared rows that a tenant sees.")
 
 

@@ -39,7 +39,7 @@ class AlertDocument(WireDocument, kw_only=True):
 
     alert_id: str
     tenant: str
-    line: Annotated[str, about("What it is about, what changed and how it ended, in the words of messages.")] = ""
+    line: Annotated[str, about("Subject, change and end of the alert, as in messages.")] = ""
     project_name: Annotated[str | None, about("Null where a monitor of a metric watches all projects.")]
     service_name: Annotated[str | None, about("The service whose results it is about; null if they have none.")]
     rule_id: str
@@ -47,13 +47,13 @@ class AlertDocument(WireDocument, kw_only=True):
     rule_revision: int
     kind: AlertKind
     evaluator: str
-    fingerprint: Annotated[str | None, about("Of the evaluator; null where a metric is watched.")]
+    fingerprint: Annotated[str | None, about("The fingerprint of the evaluator; null for the alert of a metric.")]
     measure: Measure
     metric: str | None
     severity: Severity
     state: AlertState
     opened_at: str
-    escalations: Annotated[int, about("How often it was told that it is much worse than was told before.")]
+    escalations: Annotated[int, about("Number of messages that the alert is much worse than the last one reported.")]
     escalated_at: str | None
     acknowledged_at: str | None
     acknowledged_by: str | None
@@ -64,7 +64,7 @@ class AlertDocument(WireDocument, kw_only=True):
     evidence: JsonNumber
     evidence_threshold: JsonNumber
     details: JsonObject
-    recovery: Annotated[JsonObject | None, about("What showed that it was over.")]
+    recovery: Annotated[JsonObject | None, about("The evidence of the recovery.")]
 
 
 class CorrectedDifferenceDocument(WireDocument):
@@ -149,7 +149,9 @@ class QualityLineDocument(WireDocument, kw_only=True):
     """Results that agree in their day, release or project, and in their evaluator; Wilson's interval of 95 %."""
 
     group: str | None
-    service_name: Annotated[str | None, From("service"), about("Of a release: those of two services are not compared.")]
+    service_name: Annotated[
+        str | None, From("service"), about("The service of a release; releases of two services are not compared.")
+    ]
     fingerprint: str | None
     passed: int
     results: int
@@ -162,7 +164,7 @@ class QualityLineDocument(WireDocument, kw_only=True):
     mean_score: Number
     cost_usd: Annotated[JsonNumber, about("A lower bound if there are `unpricedCalls`.")]
     unpriced_calls: Annotated[int, about("Calls of judges whose cost is unknown.")] = 0
-    corrected: Annotated[MeasuredDocument | None, about("What people would find, by the errors of the judge.")]
+    corrected: Annotated[MeasuredDocument | None, about("The pass rate corrected for the judge's errors.")]
 
 
 class QualityDocument(WireDocument):
@@ -176,7 +178,7 @@ class QualityDocument(WireDocument):
 
 
 class MuteDocument(WireDocument):
-    """Alerts that receivers are not told of for a while."""
+    """Alerts that are not delivered for some time."""
 
     id: Annotated[str, From("mute_id")]
     tenant: str
@@ -216,9 +218,11 @@ class WebhookDocument(WireDocument):
     previous_secret_until: Annotated[str | None, time_of("previous_until_ns")]
     enabled: bool
     events: list[EventType]
-    rules: Annotated[list[str] | None, about("Of which alerts it is told; null: of those of all rules.")]
+    rules: Annotated[list[str] | None, about("The rules whose alerts are sent; null: all.")]
     severities: list[Severity] | None
-    digest_minutes: Annotated[int | None, about("How often it is told; null: of each event at once.")]
+    digest_minutes: Annotated[
+        int | None, about("Minutes between messages, each with all events since the last; null: each event at once.")
+    ]
     template: str
     disabled_at: Annotated[str | None, time_of("disabled_at_ns")]
     disabled_reason: str | None

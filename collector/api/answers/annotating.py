@@ -30,7 +30,7 @@ class DisagreementDocument(WireDocument):
 
     trace_id: str
     span_id: str | None
-    session_id: Annotated[str | None, about("Of a result about a session, whose latest trace it is.")]
+    session_id: Annotated[str | None, about("The session, if the result is about one; the trace is its latest.")]
     judge_passed: bool
     people_passed: bool
     score: float | None
@@ -100,7 +100,7 @@ class PairDocument(WireDocument):
 
 
 class LabelAgreementDocument(WireDocument):
-    """Of two people of whom one chose this label, the share in which both did; what others chose instead."""
+    """Agreement on one label: of pairs in which one chose it, the proportion in which both did."""
 
     label: str
     votes: int
@@ -117,7 +117,7 @@ class AgreementMonth(WireDocument):
 
 
 class DisagreedDocument(WireDocument):
-    """Something that people see differently, and what each said."""
+    """A target with different votes, and the votes."""
 
     target: Literal["trace", "span", "run_item"]
     trace_id: str | None

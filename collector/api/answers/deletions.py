@@ -10,7 +10,7 @@ class Rewritten(WireDocument):
     """Progress of the pass over the disk, which all deletions of that time share."""
 
     done: Annotated[int, about("Row groups that were written anew.")]
-    total: Annotated[int, about("How many there are to be, as an estimate.")]
+    total: Annotated[int, about("The estimated total number.")]
 
 
 class DeletionDocument(WireDocument):
@@ -19,14 +19,14 @@ class DeletionDocument(WireDocument):
     id: Annotated[str, From("deletion_id")]
     tenant_id: Annotated[str | None, computed(lambda deletion: deletion.criteria.tenant or None)]
     state: Annotated[str, about("deleting; erasing: no rows are left, but bytes on the disk; done")]
-    filters: Annotated[list[str], about("The names of the filters; what they said is forgotten with the rows.")]
+    filters: Annotated[list[str], about("The names of the filters; their values are deleted with the rows.")]
     deleted_traces: Annotated[int, From("traces")]
     deleted_spans: Annotated[int, From("spans")]
-    more: Annotated[bool, about("Whether there may be rows still.")]
+    more: Annotated[bool, about("True if rows may be left.")]
     looked_through: Annotated[
         float,
         From("share", partial(round, ndigits=3)),
-        about("How much of what was stored was looked through, from 0 to 1."),
+        about("Progress of the search through stored rows, from 0 to 1."),
     ]
     row_groups: Annotated[Rewritten | None, about("While a pass over the disk is under way.")]
     created_at: Annotated[str, time_of("created_at_ns")]

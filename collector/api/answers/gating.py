@@ -49,7 +49,7 @@ class GateRatio(WireDocument):
     items: int
     ratio: float | None
     interval: list[float | None]
-    verdict: Annotated[str | None, about("Null where no margin was asked for, so that it decides nothing.")]
+    verdict: Annotated[str | None, about("Null without a margin: the ratio decides nothing then.")]
 
 
 class GateRepeat(WireDocument):

@@ -54,9 +54,9 @@ class RuleDocument(WireDocument):
     settle: Annotated[
         float | None,
         From("settle_s"),
-        about("How long a session is quiet before it is judged; null: as the server is set."),
+        about("Seconds without spans after which a session is judged; null: the server's setting."),
     ]
-    after: Annotated[JsonObject | None, about("What a result of another rule must say, too.")]
+    after: Annotated[JsonObject | None, about("The condition on the result of another rule.")]
     match_type: str | None
     match_key: str | None
     match_value: str | float | bool | None
@@ -72,13 +72,13 @@ class RuleDocument(WireDocument):
     expected: JsonObject | None
     monitor: JsonObject | None
     jury: Annotated[list[str] | None, about("Further connections whose judges vote too.")]
-    clauses: Annotated[list[str], about("What must hold, in words, in the order in which it is asked.")]
+    clauses: Annotated[list[str], about("The conditions in words, in the order in which they are checked.")]
     problem: Annotated[
-        str | None, about("Why the rule cannot judge, or why its judge gives no verdicts, and what to do.")
+        str | None, about("The reason why the rule cannot judge, or its judge gives no verdicts, and the remedy.")
     ]
     comparison: Annotated[
         str | None,
-        about("Why monitors compare with nothing of before, after an edit of the evaluator, and what to do."),
+        about("The reason why monitors have no baseline after an edit of the evaluator, and the remedy."),
     ]
     origin: Origin
     file: str | None
@@ -114,7 +114,7 @@ class SpendingDocument(WireDocument, kw_only=True):
     failed_calls: Annotated[Count, about("That do not count: not answered or not sent, at no cost.")] = 0
     tokens: Count = 0
     usd: Annotated[float, about("Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")]
-    unpriced_calls: Annotated[Count, about("Of `calls`, those over connections without a price.")] = 0
+    unpriced_calls: Annotated[Count, about("Number of `calls` over connections without a price.")] = 0
 
 
 class RuleActivity(WireDocument):
@@ -159,7 +159,7 @@ class TrialCost(WireDocument):
 class TrialExample(WireDocument):
     """A span, a trace or a session that would be judged."""
 
-    trace_id: Annotated[str, about("Of a session its latest trace.")]
+    trace_id: Annotated[str, about("The trace; of a session, the latest.")]
     span_id: str | None
     session_id: str | None
     name: str | None
@@ -205,15 +205,15 @@ class ExplainedSpan(WireDocument, kw_only=True):
     name: str
     decision: str
     clause: str | None
-    value: Annotated[Any | UnsetType, about("What the span has where the clause looks.")] = UNSET
+    value: Annotated[Any | UnsetType, about("The span's value of the field that the clause tests.")] = UNSET
 
 
 class ExplainedTrace(WireDocument, kw_only=True):
     """Decisions on a trace and its spans, and their reasons."""
 
     trace_id: str
-    decision: Annotated[str | UnsetType | None, about("Of rules about traces.")] = UNSET
-    clause: Annotated[str | UnsetType | None, about("Of rules about traces.")] = UNSET
+    decision: Annotated[str | UnsetType | None, about("Set for rules about traces.")] = UNSET
+    clause: Annotated[str | UnsetType | None, about("Set for rules about traces.")] = UNSET
     spans: list[ExplainedSpan]
 
 
@@ -225,7 +225,7 @@ class BackfillDocument(WireDocument):
     from_time: Annotated[str, time_of("from_ns")] = field(name="from")
     to_time: Annotated[str, time_of("to_ns")] = field(name="to")
     chosen_traces: Annotated[
-        int | None, From("trace_ids", len), about("Where it is about chosen traces only, how many.")
+        int | None, From("trace_ids", len), about("Number of traces, if only chosen ones are judged.")
     ]
     occasion: Annotated[str, about("`backfill`, or `baseline`: monitors compare with what it finds.")]
     state: str
@@ -239,9 +239,7 @@ class BackfillDocument(WireDocument):
 class BaselineEstimateDocument(WireDocument):
     """An estimate of what a baseline would judge again; nothing was judged."""
 
-    evaluations_at_most: Annotated[
-        int, From("evaluations"), about("What the edited rule has judged already is not judged again.")
-    ]
+    evaluations_at_most: Annotated[int, From("evaluations"), about("Results of the edited rule are not repeated.")]
     asks_judge: bool
     averaged_evaluations: Annotated[
         int, From("averaged"), about("The latest evaluations by which the rest is estimated.")
@@ -269,11 +267,11 @@ class ConnectionDocument(WireDocument):
     reasoning_effort: str | None
     headers: dict[str, str]
     header_refs: Annotated[dict[str, str], about("Headers, and the variables of the server that hold their values.")]
-    fallback: Annotated[str | None, about("The connection that is asked where this one does not answer.")]
+    fallback: Annotated[str | None, about("The connection that is used when this one fails.")]
     shared: bool
-    credential: Annotated[str | None, about("Where the key comes from; null: there is none.")]
+    credential: Annotated[str | None, about("The source of the key; null: no key.")]
     spent_today: SpendingDocument
-    problem: Annotated[str | None, about("Why it gives no verdicts; null: it does, or was not asked.")]
+    problem: Annotated[str | None, about("The reason why it gives no verdicts; null: it gives them, or was not used.")]
     version: int
     created_at: str
     updated_at: str
@@ -318,7 +316,7 @@ class JobDocument(WireDocument):
     evaluator: str
     trace_id: str
     span_id: str | None
-    session_id: Annotated[str | None, about("Of a job about a session, whose latest trace it is.")]
+    session_id: Annotated[str | None, about("The session, if the job is about one; the trace is its latest.")]
     release: str | None
     round: int
     attempts: int
@@ -359,13 +357,13 @@ class HandResultDocument(WireDocument):
     calls: int
     input_tokens: int
     output_tokens: int
-    cost_usd: Annotated[float | None, about("Null: no model was asked, or it has no price.")]
+    cost_usd: Annotated[float | None, about("Null: no model was called, or it has no price.")]
 
 
 class JudgedNowDocument(WireDocument):
     """Maximum cost of a manual evaluation, and its result."""
 
-    cost_usd_at_most: Annotated[float | None, about("Null: no model is asked, or it has no price.")]
-    model: Annotated[str | None, about("Null: no model is asked.")]
-    job_id: Annotated[int | None, about("Of the result as it is stored; null: there is no score, so none is.")]
-    result: Annotated[HandResultDocument | None, about("Null: only the price was asked for.")]
+    cost_usd_at_most: Annotated[float | None, about("Null: no model is called, or it has no price.")]
+    model: Annotated[str | None, about("Null: no model is called.")]
+    job_id: Annotated[int | None, about("The job of the stored result; null: without a score none is stored.")]
+    result: Annotated[HandResultDocument | None, about("Null if only the price was requested.")]

@@ -183,7 +183,7 @@ class _RunHead(_RunRate, kw_only=True):
     run_key: str | None
     status: str
     status_reason: Annotated[
-        str | None, From("state_reason"), about("Why it ended so, or what an evaluation waits for.")
+        str | None, From("state_reason"), about("The reason of the status, or what an evaluation waits for.")
     ]
     verdict: str | None
     config: Annotated[JsonObject, From("metadata", json.loads)]
@@ -195,7 +195,7 @@ class _RunHead(_RunRate, kw_only=True):
     dataset_version: int | None
     trials: int
     created_by: str | None
-    pinned: Annotated[bool, From("is_pinned"), about("Whether it is kept beyond its expiry.")]
+    pinned: Annotated[bool, From("is_pinned"), about("True if it is kept beyond its expiry.")]
     started_at: Started
     completed_at: Annotated[str | None, time_of("completed_at_ns")]
     tokens_in: int | None
@@ -350,7 +350,7 @@ class ReportedKeys(WireDocument):
     """Items that were reported."""
 
     content: list[ReportedKey]
-    next: Annotated[int | None, about("What `after` has to be for those that follow.")]
+    next: Annotated[int | None, about("The value of `after` for the next page.")]
 
 
 class ItemsReceipt(WireDocument):
@@ -378,7 +378,7 @@ class PinnedRun(WireDocument):
 
 
 class RunEvaluationDocument(WireDocument, kw_only=True):
-    """An evaluator that is asked about the items of a run, and how far that is."""
+    """An evaluation of the items of a run, with its progress."""
 
     id: Annotated[str, From("evaluation_id")]
     tenant: str

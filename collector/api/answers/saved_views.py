@@ -12,7 +12,7 @@ class SavedViewDocument(WireDocument):
     tenant: str
     name: str
     project_name: Annotated[str | None, about("That its filters name.")]
-    query: Annotated[str, about("Of the address of `/traces`.")]
+    query: Annotated[str, about("The query string of the `/traces` page.")]
     path: Annotated[str, about("The link that opens it, whatever it shows by then.")]
     version: int
     created_by: Annotated[str | None, about("The name of a key.")]

@@ -30,7 +30,7 @@ class RunningServer(WireDocument, kw_only=True):
     state: str
     overloaded: bool
     backlog_bytes: int
-    dropped: Annotated[list[DroppedScopeDocument], about("What `drop_scopes` names, and drops.")] = field(
+    dropped: Annotated[list[DroppedScopeDocument], about("Spans dropped because of `drop_scopes`.")] = field(
         default_factory=list
     )
     conditions: list[ConditionDocument]
@@ -136,7 +136,7 @@ class SweepForecastDocument(WireDocument):
     over_spans: int
     used_bytes: int
     free_bytes: int
-    held: Annotated[str | None, about("Why what has expired stays, and what to do about it; null: it leaves.")]
+    held: Annotated[str | None, about("The reason why expired traces stay, and the remedy; null: they are deleted.")]
 
 
 class SweptDocument(WireDocument):
@@ -144,5 +144,5 @@ class SweptDocument(WireDocument):
 
     traces: int
     spans: int
-    freed_bytes: Annotated[int | None, about("Null: not now, because somebody read.")]
-    held: Annotated[str | None, about("Why what has expired stays, and what to do about it; null: it left.")]
+    freed_bytes: Annotated[int | None, about("Null: not freed yet, because of queries under way.")]
+    held: Annotated[str | None, about("The reason why expired traces stayed, and the remedy; null: they were deleted.")]

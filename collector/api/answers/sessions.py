@@ -29,10 +29,10 @@ class SessionSummaryDocument(WireDocument, kw_only=True):
     tenant: str
     projects: list[str]
     user_id: str | None
-    first_input: Annotated[str | None, about("Of its first trace, in short.")]
+    first_input: Annotated[str | None, about("The shortened input of the first trace.")]
     state: Literal["open", "closed"]
     start_time: StartTime
-    last_time: Annotated[str | None, time_of("last_ns"), about("When the last of its spans started or ended.")]
+    last_time: Annotated[str | None, time_of("last_ns"), about("The last start or end of a span.")]
     duration_ms: Annotated[float | None, computed(_duration_ms)]
     trace_count: int
     error_trace_count: int
@@ -57,11 +57,11 @@ class SessionList(WireDocument):
     content: list[SessionSummaryDocument]
     size: int
     number_of_elements: int
-    next: Annotated[str | None, about("Where the list goes on: `before` of the next page.")]
+    next: Annotated[str | None, about("The value of `before` for the next page.")]
     searched_to: Annotated[
         str | None,
         time_of("searched_to_ns"),
-        about("With `newest`: the text was looked for in traces that started then or later. Null: in all."),
+        about("With `newest`: the text was searched in traces that started then or later. Null: in all."),
     ]
 
 
@@ -91,8 +91,8 @@ class TurnDocument(WireDocument):
 class SessionDocument(SessionSummaryDocument, kw_only=True):
     """A session with its latest turns, in order of time."""
 
-    evaluations: Annotated[list[EvaluationDocument], about("Of the session as a whole.")]
-    decisions: Annotated[list[DecisionDocument], about("Of rules about sessions.")]
+    evaluations: Annotated[list[EvaluationDocument], about("The results about the whole session.")]
+    decisions: Annotated[list[DecisionDocument], about("The decisions of rules about sessions.")]
     turns: list[TurnDocument]
-    earlier: Annotated[str | None, about("Where the turns before these are: `before`. Null: there are none.")]
+    earlier: Annotated[str | None, about("The value of `before` for the earlier turns; null: none.")]
     truncated: Annotated[bool, about("The turns have more spans than are read at once.")]

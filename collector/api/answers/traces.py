@@ -72,7 +72,7 @@ class TracePage(PageAnswer):
     ]
     searched_to: Annotated[
         str | None,
-        about("Of a page that is short because the time was over: all that started after this was looked through."),
+        about("Set if the page is short because of the time limit: traces that started later were all searched."),
     ]
 
 
@@ -151,8 +151,8 @@ class ToolCallDocument(WireDocument, kw_only=True):
     name: str
     arguments: JsonAny
     result: JsonAny
-    has_arguments: Annotated[bool, about("Whether arguments were recorded, even as none.")] = True
-    has_result: Annotated[bool, about("Whether a result was recorded, even as null.")] = True
+    has_arguments: Annotated[bool, about("True if arguments were recorded, even empty ones.")] = True
+    has_result: Annotated[bool, about("True if a result was recorded, even null.")] = True
     is_error: bool
     error: str | None
     start_time: StartTime
@@ -233,7 +233,8 @@ class SpanDocument(WireDocument):
     cached_tokens: int | None
     reasoning_tokens: int | None
     finish_reason: Annotated[
-        str | None, about("Why the answer of a model ended: stop, length, tool_call, content_filter, error or other.")
+        str | None,
+        about("The reason why the model's answer ended: stop, length, tool_call, content_filter, error or other."),
     ]
     cost_usd: Number
     session_id: str | None
@@ -243,7 +244,9 @@ class SpanDocument(WireDocument):
     error: str | None
     error_type: str | None
     sources: Annotated[
-        dict[str, str], From(convert=_encoded_keys), about("By field, the key, event or log record that told it.")
+        dict[str, str],
+        From(convert=_encoded_keys),
+        about("By field, the key, event or log record that it was read from."),
     ]
     notes: list[str]
     attributes: Attributes
@@ -275,7 +278,7 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
     input: str | None
     output: str | None
     final_response: str | None
-    finish_reason: Annotated[str | None, about("Of the last call of a model that tells one.")]
+    finish_reason: Annotated[str | None, about("The finish reason of the last model call that has one.")]
     session_id: str | None
     user_id: str | None
     input_tokens: int | None
@@ -298,8 +301,8 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
     truncated: Annotated[
         bool | UnsetType,
         about(
-            "It has more spans than are shown: at most 10,000, 32 MiB as stored and 64 MiB as JSON."
-            " `toolCalls` and `conversation` are of the first ones too. `/otlp` has all."
+            "True if spans are left out: at most 10,000, 32 MiB stored and 64 MiB of JSON are returned."
+            " `toolCalls` and `conversation` are of the same spans. `/otlp` has all."
         ),
     ] = UNSET
     judgements_truncated: Annotated[bool | UnsetType, about("The rules made more of it than is shown.")] = UNSET

@@ -13,8 +13,8 @@ class CallerDocument(BaseModel):
 
     role: Role
     permissions: list[Permission]
-    tenant: str = Field(description="What he writes belongs to it.")
-    seesAll: bool = Field(description="What belongs to any tenant, not only to his own.")
+    tenant: str = Field(description="The tenant that owns what the caller writes.")
+    seesAll: bool = Field(description="True if the caller sees the data of all tenants.")
     keyName: str | None = Field(description="Null: no key was shown, and none is needed.")
 
 

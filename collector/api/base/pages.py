@@ -66,7 +66,7 @@ PARTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "headers": {
             "Link": {
-                "description": 'Where the next page is: `<?page=1&size=…>; rel="next"`. None with the last.',
+                "description": 'The link to the next page: `<?page=1&size=…>; rel="next"`. The last page has none.',
                 "schema": {"type": "string"},
             }
         }

@@ -67,7 +67,7 @@ MEDIA_TYPE = "application/problem+json"
 class FieldProblem(BaseModel):
     """An error in one place of a request."""
 
-    field: str = Field(description="Where: a parameter, or a path into the body with dots.")
+    field: str = Field(description="A parameter, or a path into the body with dots.")
     message: str
 
 

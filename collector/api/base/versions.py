@@ -28,7 +28,7 @@ TAGGED: Final[dict[int | str, dict[str, Any]]] = {
 
 TAGGED_NEW: Final[dict[int | str, dict[str, Any]]] = {201: TAGGED[200]}
 
-GUARDED: Final[dict[int | str, dict[str, Any]]] = {412: {"description": "It was changed since it was read."}}
+GUARDED: Final[dict[int | str, dict[str, Any]]] = {412: {"description": "The resource was changed since it was read."}}
 """Routes with `If-Match`, in the OpenAPI document."""
 
 

@@ -39,7 +39,9 @@ class DiffSummary(WireDocument):
     baseline_pass_rate: float | None
     candidate_pass_rate: float | None
     pass_rate_delta: float | None
-    significant: Annotated[bool, about("Whether the change of the pass rate is, after correction over evaluators.")]
+    significant: Annotated[
+        bool, about("True if the pass rate changed significantly, corrected for the number of evaluators.")
+    ]
     improved_count: int
     regressed_count: int
     unchanged_count: int
@@ -60,7 +62,9 @@ class DiffScore(WireDocument):
     candidate_mean: float | None
     delta: float | None
     status: Annotated[Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"], From("movement")]
-    significant: Annotated[bool, about("Whether this evaluator's scores differ between the runs, over all items.")]
+    significant: Annotated[
+        bool, about("True if this evaluator's scores differ significantly between the runs, over all items.")
+    ]
 
 
 class DiffSideDocument(WireDocument):

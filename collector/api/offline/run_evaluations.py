@@ -99,7 +99,7 @@ def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
 @router.delete("/evaluations/{evaluation_id}", status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
-    """Let an evaluation go no further; what it said stays."""
+    """Cancel an evaluation; its results stay."""
     if all(each.evaluation_id != evaluation_id for each in here.run_evaluations.of_run(run.run_id)):
         raise Missing(f"the run has no evaluation {evaluation_id}")
     if not here.run_evaluations.set_state(evaluation_id, "cancelled", now_us=here.now_ns() // 1000):

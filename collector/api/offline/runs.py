@@ -141,7 +141,7 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BegunRun, 200)
 def begin(project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who) -> Response:
-    """Begin a run, with its project and experiment where there are none. One whose key is known is told of (200)."""
+    """Begin a run, and create its project and experiment if they are missing. A known key returns its run (200)."""
     run, is_new = here.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     return encoded(BegunRun.of(run), status=status, headers={"location": f"/api/v1/runs/{run.run_id}"})
@@ -252,7 +252,7 @@ def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(ItemsReceipt)
 def report(run: Own, body: Items, here: Here, request: Request) -> Response:
-    """Report items, each once for its key and trial, however often it is told, also after a crash."""
+    """Report items. Each key and trial is stored once, however often it is sent, also after a crash."""
     items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
     receipt = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
     return encoded(ItemsReceipt.of(receipt, status="ok"), status=HTTPStatus.CREATED)
@@ -262,7 +262,7 @@ def report(run: Own, body: Items, here: Here, request: Request) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunChangeReceipt)
 def patch(run: Own, body: RunChange, here: Here) -> Response:
-    """Let a run have ended, once; or note what a gate said of it."""
+    """End a run, once, or record the verdict of a gate."""
     if body.status == "RUNNING":
         if run.status != "RUNNING":
             raise Conflict(f"the run is {run.status}, and does not begin again")

@@ -19,7 +19,7 @@ _CHUNK_BYTES = 1 << 20
     "/backup",
     responses={
         200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
-        503: {"description": "Not now, or there is no room for the copy."},
+        503: {"description": "Another copy is being made, or the disk has no room for it."},
     },
     response_class=Response,
 )

@@ -25,8 +25,8 @@ class Readiness(BaseModel):
 
     status: str = Field(description="starting, ready, damaged, failing or stopping")
     step: str | None = Field(default=None, description="While starting: the step of opening the data directory.")
-    done: int | None = Field(default=None, description="How much of the step is done.")
-    total: int | None = Field(default=None, description="How much the step has to do; null if unknown.")
+    done: int | None = Field(default=None, description="The amount of the step that is done.")
+    total: int | None = Field(default=None, description="The amount of the whole step; null if unknown.")
     seconds: float | None = Field(default=None, description="For how long the step has been under way.")
 
 
@@ -37,7 +37,7 @@ async def health(here: Here) -> Health:
     return Health(status="ok", setAside=here.set_aside(), dropped=sum(here.reader.ingest.dropped.values()))
 
 
-@router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
+@router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not ready."}})
 @needs(Permission.OPEN)
 async def ready(here: Here) -> JSONResponse:
     """Return readiness to receive spans; 503 while starting, stopping, or unable to commit for seconds.

@@ -35,13 +35,13 @@ class AgreementQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The question.")
-    queue: str | None = Field(default=None, max_length=100, description="The id of a queue; its question counts.")
+    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The name of the question.")
+    queue: str | None = Field(default=None, max_length=100, description="The id of a queue, whose question is used.")
     days: int | None = Field(default=None, ge=1, le=3_650, description="Only votes of so many days.")
     tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose votes, for who sees all.")
 
 
-@router.get("", responses={404: {"description": "There is no such queue here."}})
+@router.get("", responses={404: {"description": "No such queue."}})
 @needs(Permission.READ, by_tenant=True)
 @answers(AgreementDocument)
 def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query()]) -> Response:

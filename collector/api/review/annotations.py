@@ -46,11 +46,11 @@ Note = Annotated[str, Field(max_length=MOST_NOTE)]
 ItemNumber = Annotated[str, Field(pattern="^[0-9]{1,18}$")]
 NumberOfItem = Annotated[int, Path(ge=0, lt=10**18)]
 SpanId = Annotated[HexSpan | None, Query(alias="spanId", description="A span of the trace; without it, the trace.")]
-Question = Annotated[Name, Query(alias="name", description="Which question it answers.")]
+Question = Annotated[Name, Query(alias="name", description="The name of the question.")]
 
 
 class AnnotationBody(BaseModel):
-    """A vote. Without a verdict it has a label or a score, for a question of the operator's own."""
+    """A vote. Without a verdict it has a label or a score, for a question that the operator defined."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,9 +60,9 @@ class AnnotationBody(BaseModel):
     score: Number | None = None
     note: Note | None = None
     overriddenExpectedOutput: Any = None
-    adjudicates: bool = Field(default=False, description="It decides, whatever others voted.")
+    adjudicates: bool = Field(default=False, description="The vote decides, whatever others voted.")
     by: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Who votes, on a server that asks for no key."
+        default=None, description="The voter's name, on a server without keys."
     )
 
     @model_validator(mode="after")
@@ -118,7 +118,7 @@ class AnnotationFilters(BaseModel):
     sessionId: Annotated[str, Field(max_length=1_000)] | None = None
     itemResultId: ItemNumber | None = None
     name: Annotated[str, Field(max_length=200)] | None = None
-    history: bool = Field(default=False, description="What was changed or taken back later, too.")
+    history: bool = Field(default=False, description="Include votes that were changed or withdrawn later.")
     page: int = Field(default=0, ge=0, le=100_000)
     size: int = Field(default=100, ge=1, le=1_000)
 

@@ -53,7 +53,9 @@ class LabelledQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     labels: int = Field(default=20, ge=2, le=_MOST, description="At most so many, passes and fails in turns.")
-    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The question that the votes answer.")
+    name: str = Field(
+        default=VERDICT, min_length=1, max_length=200, description="The name of the question that the votes answer."
+    )
     source: Literal["people", "user", "application"] = "people"
 
 

@@ -37,7 +37,9 @@ class CalibrationQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The question that the votes answer.")
+    name: str = Field(
+        default=VERDICT, min_length=1, max_length=200, description="The name of the question that the votes answer."
+    )
     source: Literal["people", "user", "application"] = "people"
     days: int | None = Field(default=None, ge=1, le=3_650, description="Only results of so many days.")
     tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose results, for who sees all.")

@@ -64,7 +64,7 @@ class Promoted(BaseModel):
     sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)
     itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")
     overriddenExpectedOutput: Any = None
-    useOutput: bool = Field(default=False, description="What came out is what is expected.")
+    useOutput: bool = Field(default=False, description="Take the output as the expected output.")
 
     def correction(self) -> Correction:
         """Return the correction in the request."""

@@ -56,7 +56,7 @@ Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
 EntryId = Annotated[str, Path(max_length=100)]
 By = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="Who reviews, on a server that asks for no key."),
+    Query(min_length=1, max_length=200, description="The reviewer's name, on a server without keys."),
 ]
 
 
@@ -67,10 +67,12 @@ class FeedBody(BaseModel):
 
     ruleId: Annotated[str, Field(min_length=1, max_length=100)]
     policy: FeedPolicy
-    share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the results that the policy fits.")
-    margin: Amount = Field(default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it.")
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1, description="The proportion of matching results that are sampled."
+    )
+    margin: Amount = Field(default=0.1, description="For `uncertainty`: the largest distance from the threshold.")
     againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
-        default=None, description="Of `disagreement`: another rule whose results may be other."
+        default=None, description="For `disagreement`: the rule to compare with."
     )
 
 
@@ -82,15 +84,17 @@ class QueueBody(BaseModel):
     name: Name
     question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
     instructions: Annotated[str, Field(max_length=10_000)] = ""
-    answer: Answer = Field(default="label", description="What a vote is: a label, a score from low to high, or a text.")
-    low: Annotated[Number, Strict(), Field(description="Of a score.")] = 0
-    high: Annotated[Number, Strict(), Field(description="Of a score.")] = 1
+    answer: Answer = Field(
+        default="label", description="The kind of a vote: a label, a score from low to high, or a text."
+    )
+    low: Annotated[Number, Strict(), Field(description="The highest value of a score.")] = 0
+    high: Annotated[Number, Strict(), Field(description="The highest value of a score.")] = 1
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
-        default=1, description="People who look at each entry."
+        default=1, description="Number of reviewers for each entry."
     )
     blind: Annotated[bool, Strict()] = Field(
-        default=True, description="Whoever has not voted is told nothing of what others said."
+        default=True, description="Hide the votes of others from reviewers who have not voted."
     )
 
     feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []
@@ -144,7 +148,9 @@ class EntriesBody(BaseModel):
 
     targets: Annotated[list[TargetBody], Field(max_length=_MOST_TARGETS)] = []
     runId: Annotated[str, Field(max_length=100)] | None = None
-    share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the run's items.")
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1, description="The proportion of the run's items to add."
+    )
 
     @model_validator(mode="after")
     def _something(self) -> "EntriesBody":
@@ -189,7 +195,7 @@ QUEUES: Final = Resource[ReviewQueue, QueueBody](
     showing=Operation("show_queue", "A review queue."),
     replacing=Operation(
         "replace_queue",
-        "Let it ask something else; what is in it stays. Votes count for the question that they answered.",
+        "Replace a queue; its entries stay. Votes count for the question that they answered.",
     ),
     deleting=Operation("delete_queue", "Delete it with its entries; votes stay."),
 )

@@ -64,12 +64,12 @@ def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> Response:
 @router.put(
     _ENTRY + "/vote",
     openapi_extra=body_of(VoteBody),
-    responses={409: {"description": "Enough others voted on it, or look at it."}},
+    responses={409: {"description": "The entry has enough votes, or enough reviewers are at it."}},
 )
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(ReviewEntryDetail)
 def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> Response:
-    """Answer the queue's question; the vote is stored before it is answered, with what may be known from then on."""
+    """Vote on an entry. The vote is stored before the response, which has what the reviewer may see from then on."""
     turn = turn_of(here, who, by)
     cast_vote(here, queue, entry_id, body, turn, goes_on=False)
     return encoded(entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author)))

@@ -29,9 +29,7 @@ from collector.api.review.session_targets import session_seen, session_target
 
 router = api_router(prefix="/api/v1/session-annotation")
 
-_NOT_HERE: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"description": "There is no such session, or no vote on it."}
-}
+_NOT_HERE: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "No such session, or no vote on it."}}
 
 SessionId = Annotated[str, Query(alias="sessionId", min_length=1, max_length=1_000)]
 

@@ -32,9 +32,9 @@ MOST_CHOSEN: Final = 200
 
 
 class Bounds(BaseModel):
-    """Between which instants the spans start that are looked at; up to now where nothing else is said.
+    """The interval of the starts of the spans to judge, up to now by default.
 
-    With `traceIds`, spans of these traces only.
+    With `traceIds`, only spans of these traces.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -103,7 +103,7 @@ def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> 
 @router.delete(f"{_PATH}/{{backfill_id}}", status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def cancel(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
-    """Let a run go no further; what it found stays."""
+    """Cancel a backfill; its results stay."""
     find_own(here, who, project, rule_id)
     backfill = _find(here, rule_id, backfill_id)
     if backfill.state != "running":

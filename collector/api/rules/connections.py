@@ -105,7 +105,7 @@ def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> 
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(ConnectionTrialDocument)
 def test(connection_id: str, here: Here, who: Who) -> Response:
-    """Ask its model one tiny question; 200 also where it fails, because the question was answered: it does not work."""
+    """Test the connection with one small model call. The status is 200 if it fails, too; the body says so."""
     try:
         connection = own_connection(here, who, connection_id)
     except Missing as error:

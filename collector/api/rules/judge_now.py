@@ -23,7 +23,7 @@ class ToJudge(BaseModel):
 
     trace_id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
     span_id: Annotated[str | None, Field(pattern=r"^[0-9a-fA-F]{16}$")] = None
-    price_only: Annotated[bool, Field(description="Tell what it costs at most, and ask nobody.")] = False
+    price_only: Annotated[bool, Field(description="Return the maximum cost, and call no model.")] = False
 
 
 @router.post(f"{RULES}/{{rule_id}}/judge")
@@ -32,7 +32,7 @@ class ToJudge(BaseModel):
 def judge(project: str, rule_id: str, body: ToJudge, here: Here, who: Who, tenant: Tenant = None) -> dict[str, Any]:
     """Have a rule judge a span or a trace now, whether its conditions match it or not.
 
-    A score is stored in place of what the rule said of it before; monitors do not count it.
+    A score replaces the rule's earlier result; monitors do not count it.
     """
     kept = find_own(here, who, project, rule_id)
     target = target_of(here, visible_tenant_of(who, tenant), body.trace_id, body.span_id)

@@ -44,19 +44,19 @@ class PlaygroundAnswerDocument(ApiAnswer):
     """Answer of one model, or the reason why there is none."""
 
     connection_id: str
-    connection: str | None = Field(description="Its name; null: there is none that can be asked.")
+    connection: str | None = Field(description="The name of the connection; null: none can be used.")
     model: str | None
     at_most: MostDocument
     message: JsonObject | None = Field(description="In the form of the messages of spans: role and parts.")
-    is_cut_off: bool = Field(description="It ran out of tokens.")
+    is_cut_off: bool = Field(description="True if the answer ended at the limit of tokens.")
     usage: PlaygroundUsage | None = Field(description="Null: nothing left this machine.")
     failure: PlaygroundFailure | None
     trace_id: str | None = Field(description="The trace that tells of it, which may take a second to be there.")
-    not_stored: str | None = Field(description="Why there is no trace of it.")
+    not_stored: str | None = Field(description="The reason why no trace was stored.")
 
 
 class PlaygroundDocument(ApiAnswer):
-    """The answers, in the order in which they were wanted."""
+    """The answers, in the order of the requests."""
 
     at_most: MostDocument
     answers: list[PlaygroundAnswerDocument]

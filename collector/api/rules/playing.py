@@ -37,7 +37,7 @@ _NAME: Final = 200
 
 
 class WishBody(BaseModel):
-    """An answer that is wanted: over which connection, and of which of its models."""
+    """The connection and the model of one answer."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
 
@@ -86,8 +86,8 @@ class PlaygroundBody(BaseModel):
         bool, Field(description="Make failed requests again, `limits.attempts` of the connection in all; else once.")
     ] = False
     project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="Whose budget counts too.")] = None
-    origin: Annotated[OriginBody | None, Field(description="Of which span it was the conversation.")] = None
-    price_only: Annotated[bool, Field(description="Tell what it costs at most, and ask nobody.")] = False
+    origin: Annotated[OriginBody | None, Field(description="The span whose conversation it was.")] = None
+    price_only: Annotated[bool, Field(description="Return the maximum cost, and call no model.")] = False
 
     @field_validator("messages")
     @classmethod

@@ -118,7 +118,8 @@ class TrialQuery(BaseModel):
 
     window_s: Annotated[float, Field(alias="lastSeconds", gt=0, le=_LONGEST_S)] = 86_400
     newest: Annotated[int, Field(ge=1, le=_MOST_NEWEST)] | None = Field(
-        default=None, description="Of more spans, so many of the newest: `windowSeconds` is shorter then."
+        default=None,
+        description="The maximum number of spans, the newest; `windowSeconds` is shorter if there are more.",
     )
     trace: str | None = None
     prompt: bool = False

@@ -22,13 +22,13 @@ from collector.api.serving.repetition import KEY_PATTERN
 router = api_router()
 
 _Document = dict[str, Any]
-_ALWAYS: Final = {400: "What is wrong, in all fields at once."}
+_ALWAYS: Final = {400: "The request is not valid; the answer names every wrong field."}
 _WITH_KEY: Final = {
     401: "No API key, or one that opens nothing.",
     403: "The key may not do this; or the request came from a page of another origin.",
     429: "Too many wrong keys came from this address; or the key sends more than it may.",
 }
-_WITH_PATH: Final = {404: "Not here."}
+_WITH_PATH: Final = {404: "Not found."}
 _WITH_BODY: Final = {413: "The body is larger than a limit.", 415: "The content type is not taken here."}
 _WITH_CHANGE: Final = {409: "Something else has to change first.", 503: "Nothing can be written now; try again later."}
 _ABOUT: Final = (

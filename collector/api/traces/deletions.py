@@ -28,8 +28,8 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": DeletionDocument, "description": "No rows are left."},
     202: {
         "model": DeletionDocument,
-        "description": "It goes on; the same request joins it.",
-        "headers": {"Location": {"description": "Where to see how far it is.", "schema": {"type": "string"}}},
+        "description": "The deletion continues; the same request joins it.",
+        "headers": {"Location": {"description": "The address of the progress.", "schema": {"type": "string"}}},
     },
 }
 

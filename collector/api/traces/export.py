@@ -47,7 +47,7 @@ class _Chunks:
 
 _ARROW_TYPE = FORMS["arrow"].media_type
 _DAMAGE: Final = (
-    "What to do at damaged spans. If any are left out, `leftOut` lists them at the end, in a line "
+    "Fail at damaged spans, or leave them out. `leftOut` then lists them at the end, in a line "
     "of its own or in the metadata of an empty batch: `firstUnixNano` and `lastUnixNano` of their start, and their "
     "number (`spans`, null if it is unknown)."
 )
@@ -62,7 +62,7 @@ _DAMAGE: Final = (
                 LINES_TYPE: {"schema": {"type": "string"}},
             }
         },
-        503: {"description": "As many exports run as may at once; try again later."},
+        503: {"description": "The maximum number of exports is running; try again later."},
     },
     response_class=Response,
 )

@@ -56,7 +56,10 @@ class SavedViewBody(BaseModel):
     query: Annotated[
         str,
         AfterValidator(_shown_query),
-        Field(max_length=_MOST_CHARACTERS, description="Of the address of `/traces`: `project=shop&status=error`."),
+        Field(
+            max_length=_MOST_CHARACTERS,
+            description="The query string of the `/traces` page, such as `project=shop&status=error`.",
+        ),
     ] = ""
 
     def text(self) -> SavedViewText:

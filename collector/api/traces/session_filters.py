@@ -38,7 +38,9 @@ class SessionFilters:
     ] = None
     newest: Annotated[
         int | None,
-        Query(ge=1, le=10_000_000, description="A text is looked for in so many traces at most, the newest."),
+        Query(
+            ge=1, le=10_000_000, description="The maximum number of traces, the newest, in which a text is searched."
+        ),
     ] = None
     before: Annotated[
         str | None, Query(pattern=_PLACE, description="The `next` of the page before: sessions after that one.")

@@ -61,7 +61,7 @@ class SqlAnswer(BaseModel):
 
     columns: list[SqlColumn]
     rows: list[list[Any]]
-    truncated: bool = Field(description="There were more rows than one answer may have.")
+    truncated: bool = Field(description="True if rows beyond the limit were left out.")
 
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {

@@ -27,24 +27,27 @@ class Filters:
     project: str | None = None
     service: Annotated[str | None, Query(description="The service of the trace's root.")] = None
     name: Annotated[str | None, Query(description="The root's name holds this, in any case of letters.")] = None
-    status: Annotated[Literal["ok", "error"] | None, Query(description="Whether any of its spans failed.")] = None
-    from_: Annotated[
-        str | None, Query(alias="from", json_schema_extra=DATE_TIME, description="It starts then (RFC 3339) or later.")
+    status: Annotated[
+        Literal["ok", "error"] | None, Query(description="`error`: with a span that failed; `ok`: without one.")
     ] = None
-    to: Annotated[str | None, Query(json_schema_extra=DATE_TIME, description="It starts before then (RFC 3339).")] = (
-        None
-    )
+    from_: Annotated[
+        str | None,
+        Query(alias="from", json_schema_extra=DATE_TIME, description="The earliest start (RFC 3339), inclusive."),
+    ] = None
+    to: Annotated[
+        str | None, Query(json_schema_extra=DATE_TIME, description="The latest start (RFC 3339), exclusive.")
+    ] = None
     session: str | None = None
     user: str | None = None
     duration: Annotated[
-        float | None, Query(ge=0, le=_MOST_S, allow_inf_nan=False, description="It took so many seconds or longer.")
+        float | None, Query(ge=0, le=_MOST_S, allow_inf_nan=False, description="The shortest duration in seconds.")
     ] = None
     cost: Annotated[
-        float | None, Query(ge=0, le=_MOST_USD, allow_inf_nan=False, description="It cost so many USD or more.")
+        float | None, Query(ge=0, le=_MOST_USD, allow_inf_nan=False, description="The lowest cost in USD.")
     ] = None
     failing: Annotated[str | None, Query(description="The name of a span of it that failed.")] = None
     text: Annotated[str | None, Query(description="Its input or output holds this, in any case of letters.")] = None
-    model: Annotated[str | None, Query(description="Of any of its spans.")] = None
+    model: Annotated[str | None, Query(description="The model of any span.")] = None
     release: Annotated[str | None, Query(description="`service.version` of any of its spans.")] = None
     attribute: Annotated[
         list[Annotated[str, Field(pattern=_ATTRIBUTE)]] | None,

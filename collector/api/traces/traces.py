@@ -61,11 +61,13 @@ class TracesReceipt(BaseModel):
     acceptedSpans: int = Field(description="Stored, or stored already.")
     rejectedSpans: int
     traces: int = Field(description="Distinct trace ids among the accepted.")
-    errorMessage: str | None = Field(default=None, description="Why spans were rejected.")
+    errorMessage: str | None = Field(default=None, description="The reason why spans were rejected.")
 
 
 @router.post(
-    "", openapi_extra=_BODY, responses={200: {"model": TracesReceipt}, 408: {"description": "It took too long."}}
+    "",
+    openapi_extra=_BODY,
+    responses={200: {"model": TracesReceipt}, 408: {"description": "The request took too long."}},
 )
 @needs(Permission.SEND, by_tenant=True, takes_spans=True)
 async def ingest(request: Request, here: Here, who: Who) -> Response:

@@ -135,7 +135,7 @@ class QualityLine(BaseModel):
     """Results of one evaluator in a day, release or project."""
 
     group: str | None
-    service: str | None = Field(description="Of a release: those of two services are not compared.")
+    service: str | None = Field(description="The service of a release; releases of two services are not compared.")
     fingerprint: str | None = Field(description="Of the evaluator: compare results only where it is the same.")
     passes: PassRate
     scored: int

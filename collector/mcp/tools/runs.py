@@ -30,7 +30,7 @@ class RunLine(BaseModel):
     project: str
     dataset: str | None
     status: str
-    status_reason: str | None = Field(description="Why it ended so, or what an evaluation waits for.")
+    status_reason: str | None = Field(description="The reason of the status, or what an evaluation waits for.")
     total_examples: int
     pass_rate: float | None = Field(description="The share of the examples with a verdict that passed.")
     error_count: int

@@ -41,7 +41,7 @@ def start_baseline(rule_id: str, here: Here, who: Who) -> Response:
 @router.post("/rules/{rule_id}/backfills/{backfill_id}/cancel")
 @needs(Permission.WRITE, by_tenant=True)
 def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
-    """Let a run go no further; what it found stays."""
+    """Cancel a backfill; its results stay."""
     rule_access.cancel_backfill(here, rule_access.find_own(here, who, rule_id), backfill_id)
     return see_other(f"/rules/{rule_id}#backfills")
 
