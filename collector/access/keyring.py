@@ -180,7 +180,7 @@ class Keyring:
             return self._fresh(self._keys[key_id])
 
     def delete(self, key_id: str, caller: Caller) -> None:
-        """Forget a key.
+        """Delete a key.
 
         Raises:
             Missing, Conflict, Overloaded: as for `disable`.

@@ -99,7 +99,7 @@ def disable(*, key_id: str, server: str) -> None:
 @click.argument("key_id", metavar="ID")
 @server_option
 def delete(*, key_id: str, server: str) -> None:
-    """Forget a key."""
+    """Delete a key."""
     with open_server(server, None) as asking:
         asking.delete(f"{_PATH}/{_checked(key_id)}")
     click.echo(f"key {key_id} is deleted")

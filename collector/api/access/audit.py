@@ -50,7 +50,7 @@ class AuditQuery(BaseModel):
     before: int | None = Field(default=None, ge=1, le=_INT64, description="Entries with smaller ids.")
     size: int = Field(default=100, ge=1, le=1000)
     key: str | None = Field(default=None, max_length=200, description="The id or name of a key.")
-    path: str | None = Field(default=None, max_length=1000, description="Whose path holds this.")
+    path: str | None = Field(default=None, max_length=1000, description="A text that the path contains.")
     refused: bool | None = Field(
         default=None, description="Only requests that were refused or failed, or only the others."
     )

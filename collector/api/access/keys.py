@@ -100,14 +100,14 @@ def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
 @router.post("/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def disable_key(key_id: str, here: Here, who: Who) -> KeyDocument:
-    """Let a key open nothing any longer. It stays in the list."""
+    """Disable a key. It stays in the list."""
     return _document(here.authenticator.keyring.disable(key_id, who))
 
 
 @router.delete("/{key_id}", status_code=204)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_key(key_id: str, here: Here, who: Who) -> Response:
-    """Forget a key."""
+    """Delete a key."""
     here.authenticator.keyring.delete(key_id, who)
     return Response(status_code=204)
 

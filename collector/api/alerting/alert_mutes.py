@@ -61,9 +61,9 @@ MUTES: Final = Resource[AlertMute, MuteBody](
     show=lambda mute, _: MuteDocument.of(mute),
     title=lambda mute: mute.mute_id,
     missing="there is no {kind} {id}, or it is over",
-    listing=Operation("list_mutes", "The mutes that last, what ends first at the top."),
-    creating=Operation("mute_alerts", "Tell no receiver of such alerts until then; alerts are opened all the same."),
-    deleting=Operation("delete_mute", "Tell of such alerts again."),
+    listing=Operation("list_mutes", "List the mutes that hold, by their end."),
+    creating=Operation("mute_alerts", "Mute matching alerts until a time: they are opened, and not delivered."),
+    deleting=Operation("delete_mute", "Delete a mute: matching alerts are delivered again."),
 )
 
 router = router_of(MUTES)

@@ -64,15 +64,15 @@ METRIC_MONITORS: Final = Resource[MetricMonitorRow, MetricMonitorText](
     title=lambda row: row.name,
     listing=Operation(
         "list_metric_monitors",
-        "All of them by name, and how they stand; a key with a tenant sees its own and those of none.",
+        "List metric monitors by name, with their state; a key with a tenant sees its own and those of no tenant.",
     ),
-    creating=Operation("create_metric_monitor", "Have a metric watched; 409 if there is one of that name."),
-    showing=Operation("show_metric_monitor", "A metric monitor."),
+    creating=Operation("create_metric_monitor", "Create a metric monitor; 409 if the name is taken."),
+    showing=Operation("show_metric_monitor", "Return a metric monitor."),
     replacing=Operation(
         "replace_metric_monitor",
-        "Have it watch something else under the same id; it begins anew, and its alert is over.",
+        "Replace a metric monitor under the same id; its history begins again, and its alert ends.",
     ),
-    deleting=Operation("delete_metric_monitor", "Watch it no longer; its alert is over."),
+    deleting=Operation("delete_metric_monitor", "Delete a metric monitor; its alert ends."),
 )
 
 router = router_of(METRIC_MONITORS)

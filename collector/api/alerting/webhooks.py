@@ -119,7 +119,7 @@ def show(webhook: Named) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(WebhookDocument)
 def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> Response:
-    """Make it another one under the same id."""
+    """Replace a webhook under the same id."""
     try:
         replaced = here.receivers.replace(webhook, body.wish(), seen=seen(if_match))
     except BadWebhook as error:
@@ -132,7 +132,7 @@ def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
-    """Take it away; what waits for it is not delivered."""
+    """Delete a webhook; events that wait for it are not delivered."""
     try:
         here.receivers.delete(webhook, seen=seen(if_match))
     except FromFile as error:
@@ -144,7 +144,7 @@ def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(DeliveryDocument)
 def test(webhook: Named, here: Here) -> Response:
-    """Queue a test, whether it is switched on or not."""
+    """Queue a test message, also for a disabled webhook."""
     return _queued(here, webhook, here.receivers.test(webhook) or "")
 
 
@@ -176,7 +176,7 @@ def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(DeliveryDocument)
 def replay(webhook: Named, delivery_id: str, here: Here) -> Response:
-    """Deliver it again under the same id, from the first attempt on; one that waits anyway is left alone."""
+    """Deliver an event again under the same id, from the first attempt; one that still waits is left as it is."""
     if not webhook.enabled:
         return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
     if here.outbox.delivery(webhook.webhook_id, delivery_id) is None:

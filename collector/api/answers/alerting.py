@@ -81,7 +81,7 @@ class CorrectedDifferenceDocument(WireDocument):
 
 
 class AlertDetail(AlertDocument, kw_only=True):
-    """One alert, with what is left of it once the judge's errors are taken out; null while too little is known."""
+    """An alert with the difference corrected for the judge's errors; null while too little is known."""
 
     corrected: CorrectedDifferenceDocument | None
 
@@ -235,7 +235,7 @@ class WebhookDocument(WireDocument):
 
 
 class DeliveryDocument(WireDocument):
-    """An event for one receiver, and how far telling it has come."""
+    """An event for one receiver, with the state of its delivery."""
 
     id: Annotated[str, From("delivery_id")]
     event_id: str

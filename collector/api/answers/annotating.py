@@ -26,7 +26,7 @@ class ConfusionDocument(WireDocument):
 
 
 class DisagreementDocument(WireDocument):
-    """A result that people see otherwise."""
+    """A result that people disagree with."""
 
     trace_id: str
     span_id: str | None

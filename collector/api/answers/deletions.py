@@ -14,7 +14,7 @@ class Rewritten(WireDocument):
 
 
 class DeletionDocument(WireDocument):
-    """A deletion, and how far it is."""
+    """A deletion, with its progress."""
 
     id: Annotated[str, From("deletion_id")]
     tenant_id: Annotated[str | None, computed(lambda deletion: deletion.criteria.tenant or None)]

@@ -126,7 +126,7 @@ class RuleActivity(WireDocument):
 
 
 class ActiveRuleDocument(RuleDocument):
-    """A rule, and what it did of late."""
+    """A rule with its recent activity."""
 
     activity: RuleActivity
 

@@ -164,7 +164,7 @@ class ExperimentDocument(WireDocument, kw_only=True):
 
 
 class BegunRun(WireDocument):
-    """A run that has begun, or had already."""
+    """A run, new or begun earlier."""
 
     run_id: str
     experiment_id: str

@@ -9,7 +9,7 @@ from collector.api.answers.wire import WireDocument, about
 
 
 class ConditionDocument(WireDocument):
-    """Something that holds for now."""
+    """A condition of the server that holds now."""
 
     name: str
     message: str

@@ -68,7 +68,7 @@ class DiffScore(WireDocument):
 
 
 class DiffSideDocument(WireDocument):
-    """An item in one of the runs: the trial that tells most, and means over the trials of cost and latency."""
+    """An item in one of the runs: its most informative trial, and mean cost and latency over the trials."""
 
     item_id: Annotated[str, From("item_number", str)]
     trial: int

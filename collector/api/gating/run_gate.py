@@ -41,7 +41,9 @@ class GateQuestion(BaseModel):
     margin: Annotated[Amount, Field(description="A loss that is smaller is tolerated.")] = 0.05
     alpha: Annotated[float, Field(gt=0, lt=1, description="The error level for all evaluators together.")] = 0.05
     severityMargin: Annotated[Amount, Field(description="No item may lose more.")] | None = None
-    floor: Annotated[int, Field(ge=0, le=10_000, description="So many trials of each item must pass.")] | None = None
+    floor: (
+        Annotated[int, Field(ge=0, le=10_000, description="The number of trials of each item that must pass.")] | None
+    ) = None
     margins: Annotated[dict[_Key, Amount], Field(max_length=100, description="The margins of single evaluators.")] = {}
     costMargin: Annotated[Amount, Field(description="0.1: it may cost 10 % more.")] | None = None
     latencyMargin: Annotated[Amount, Field(description="0.1: it may take 10 % longer.")] | None = None

@@ -77,7 +77,7 @@ class _Import:
 async def import_file(
     dataset: Own, request: Request, here: Here, who: Who, options: Annotated[_Import, Depends()]
 ) -> Response:
-    """Make a version of the items in a file. Where the latest one has the same items, it is that one (200)."""
+    """Make a version of the items in a file. If the latest one has the same items, it is returned (200)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     form = options.form or MEDIA_TYPES.get(kind)
     if form is None:

@@ -176,7 +176,7 @@ def show(dataset: Seen, here: Here) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(DatasetDocument)
 def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> Response:
-    """Let a dataset say something else about itself. A schema holds for the versions to come."""
+    """Replace the fields of a dataset. A schema holds for versions made later."""
     require_seen(dataset.version, if_match)
     changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
     return shown(DatasetDocument.of(changed), changed.version)
@@ -195,7 +195,7 @@ def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(VersionDocument, 200)
 def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response:
-    """Make a version of these items. Where the latest one has the same items, it is that one, with the status 200."""
+    """Make a version of these items. If the latest one has the same items, it is returned (200)."""
     maker = maker_of(here, dataset)
     items = []
     for number, document in enumerate(body.items):

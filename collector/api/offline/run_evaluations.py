@@ -76,7 +76,7 @@ def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
 def evaluate(run: Own, body: Body, here: Here, who: Who) -> Response:
-    """Have the items of a run scored, once it has ended; scores of the same name that it has count no more."""
+    """Score the items of a run that has ended; earlier scores of the same name are superseded."""
     return _made(here, run, body, who.key_name)
 
 
@@ -84,7 +84,7 @@ def evaluate(run: Own, body: Body, here: Here, who: Who) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunEvaluationDocument)
 def judge(run: Own, body: Body, here: Here, who: Who) -> Response:
-    """Have the items of a run scored, in the words of judges."""
+    """Score the items of a run with judges."""
     return _made(here, run, body, who.key_name)
 
 

@@ -287,7 +287,7 @@ def pin(run: Own, here: Here) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(PinnedRun)
 def unpin(run: Own, here: Here) -> Response:
-    """Keep it no longer."""
+    """Unpin a run."""
     return _pinned(here, run, keep=False)
 
 

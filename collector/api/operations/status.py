@@ -16,7 +16,7 @@ router = api_router()
 @router.get("/api/v1/status")
 @answers(StatusDocument)
 def status(here: Here, who: Who) -> Response:
-    """Return what is stored, behind and to be judged, what failed of late, and what was spent today."""
+    """Return counts of stored, waiting and recently failed work, and the spending of today."""
     now_ns = here.now_ns()
     rules = rule_counts(here.rules.kept(), here.rules.problems, problems_of(here, who), comparisons_of(here, None))
     return encoded(status_document(here.status.status(now_ns), rules, server=_server(here), now_ns=now_ns))

@@ -158,9 +158,9 @@ def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters,
 @needs(Permission.SEND, by_tenant=True)
 @answers(ScoresReceipt)
 def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str, object]:
-    """Store what an application or its users say. The same again, from the same author, is stored once.
+    """Store scores of an application or its users. A repeated score of one author is stored once.
 
-    A trace that has not come yet may be scored; a session or an item of a run has to be there.
+    A trace may be scored before it arrives; a session or an item of a run must exist.
     """
     whose = tenant_of(who, tenant)
     scores = [_score(here, who, whose, each) for each in body.scores]
@@ -194,7 +194,7 @@ def show_of_trace(
 def withdraw_of_trace(
     trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
 ) -> Response:
-    """Take the caller's vote back; it stays in the history."""
+    """Withdraw the caller's vote; it stays in the history."""
     withdraw(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), name)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -218,7 +218,7 @@ def show_of_item(run: Seen, number: NumberOfItem, here: Here, name: Question = V
 @router.delete(_OF_ITEM, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, name: Question = VERDICT) -> Response:
-    """Take the caller's vote back; it stays in the history."""
+    """Withdraw the caller's vote; it stays in the history."""
     withdraw(here, who, item_target(here, run, number), name)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

@@ -52,7 +52,7 @@ class LabelledQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    labels: int = Field(default=20, ge=2, le=_MOST, description="At most so many, passes and fails in turns.")
+    labels: int = Field(default=20, ge=2, le=_MOST, description="The maximum number, passes and fails in turns.")
     name: str = Field(
         default=VERDICT, min_length=1, max_length=200, description="The name of the question that the votes answer."
     )

@@ -109,9 +109,9 @@ Body = Annotated[Promotion, Depends(exactly(Promotion))]
 @needs(Permission.WRITE, by_tenant=True)
 @answers(VersionDocument, 200)
 def promote(body: Body, here: Here, who: Who) -> Response:
-    """Make a version with the items of the latest one and these. What it has already is not added again (200).
+    """Make a version with the items of the latest one and these. Items that it has are not added again (200).
 
-    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one. What
+    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it is replaced. What
     an annotation says would have been right is expected, unless the request says otherwise.
     """
     return version_answer(*promoted(here, who, dataset_seen(here, who, body.datasetName), body))

@@ -190,14 +190,14 @@ QUEUES: Final = Resource[ReviewQueue, QueueBody](
     replace=_replace,
     delete=lambda here, queue: here.reviews.queues.delete(queue),
     show=queue_document,
-    listing=Operation("list_queues", "The queues by name, and how far each is."),
-    creating=Operation("create_queue", "Make a queue; 409 if there is one of that name."),
-    showing=Operation("show_queue", "A review queue."),
+    listing=Operation("list_queues", "List review queues by name, with their progress."),
+    creating=Operation("create_queue", "Create a review queue; 409 if the name is taken."),
+    showing=Operation("show_queue", "Return a review queue."),
     replacing=Operation(
         "replace_queue",
         "Replace a queue; its entries stay. Votes count for the question that they answered.",
     ),
-    deleting=Operation("delete_queue", "Delete it with its entries; votes stay."),
+    deleting=Operation("delete_queue", "Delete a review queue with its entries; votes stay."),
 )
 
 router = router_of(QUEUES)
@@ -266,7 +266,7 @@ def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = No
 @router.delete(_ENTRY, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
-    """Take it out of the queue; votes stay."""
+    """Remove an entry from the queue; votes stay."""
     here.reviews.queues.remove(queue, entry_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -275,7 +275,7 @@ def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AddedEntries)
 def fill(queue: Own, here: Here) -> dict[str, object]:
-    """Let its feeds draw from the results that there are now; the server does so by itself every few seconds."""
+    """Fill a queue from its feeds now; the server does so every few seconds."""
     return {"added": here.reviews.feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
 
 

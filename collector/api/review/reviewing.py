@@ -32,7 +32,7 @@ _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 
 
 class VoteBody(BaseModel):
-    """A vote: a label, a score, or in the note a text, as the queue wants it; and what would have been right."""
+    """A vote: a label, a score, or a text in the note, as the queue defines; and the right answer."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,9 +49,9 @@ Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(NextReview)
 def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> Response:
-    """Give the asker an entry that he has not voted on and that has room; it is his until the lease ends.
+    """Lease an entry with room that the reviewer has not voted on.
 
-    Who asks again before he has voted is given the same one, with a new lease.
+    Before a vote, a repeated request returns the same entry with a new lease.
     """
     turn = turn_of(here, who, by)
     entry_id = here.reviews.turns.next(queue, turn)
@@ -78,15 +78,19 @@ def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by
 @router.delete(_ENTRY + "/vote", status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.REVIEW, by_tenant=True)
 def undo(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
-    """Take back the asker's vote, or that he left the entry out, and give it to him again if it has room."""
+    """Withdraw the reviewer's vote or skip, and lease the entry again if it has room."""
     take_back(here, queue, entry_id, turn_of(here, who, by))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@router.post(_ENTRY + "/skip", status_code=HTTPStatus.NO_CONTENT, responses={409: {"description": "He voted on it."}})
+@router.post(
+    _ENTRY + "/skip",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses={409: {"description": "The reviewer voted on the entry."}},
+)
 @needs(Permission.REVIEW, by_tenant=True)
 def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
-    """Leave it to others: the asker is not given it again."""
+    """Skip an entry: the reviewer does not get it again."""
     here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

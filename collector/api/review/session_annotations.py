@@ -60,6 +60,6 @@ def show_of_session(
 def withdraw_of_session(
     session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
 ) -> Response:
-    """Take the caller's vote back; it stays in the history."""
+    """Withdraw the caller's vote; it stays in the history."""
     withdraw(here, who, session_target(here, tenant_of(who, tenant), session_id), name)
     return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -77,7 +77,7 @@ def estimate_baseline(project: str, rule_id: str, here: Here, who: Who) -> Respo
 @needs(Permission.WRITE, by_tenant=True)
 @answers(BackfillDocument)
 def start_baseline(project: str, rule_id: str, here: Here, who: Who) -> Response:
-    """Judge the releases again that monitors compare, as far as the evaluator of the rule has not judged them."""
+    """Judge the releases that monitors compare, where the rule's present evaluator has not judged them."""
     kept = find_own(here, who, project, rule_id)
     return _started(here, project, rule_id, start_baseline_of(here, kept.active))
 

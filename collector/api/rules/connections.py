@@ -78,7 +78,7 @@ def show(connection_id: str, here: Here, who: Who) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(ConnectionDocument)
 async def replace(connection_id: str, request: Request, here: Here, who: Who, if_match: IfMatch = "") -> Response:
-    """Make it what the body says; a key that the body does not mention stays."""
+    """Replace a connection; a key that the body does not mention stays."""
     try:
         own_connection(here, who, connection_id)
         document = await _document(request)
@@ -92,7 +92,7 @@ async def replace(connection_id: str, request: Request, here: Here, who: Who, if
 @router.delete("/{connection_id}", status_code=204, responses=GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> Response:
-    """Take it away, with its key."""
+    """Delete a connection and its key."""
     try:
         own_connection(here, who, connection_id)
         here.judging.connections.delete(connection_id, seen=seen(if_match))

@@ -70,7 +70,7 @@ def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Resp
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RetriedJob)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> Response:
-    """Evaluate again what failed, as a new job; one that waits for its next attempt has it now."""
+    """Retry a failed job as a new one; a job that waits for its next attempt runs now."""
     repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id not in repeated.refused:
@@ -84,7 +84,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RetriedJobs)
 def retry_failed(failed: Failed, here: Here, who: Who) -> Response:
-    """Evaluate again what failed, the oldest first."""
+    """Retry failed jobs, the oldest first."""
     repeated = here.jobs.retry_failed(
         rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.visible_tenant
     )

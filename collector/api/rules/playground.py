@@ -69,10 +69,10 @@ router = api_router(prefix="/api/v1/playground")
 @needs(Permission.WRITE, by_tenant=True)
 @answers(PlaygroundDocument)
 async def play(body: PlaygroundBody, here: Here, who: Who) -> dict[str, Any]:
-    """Ask models to go on with a conversation; 200 also where one does not answer, because that is what came of it.
+    """Continue a conversation with one or more models; the status is 200 if a model fails, too.
 
-    Each request is paid like one of a judge, by the project and the connection, and stored as a trace of its own, which
-    rules pass over.
+    Each request counts against the project's and the connection's budgets, and is stored as a trace, which
+    rules ignore.
     """
     question = question_of(who, body)
     prices = await asyncio.to_thread(priced, here, question, body)

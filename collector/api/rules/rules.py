@@ -184,7 +184,7 @@ def show(project: str, rule_id: str, here: Here, who: Who) -> Response:
 def replace(
     one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, who: Who, if_match: IfMatch = ""
 ) -> Response:
-    """Let a rule say something else."""
+    """Replace the text of a rule."""
     kept = here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
     return shown(_document(here, who, kept), kept.stored.version)
 
@@ -192,7 +192,7 @@ def replace(
 @router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
 def delete(one: Annotated[RuleReference, Depends(_named)], here: Here, if_match: IfMatch = "") -> Response:
-    """Take a rule out of force; what came of it stays."""
+    """Delete a rule; its results stay."""
     here.rules.delete(one.project, one.rule_id, seen=seen(if_match))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 

@@ -59,7 +59,7 @@ class DeletionRequest:
 def delete_traces(
     here: Here, who: Who, named: Annotated[DeletionRequest, Depends()], tenant: Tenant = None
 ) -> Response:
-    """Delete the traces that all of these are true of."""
+    """Delete the traces that match all filters."""
     if named == DeletionRequest():
         return problem(400, "name what is to go: project, sessionId, userId, before")
     try:

@@ -35,7 +35,7 @@ def pin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONRespo
 @router.delete("/traces/{trace_id}/pin", responses={200: {"model": Pinned}})
 @needs(Permission.WRITE, by_tenant=True)
 def unpin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Keep it no longer; other reasons to keep it stay."""
+    """Unpin a trace; other reasons to keep it stay."""
     return _pinned(trace_id, here, tenant_of(who, tenant), keep=False)
 
 
@@ -49,9 +49,9 @@ def sweep(
         bool, Query(description="The clock is right: delete what has expired, however much that is.")
     ] = False,
 ) -> Response:
-    """Delete what has expired now, and give the room back; or say what that would be.
+    """Delete expired traces now, and free their space; or estimate that.
 
-    While `held` is not null, what has expired stays: the clock is in doubt, or too much has expired at once.
+    While `held` is not null, expired traces stay: the clock is in doubt, or too many have expired at once.
     """
     if dry_run:
         return encoded(SweepForecastDocument.of(here.sweeper.due()))

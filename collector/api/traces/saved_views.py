@@ -86,13 +86,15 @@ SAVED_VIEWS: Final = Resource[SavedView, SavedViewBody](
         created_at=time_text(view.created_us * 1_000),
         updated_at=time_text(view.updated_us * 1_000),
     ),
-    listing=Operation("list_saved_views", "All of them by name; a key with a tenant sees its own and those of none."),
-    creating=Operation("create_saved_view", "Save a view; 409 if there is one of that name."),
-    showing=Operation("show_saved_view", "A saved view."),
-    replacing=Operation(
-        "replace_saved_view", "Let it show something else under the same id, so that links to it lead there."
+    listing=Operation(
+        "list_saved_views", "List saved views by name; a key with a tenant sees its own and those of no tenant."
     ),
-    deleting=Operation("delete_saved_view", "Delete it; links to it lead nowhere from then on."),
+    creating=Operation("create_saved_view", "Create a saved view; 409 if the name is taken."),
+    showing=Operation("show_saved_view", "Return a saved view."),
+    replacing=Operation(
+        "replace_saved_view", "Replace a saved view under the same id, so that links to it stay valid."
+    ),
+    deleting=Operation("delete_saved_view", "Delete a saved view; links to it no longer work."),
 )
 
 router = router_of(SAVED_VIEWS)

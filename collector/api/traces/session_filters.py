@@ -27,14 +27,18 @@ class SessionFilters:
     project: str | None = None
     user: str | None = None
     text: Annotated[
-        str | None, Query(description="The input or output of a trace holds this, in any case of letters.")
+        str | None, Query(description="A text in the input or output of a trace, in any case of letters.")
     ] = None
     from_: Annotated[
         str | None,
-        Query(alias="from", json_schema_extra=DATE_TIME, description="A trace starts then (RFC 3339) or later."),
+        Query(
+            alias="from",
+            json_schema_extra=DATE_TIME,
+            description="The earliest start of a trace (RFC 3339), inclusive.",
+        ),
     ] = None
     to: Annotated[
-        str | None, Query(json_schema_extra=DATE_TIME, description="A trace starts before then (RFC 3339).")
+        str | None, Query(json_schema_extra=DATE_TIME, description="The latest start of a trace (RFC 3339), exclusive.")
     ] = None
     newest: Annotated[
         int | None,

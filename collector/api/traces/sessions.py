@@ -54,7 +54,7 @@ def show_session(
     here: Here,
     who: Who,
     before: TurnPlace = None,
-    size: Annotated[int, Query(ge=1, le=200, description="Turns at most.")] = 50,
+    size: Annotated[int, Query(ge=1, le=200, description="The maximum number of turns.")] = 50,
     tenant: Tenant = None,
 ) -> Response:
     """Return a session as one conversation: its latest turns in order of time, each message once."""

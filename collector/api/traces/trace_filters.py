@@ -26,7 +26,7 @@ class Filters:
 
     project: str | None = None
     service: Annotated[str | None, Query(description="The service of the trace's root.")] = None
-    name: Annotated[str | None, Query(description="The root's name holds this, in any case of letters.")] = None
+    name: Annotated[str | None, Query(description="A text in the root's name, in any case of letters.")] = None
     status: Annotated[
         Literal["ok", "error"] | None, Query(description="`error`: with a span that failed; `ok`: without one.")
     ] = None
@@ -46,7 +46,7 @@ class Filters:
         float | None, Query(ge=0, le=_MOST_USD, allow_inf_nan=False, description="The lowest cost in USD.")
     ] = None
     failing: Annotated[str | None, Query(description="The name of a span of it that failed.")] = None
-    text: Annotated[str | None, Query(description="Its input or output holds this, in any case of letters.")] = None
+    text: Annotated[str | None, Query(description="A text in the input or output, in any case of letters.")] = None
     model: Annotated[str | None, Query(description="The model of any span.")] = None
     release: Annotated[str | None, Query(description="`service.version` of any of its spans.")] = None
     attribute: Annotated[

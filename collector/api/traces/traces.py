@@ -105,7 +105,7 @@ class PageQuery:
     size: Annotated[int, Query(ge=1, le=200)] = 50
     within_ms: Annotated[
         int | None,
-        Query(alias="withinMs", ge=1, le=10_000, description="Looking for what is rare ends after about so long."),
+        Query(alias="withinMs", ge=1, le=10_000, description="The approximate limit of time for a search."),
     ] = None
 
 

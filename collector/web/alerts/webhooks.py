@@ -237,7 +237,7 @@ def ask_to_delete(request: Request, webhook_id: str, here: Here, who: Who) -> Re
 @router.post("/webhooks/{webhook_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
-    """Take it away; what waits for it is not delivered."""
+    """Delete a webhook; events that wait for it are not delivered."""
     webhook = _find(here, who, webhook_id)
     return attempt(request, _question(webhook), partial(here.receivers.delete, webhook), then="/webhooks")
 

@@ -140,7 +140,7 @@ def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) ->
 @router.post("/connections/{connection_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """Take it away, with its key."""
+    """Delete a connection and its key."""
     connection = own_connection(here, who, connection_id)
     delete = partial(here.judging.connections.delete, connection_id)
     return attempt(request, _question(connection), delete, then="/connections")

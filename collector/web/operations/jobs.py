@@ -93,7 +93,7 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
 @router.post("/jobs/retry")
 @needs(Permission.WRITE, by_tenant=True)
 def retry_failed(here: Here, who: Who, form: Sent) -> Response:
-    """Evaluate again what failed, the oldest first."""
+    """Retry failed jobs, the oldest first."""
     rule, kind = form.text("rule") or None, form.text("kind") or None
     repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.visible_tenant)
     here.jobs_changed()
