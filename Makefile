@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property lock clean
+.PHONY: help run test quick check format docs dist record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -22,6 +22,7 @@ help:
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code, and lower the numbers of tests/prose.toml'
 	@echo 'make docs    the documents as a site, in build/site'
+	@echo 'make dist    the wheels of the server and of the SDK, in dist'
 	@echo 'make record-programs  run the programs of tests/programs with the newest releases from PyPI and npm, and print how well each is read'
 	@echo 'make test-snippets  install and run the examples of docs/capture.md'
 	@echo 'make bench   measure'
@@ -64,6 +65,14 @@ format: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
 	@echo 'The site is in build/site; open build/site/index.html.'
+
+# Hatchling sorts the files and writes no times: the same files make the same bytes.
+DIST = dist
+dist: $(VENV)/.dev
+	@for project in . sdk/python; do \
+		$(BIN)/python -m build --wheel --no-isolation --outdir $(DIST) $$project >/dev/null || exit 1; \
+	done
+	@cd $(DIST) && sha256sum *.whl
 
 record-programs: $(VENV)/.dev
 	@exec nice -n 10 $(BIN)/python -m tests.programs $(ARGS)

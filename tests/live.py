@@ -68,8 +68,11 @@ class Live:
         before: Sequence[str] = (),
         forked: bool = True,
         new: bool = False,
+        program: str = TRACEJURY,
     ) -> None:
         """Start the server. `before` is a command that runs it; unless `forked`, it has an interpreter of its own.
+
+        Another `program` is one that is installed elsewhere.
 
         Where it is `new`, its first start makes the database; else one is there, without a row.
         """
@@ -77,7 +80,7 @@ class Live:
         if not (new or before):  # which may be to see the directory elsewhere
             prepare(data)
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the server; not beside the data, where a disk may be full
-        command = [*before, TRACEJURY, "serve", "--data", str(data), *flags]
+        command = [*before, program, "serve", "--data", str(data), *flags]
         start = forking.start if forked else subprocess.Popen
         self.process: subprocess.Popen[bytes] = start(
             command, env=environment(env), stdout=subprocess.PIPE, stderr=self._log
