@@ -129,13 +129,11 @@ def test_each_byte_of_the_headers_is_checked(stopped: Path, tmp_path: Path) -> N
 
 
 def test_damage_met_by_a_query_is_reported_everywhere(data: Path, of_spans: int) -> None:
-    """The client gets a 500 that names damage, and so do readiness, status, metrics and a backup; spans are taken.
-
-    The sums of traces, which a start continues, may read the block before the query does.
-    """
+    """The client gets a 500 that names damage, and so do readiness, status, metrics and a backup; spans are taken."""
     flip_in_block(data / FILE_NAME, of_spans)
     with a_closed_server(data) as server:
         key = server.keys["admin"]
+        # The sums of traces, which a start continues, may have read the block before.
         answer = server.ask("POST", "/api/v1/sql", key=key, json={"sql": WHOLE})
         assert (answer.status_code, "data of this server is damaged" in answer.json()["detail"]) == (500, True)
         ready = until(lambda: server.ask("GET", "/ready"), lambda answer: answer.json()["status"] == "damaged")
