@@ -115,7 +115,7 @@ def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> No
     place = f"{RULES}/{made['id']}"
     message = f"the rule '{check['id']}' that it goes by is off; switch it on"
     assert server.ask("GET", place)["problem"] == message
-    assert "It judges nothing" in httpx.get(f"{server.url}/rules/{made['id']}").text
+    assert "It evaluates nothing" in httpx.get(f"{server.url}/rules/{made['id']}").text
     server.ask("PUT", f"{RULES}/{check['id']}", json=CHECK)
     assert server.ask("GET", place)["problem"] is None
     server.ask("DELETE", f"{RULES}/{made['id']}", 204)

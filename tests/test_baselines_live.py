@@ -277,14 +277,14 @@ def test_a_warning_recommends_no_baseline_that_is_refused(shop: Shop) -> None:
     shop.come(12, 1.0, "2")
     shop.save(21)
     assert "judges the releases again" in str(shop.lacks())
-    assert "Judge them again" in shop.server.client.get(page).text
+    assert "Evaluate them again" in shop.server.client.get(page).text
     shop.baseline()
     assert "5 of the 10 results" in str(shop.lacks())
     assert "Nothing is left to judge again" in str(shop.lacks())
     listed = execute("rules", "list", "--server", shop.server.http).output
     assert "Nothing is left to judge again" in listed
     assert f"rules baseline {shop.rule_id}" not in listed
-    assert "Judge them again" not in shop.server.client.get(page).text
+    assert "Evaluate them again" not in shop.server.client.get(page).text
     shop.come(30, 0.2, "3")
     assert (shop.lacks(), shop.alerts()) == (None, [("2", "3")])
 

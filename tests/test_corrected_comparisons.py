@@ -55,7 +55,7 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
         api = Offline(history.origin, client)
         assert api.ask("GET", f"alerts/{history.alert_id}")["corrected"] is None
         assert "for-people" not in visit.get(compared).text
-        assert "useless judge" not in visit.get("/quality").text
+        assert "judge no better than chance" not in visit.get("/quality").text
         assert "for-people" not in visit.get(f"/alerts/{history.alert_id}").text
         for release in ("1.4.1", "1.5.0"):
             vote(history, where=f"rule = 'polite answers' AND release = '{release}'")
@@ -73,7 +73,7 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
             vote(history, where=f"rule = 'polite answers' AND release = '{release}'", agrees=False)
         again = api.ask("GET", f"alerts/{history.alert_id}")["corrected"]
         assert again is None, "a judge that is right every other time is useless, and nothing is corrected by it"
-        assert "useless judge" in visit.get("/quality").text
+        assert "judge no better than chance" in visit.get("/quality").text
 
 
 def test_labels_count_for_the_service_whose_results_they_are_of(history: History) -> None:

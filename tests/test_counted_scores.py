@@ -243,15 +243,15 @@ def test_quality_shows_what_people_say_beside_what_the_evaluator_says(watched: W
     assert [of_api[f"scores: {each}"]["meanScore"] for each in "12"] == [1.0, 0.0]
     site = watched.api.url
     overview = httpx.get(f"{site}/quality").text
-    row = overview.partition("what people and applications say: <bdi>thumbs")[0].rpartition("<tr")[2]
+    row = overview.partition("votes and external scores: <bdi>thumbs")[0].rpartition("<tr")[2]
     assert "fingerprint=scores%3Athumbs" in row
     assert overview.count("<tr data-row") == 2
     chosen = {"rule": watched.rule["id"], "project": "shop", "fingerprint": "scores:thumbs"}
     one = httpx.get(f"{site}/quality", params=chosen).text
-    assert "What people and applications say to" in one
+    assert "Votes and external scores for" in one
     assert "60.0 %" in one
     whole = httpx.get(f"{site}/quality", params=chosen | {"fingerprint": ""}).text
-    assert "People and applications are asked, too" in whole
+    assert "Votes and external scores: " in whole
     listed = httpx.get(f"{site}/quality/results", params=chosen | {"verdict": "failed"}).text
     assert listed.count("too slow") == 4
     compared = httpx.get(f"{site}/quality/compare", params=chosen | {"baseline": "1", "candidate": "2"})

@@ -304,7 +304,7 @@ def test_what_a_prompt_costs_in_the_playground(browser: "Browser", tmp_path: Pat
             hand = Hand(watch, "what a prompt costs")
             hand.click("text=Open in the playground")
             hand.sees("main", "Is it cold in Oslo?")
-            hand.sees("main", "Costs at most")
+            hand.sees("main", "Maximum cost")
             hand.done(clicks=1)
         assert played.requests() == [[], []]
 
@@ -326,7 +326,7 @@ def test_a_trace_id_in_the_search_finds_the_trace(shown: Shown) -> None:
     """An id from a log leads to its trace; an unknown id is searched for as a text."""
     with Visit(shown.origin) as visit:
         assert visit.get(f"/traces?text={LONG_ID.upper()}").headers["location"] == f"/traces/{LONG_ID}"
-        assert "No trace has all" in visit.get(f"/traces?text={'f' * 32}").text
+        assert "No trace matches all" in visit.get(f"/traces?text={'f' * 32}").text
 
 
 def test_a_mistyped_filter_keeps_the_form(shown: Shown) -> None:

@@ -469,8 +469,8 @@ def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_count
         assert f"{failed} failed call" in page(server, f"/rules/{listed['id']}")
         for path in ("/quality", f"/quality?rule={listed['id']}&project=shop"):
             assert "cost unknown; 5 calls without a price" in page(server, path), path
-        why = page(server, f"/rules/{listed['id']}").partition("were not judged")[2].partition("</table>")[0]
-        assert "skipped a budget was spent over_budget 7" in " ".join(re.sub("<[^>]*>", " ", why).split())
+        why = page(server, f"/rules/{listed['id']}").partition("were not evaluated")[2].partition("</table>")[0]
+        assert "skipped a budget was used up over_budget 7" in " ".join(re.sub("<[^>]*>", " ", why).split())
         assert server.ask("GET", "status")["spentToday"]["calls"] == 5
         until(lambda: holding(server), lambda conditions: not conditions, within_s=LONG_S)
         assert listed["problem"] is None

@@ -35,7 +35,7 @@ def test_a_page_shows_some_of_very_many(tmp_path: Path) -> None:
     assert counts == {">span-": 198, ">resource-": 198, ">event-": 100, ">part-": 2_000}
     for left_out in ("2,802 more", "2,900 more events", "2,900 more links"):
         assert f'<a href="/traces/{TRACE}/otlp">{left_out}</a>' in page
-    assert "3,000 more parts</a>" in page
+    assert "3,000 more items</a>" in page
 
 
 def test_messages_share_the_parts_that_are_shown() -> None:

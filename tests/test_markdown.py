@@ -92,13 +92,13 @@ def test_any_markdown_is_harmless(text: str) -> None:
 
 
 def test_markdown_reads_as_it_is_meant() -> None:
-    """Headings, lists, code and tables are such, headings none of the page's, and all of it as it came is a link."""
+    """Headings, lists, code and tables are such, headings none of the page's, and all of it raw text is a link."""
     html = str(
         rich_block("# Plan\n\n- one\n- `two`\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |", "/whole")
     )
     for piece in ('<p class="heading-h1">Plan</p>', "<li>one</li>", "<code>two</code>", "x = 1", "<td>1</td>"):
         assert piece in html
-    assert '<a href="/whole">as it came</a>' in html
+    assert '<a href="/whole">raw text</a>' in html
     assert "<h1" not in html
 
 

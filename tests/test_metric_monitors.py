@@ -209,7 +209,7 @@ def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
         document = client.get(f"http://{server.http}/api/v1/alerts/{alert_id}").json()
         page = client.get(f"http://{server.http}/alerts/{alert_id}").text
     assert [each["rate"] for each in document["details"]["told"]] == [0.2]
-    assert "told before: 20 %" in page
+    assert "reported before: 20 %" in page
     assert "worse" in run("alerts", "show", alert_id, "--server", f"http://{server.http}").output
 
 

@@ -220,7 +220,7 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         results(60)
         (noted,) = server.client.get(f"{api}/status").json()["rules"]["comparingAnew"]
         assert (noted["name"], noted["message"]) == ("short", saved["comparison"])
-        assert "Judge them again" in server.client.get(f"{server.http}/rules/{made['id']}").text
+        assert "Evaluate them again" in server.client.get(f"{server.http}/rules/{made['id']}").text
         assert server.client.get(f"{api}/alerts").json()["content"] == []
         begun = execute("rules", "baseline", "short", "--follow", "--server", server.http)
         assert (begun.exit_code, "done, 70 looked at, 70 matched" in begun.output) == (0, True), begun.output

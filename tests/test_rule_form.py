@@ -121,7 +121,7 @@ def test_a_text_of_several_lines_is_written_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    "more, message", [("- a", "must be a mapping"), ("name: b", "there is a field for that"), ("a: [", "line 1")]
+    "more, message", [("- a", "must be a mapping"), ("name: b", "use the form field above"), ("a: [", "line 1")]
 )
 def test_what_else_a_form_says_is_yaml_about_other_keys(more: str, message: str) -> None:
     """The box for the rest takes a mapping without the keys that have a field."""

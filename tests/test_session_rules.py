@@ -85,12 +85,12 @@ def test_pages_show_what_was_judged_of_a_session(api: Offline) -> None:
     (rule,) = api.ask("GET", "projects/shop/trace-eval-rules")
     with a_client() as client:
         page = client.get(f"{api.url}/sessions/chat/1").text
-        assert page.index("The session as a whole") < page.index("short answers") < page.index("turn-1")
+        assert page.index("Session verdicts") < page.index("short answers") < page.index("turn-1")
         for path in (f"rules/{rule['id']}", "jobs?state="):
             text = client.get(f"{api.url}/{path}").text
             assert 'href="/sessions/chat%2F1"' in text, path
             assert f"/traces/{3:032x}" not in text, path
-        assert "once quiet for" in client.get(f"{api.url}/rules/{rule['id']}").text
+        assert "settled after" in client.get(f"{api.url}/rules/{rule['id']}").text
 
 
 def test_a_rule_about_sessions_is_tried_out_before(api: Offline, tmp_path: Path) -> None:

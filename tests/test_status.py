@@ -152,12 +152,12 @@ def test_all_faces_count_alike(tmp_path: Path) -> None:
     assert 'tracejury_jobs{state="ready"} 4.0' in metrics
     silent = {rule["name"] for rule in rules if rule["problem"]}
     assert silent == {each["name"] for each in status["rules"]["unable"]} == {"mute", "late"}
-    assert rules_page.count("judges nothing") == 2
+    assert rules_page.count("evaluates nothing") == 2
     assert listed.count(" judges nothing: ") == shown.count(" judges nothing: ") == 2
     assert "3 rules in force, 1 disabled, 2 judge nothing" in shown
     for seen in (home, status_page):
-        assert "2 rules judge nothing" in seen
-    assert "Judge nothing 2" in status_page
+        assert "2 rules evaluate nothing" in seen
+    assert "Evaluate nothing 2" in status_page
     assert 'tracejury_rules{state="judging_nothing"} 2.0' in metrics
 
 

@@ -487,7 +487,7 @@ def test_a_page_of_a_shared_connection_offers_no_change(tenancy: Tenancy) -> Non
     listed = ask("GET", "/connections").text
     assert (made in listed, tenancy.ids[""]["connection_id"] in listed) == (True, False)
     page = ask("GET", place)
-    assert (page.status_code, f"{place}/" in page.text, "the operator alone changes it" in page.text) == (
+    assert (page.status_code, f"{place}/" in page.text, "Only the operator can change it" in page.text) == (
         200,
         False,
         True,
@@ -516,7 +516,7 @@ def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy, summing
     every = ask("GET", "/jobs", OPERATOR_KEY).text
     assert [every.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [2, 2, 2]
     assert f"/traces/{TRACE}?tenant=other" in every
-    assert "1 failed evaluation is repeated" in ask("GET", "/jobs/retry").text
+    assert "1 failed evaluation will be retried" in ask("GET", "/jobs/retry").text
     before = everything(tenancy, summing, "", "other")
     for tenant in ("", "other"):
         assert ask("POST", f"/jobs/{jobs[tenant]}/retry").status_code == 404

@@ -249,7 +249,7 @@ def test_the_page_tells_what_differs(visit: Visit) -> None:
     assert "changed output" in words(page)
     for expected in ("chat large changed name, model", "execute_tool map", "execute_tool carrier", "lookup"):
         assert expected in text, text
-    assert [words(page).count(each) > 0 for each in ("This trace", "The other", "Tokens out")] == [True] * 3
+    assert [words(page).count(each) > 0 for each in ("This trace", "Other trace", "Tokens out")] == [True] * 3
     root = visit.get(f"/traces/{ONE}/compare?with={OTHER}&show=all&pair=0").text
     assert ("<del>Monday" in root, "<ins>Tuesday" in root) == (True, True)
     assert "<script>alert" not in root
@@ -264,14 +264,14 @@ def test_traces_of_a_kind_are_offered(visit: Visit) -> None:
     address = f"http://x/traces/{OTHER}?span=1"
     assert "chat large" in visit.client.get(f"{visit.origin}/traces/{ONE}/compare", params={"with": address}).text
     lost = visit.get(f"/traces/{ONE}/compare?with={'0' * 32}")
-    assert (lost.status_code, "There is no trace" in lost.text) == (404, True)
+    assert (lost.status_code, "does not exist" in lost.text) == (404, True)
     assert visit.get(f"/traces/{'0' * 32}/compare").status_code == 404
 
 
 def test_a_trace_is_like_itself(visit: Visit) -> None:
-    """Nothing differs, and all spans can be seen all the same."""
+    """No differences, and all spans can be seen all the same."""
     page = visit.get(f"/traces/{ONE}/compare?with={ONE}").text
-    assert "Nothing differs" in page
+    assert "No differences" in page
     assert visit.get(f"/traces/{ONE}/compare?with={ONE}&show=all").text.count("<tr data-row") == 4
 
 

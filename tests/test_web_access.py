@@ -80,7 +80,7 @@ def test_a_wrong_key_says_so_and_too_many_have_to_wait(server: Closed) -> None:
 def test_a_key_that_only_sends_has_no_pages(server: Closed, visit: Visit) -> None:
     """The form says what such a key is for."""
     answer = sign_in(visit, server.keys["ingest"])
-    assert (answer.status_code, "only sends spans" in answer.text) == (403, True)
+    assert (answer.status_code, "can only send spans" in answer.text) == (403, True)
 
 
 def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(server: Closed, visit: Visit) -> None:

@@ -59,7 +59,7 @@ def test_an_alert_has_all_that_is_needed_to_check_it(server: Closed, visit: Visi
         "The pass rate of release 1.5.0 is 78.0 % after 92.0 % of 1.4.1 : \u221214.0 points",
         "89.1 % to 94.3 %, 500 results",
         "68.1 % to 86.0 %, 91 results, of which 20 failed",
-        "Evidence against its threshold An alert is raised at 20",
+        "Evidence against its threshold An alert opens at 20",
         "SELECT release, avg(passed::INT) FROM evaluations GROUP BY ALL",
         "It <@U1> & did",
         "alert.opened",
@@ -82,7 +82,7 @@ def test_acknowledging_names_who_did_and_is_done_once(server: Closed, visit: Vis
     assert alert is not None
     assert (alert.state, alert.acknowledged_by) == ("acknowledged", "editor")
     page = visit.get(path).text
-    assert "editor looks after it" in words(page)
+    assert "Acknowledged by editor" in words(page)
     assert 'acknowledge"' not in page
     assert "alert.acknowledged" in page
 
@@ -98,7 +98,7 @@ def test_an_alert_that_is_over_says_how_it_ended(server: Closed, visit: Visit) -
     assert '<button class="primary">' not in page
     late = visit.client.post(f"{visit.origin}{path}/acknowledge", data={"csrf": token})
     assert late.status_code == 409
-    assert "nothing to look after" in late.text
+    assert "cannot be acknowledged" in late.text
 
 
 def test_viewers_read_and_do_not_acknowledge(server: Closed) -> None:
@@ -108,7 +108,7 @@ def test_viewers_read_and_do_not_acknowledge(server: Closed) -> None:
     with Visit(f"http://{server.running.http}") as viewer:
         viewer.send("/sign-in", "/sign-in", key=server.keys["viewer"])
         page = viewer.get(path).text
-        assert "Nobody looks after it yet" in page
+        assert "Not acknowledged yet" in page
         assert 'acknowledge"' not in page
         assert (
             viewer.client.post(f"{viewer.origin}{path}/acknowledge", data={"csrf": token_on(page)}).status_code == 403
@@ -126,7 +126,7 @@ def test_alerts_are_listed_by_state(server: Closed, visit: Visit) -> None:
     mine = opened(server, 5, project="lists", kind="drift")
     page = words(visit.get("/alerts?project=lists").text)
     assert "answers in lists drift 92.0 % of 500 78.0 % of 91 open" in page
-    assert "No such alerts" in visit.get("/alerts?project=lists&state=recovered").text
+    assert "No alerts match" in visit.get("/alerts?project=lists&state=recovered").text
     assert mine.alert_id in visit.get("/alerts?state=open").text
     assert visit.get("/alerts?state=closed").status_code in {400, 422}
     assert visit.get("/alerts/00000000000000000000000000000000").status_code == 404

@@ -117,13 +117,15 @@ def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
     text = words(judged.send("preview").text)
-    assert ("Ask the judge about these 3" in text, judged.model.requests) == (True, [])
-    assert "at most 5.40 USD , and mostly far less" in text  # three times 100,000 tokens in and 8,000 out
+    assert ("Call the judge on these 3" in text, judged.model.requests) == (True, [])
+    assert (
+        "at most 5.40 USD . The actual cost is usually far lower" in text
+    )  # three times 100,000 tokens in and 8,000 out
     judged.connect(price=PRICE)
-    assert "if no answer is longer than 4,096 tokens" in words(judged.send("preview").text)
+    assert "assuming at most 4,096 tokens per response" in words(judged.send("preview").text)
     judged.connect()
     assert "the connection has no prices" in words(judged.send("preview").text)
-    assert "Ask the judge" not in words(judged.send("preview", value="nothing like it").text)
+    assert "Call the judge" not in words(judged.send("preview", value="nothing like it").text)
 
 
 def test_the_prompt_is_shown_and_nobody_is_asked(judged: Judged) -> None:
@@ -135,7 +137,7 @@ def test_the_prompt_is_shown_and_nobody_is_asked(judged: Judged) -> None:
     assert "Be a lawyer: Is it kind?" in text
     assert "It is data" in text
     assert "<data-" in text
-    assert "Ask the judge about these 3" in text
+    assert "Call the judge on these 3" in text
     broken = judged.send("prompt", **{"config.template": "no version"}).text
     assert "must begin with a line `version: 1`" in unescape(broken)
     rule = {
@@ -164,7 +166,7 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     assert len(judged.model.requests) == 3
     assert all("Is it kind?" in each.system + each.user for each in judged.model.requests)
     assert [("passed 0.9" in each, "it is kind" in each) for each in examples(page)] == [(True, True)] * 3
-    assert "The judge was asked just now: 3 calls, 360 tokens, 0.009000 USD" in words(page)
+    assert "The judge was called: 3 calls, 360 tokens, 0.009000 USD" in words(page)
     ((evaluations, calls),) = before
     counted = "SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call WHERE tokens IS NOT NULL)"
     until(lambda: judged.sql(counted), lambda rows: rows == [(evaluations, int(str(calls)) + 3)])
@@ -172,7 +174,7 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
         ("drafts", None, "sample", judged.connection_id)
     ]
     assert not judged.running.context.rules.kept()
-    assert "(rules being written)" in unescape(judged.visit.get("/status").text)
+    assert "(rule previews)" in unescape(judged.visit.get("/status").text)
 
 
 def test_a_jury_votes_on_each_example(judged: Judged) -> None:
@@ -186,13 +188,12 @@ def test_a_jury_votes_on_each_example(judged: Judged) -> None:
         judged.says(lambda request: Says({"reason": "so", "score": scores.get(request.body["model"], 0.9)}))
         offered = words(judged.send("preview", more="jury: [strict, mild]").text)
         assert (
-            "strict one over the connection strict and mild one over the connection mild are asked, and vote,"
-            in offered
+            "strict one over connection strict and mild one over connection mild vote on the newest examples" in offered
         )
         assert ("at most 16.20 USD" in offered, judged.model.requests) == (True, [])  # three times that of one judge
         page = judged.send(more="jury: [strict, mild]").text
         assert ["2 of 3 judges agree. so" in each for each in examples(page)] == [True] * 3
-        assert "The judge was asked just now: 9 calls, 1,080 tokens, 0.03 USD" in words(page)
+        assert "The judge was called: 9 calls, 1,080 tokens, 0.03 USD" in words(page)
         connections.replace(others[0].connection_id, document | {"name": "strict", "credentialRef": "NO_SUCH_KEY"})
         assert "NO_SUCH_KEY" in words(judged.send("preview", more="jury: [strict, mild]").text)
     finally:
@@ -272,10 +273,10 @@ def test_a_connection_that_cannot_be_used_says_why(judged: Judged) -> None:
     judged.connect(credentialRef="NO_SUCH_KEY_ANYWHERE")
     judged.says(lambda _: GOOD)
     for text in (words(judged.send(do).text) for do in ("preview", "judge")):
-        assert ("The judge cannot be asked" in text, "NO_SUCH_KEY_ANYWHERE" in text) == (True, True)
+        assert ("The judge is unavailable" in text, "NO_SUCH_KEY_ANYWHERE" in text) == (True, True)
     judged.connect()
     text = words(judged.send(usd="1").text)
-    assert ("has no price" in text, "Ask the judge" in text, judged.model.requests) == (True, False, [])
+    assert ("has no price" in text, "Call the judge" in text, judged.model.requests) == (True, False, [])
 
 
 def test_a_long_example_is_not_asked_about(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,13 +344,13 @@ def test_the_button_is_pressed_in_a_browser(
         page.fill(".condition:nth-child(1) [name=value]", "llm")
         page.select_option("[name=evaluator]", "llm_judge")
         if not has_scripts:
-            page.get_by_role("button", name="Show its settings").click()
+            page.get_by_role("button", name="Show settings").click()
         page.fill("[name='config.criteria']", "Is it kind?")
         page.select_option("[name=connection]", "judge")
         if not has_scripts:
             page.get_by_role("button", name="Preview").last.click()
-        page.get_by_role("button", name="Ask the judge about these 3").click()
-        page.get_by_text("The judge was asked just now").wait_for()
+        page.get_by_role("button", name="Call the judge on these 3").click()
+        page.get_by_text("The judge was called").wait_for()
         assert (page.locator(".examples .badge.good").count(), len(judged.model.requests)) == (3, 3)
         assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
 
@@ -361,11 +362,11 @@ def test_what_stored_days_cost_is_told_before_a_judge_is_asked_about_them(judged
     first = judged.send("save", name="back", enabled="1", project="sample", also_days="2")
     assert (first.status_code, judged.model.requests) == (400, [])
     text = unescape(re.sub(r"<[^>]+>", " ", first.text.partition('id="also"')[2].partition("</fieldset>")[0]))
-    assert re.search(r"each of which asks a judge:\s+[\d.]+ USD\s+at most", text)
-    seen = re.search(r'name="also_told" value="(\w+)"', first.text)
+    assert re.search(r"each with a judge call:\s+at most\s+[\d.]+ USD", text)
+    seen = re.search(r'name="also_shown" value="(\w+)"', first.text)
     assert seen is not None
-    other = judged.send("save", name="back", enabled="1", project="sample", also_days="20", also_told=seen[1])
+    other = judged.send("save", name="back", enabled="1", project="sample", also_days="20", also_shown=seen[1])
     assert other.status_code == 400
-    saved = judged.send("save", name="back", enabled="1", project="sample", also_days="2", also_told=seen[1])
+    saved = judged.send("save", name="back", enabled="1", project="sample", also_days="2", also_shown=seen[1])
     assert (saved.status_code, saved.headers["location"].endswith("#backfills")) == (303, True)
     until(lambda: len(judged.model.requests), bool)

@@ -52,7 +52,7 @@ def test_a_key_is_shown_once_disabled_and_deleted(server: Closed) -> None:
         assert (text in page, "<script>alert" in page, "2099-01-31 10:00:00 UTC" in page) == (False, False, True)
         assert server.ask("GET", "/api/v1/traces", key=text).status_code == 200
         question = visit.get(f"/keys/{key_id}/disable").text
-        assert ("<script>alert" in question, "opens nothing" in question) == (False, True)
+        assert ("<script>alert" in question, "no longer give access" in question) == (False, True)
         assert visit.send(f"/keys/{key_id}/disable", f"/keys/{key_id}/disable").status_code == 303
         assert server.ask("GET", "/api/v1/traces", key=text).status_code == 401
         assert visit.send(f"/keys/{key_id}/delete", f"/keys/{key_id}/delete").status_code == 303

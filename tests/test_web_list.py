@@ -69,7 +69,7 @@ def test_values_that_are_not_shown_are_not_counted(shown: Shown, browser: "Brows
         watch.open("/traces?project=sample")
         watch.page.get_by_role("region", name="Latency").first.wait_for()
         assert [url.partition("?")[2] for url in queries if "/overview" in url] == ["project=sample&values=none"]
-        watch.page.get_by_text("Values with counts", exact=True).click()
+        watch.page.get_by_text("Facets", exact=True).click()
         watch.page.get_by_role("region", name="Status").get_by_role("link", name="with errors").wait_for()
         assert [url.partition("?")[2] for url in queries if "/overview" in url][1:] == ["project=sample"]
 
@@ -91,11 +91,11 @@ def test_volume_and_values_come_after_the_list(shown: Shown, browser: "Browser")
         watch.page.wait_for_url("**/traces?*from=*to=*")
         assert watch.page.locator("[data-row]").count() in {1, 2, 3}
         watch.open("/traces")
-        watch.page.get_by_text("Values with counts", exact=True).click()
+        watch.page.get_by_text("Facets", exact=True).click()
         watch.page.get_by_role("region", name="Status").get_by_role("link", name="with errors").click()
         watch.page.wait_for_url("**/traces?status=error")
         assert watch.page.locator("[data-row]").count() == 1
-        watch.page.get_by_text("Values with counts", exact=True).click()
+        watch.page.get_by_text("Facets", exact=True).click()
         assert watch.scan() == []
         watch.page.get_by_role("region", name="Status").get_by_role("link", name="remove the filter").click()
         watch.page.wait_for_url("**/traces")
@@ -235,7 +235,7 @@ def choose(watch: "Watch", *, rows: int, action: str) -> None:
     """Tick the first rows of the list, and choose an action."""
     for number in range(rows):
         watch.page.locator('[data-row] input[name="trace"]').nth(number).check()
-    watch.page.get_by_role("form", name="Chosen traces").get_by_role("button", name=action, exact=True).click()
+    watch.page.get_by_role("form", name="Selected traces").get_by_role("button", name=action, exact=True).click()
 
 
 def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
@@ -246,8 +246,8 @@ def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
         choose(watch, rows=2, action="Add to a dataset")
         watch.page.get_by_role("heading", name="2 traces").wait_for()
         assert (watch.scan(), watch.sideways() <= 0) == ([], True)
-        watch.page.get_by_label("Or a new one, called").fill("chosen in a browser")
-        watch.page.get_by_label("What came out of each is right").check()
+        watch.page.get_by_label("Name of the new dataset").fill("chosen in a browser")
+        watch.page.get_by_label("The recorded output of each trace is correct").check()
         watch.page.get_by_role("button", name="Add as a new version").click()
         watch.page.wait_for_url("**/datasets/*/versions/1")
     with asking(shown) as api:
@@ -267,7 +267,7 @@ def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") ->
         watch.page.get_by_label("Rule").select_option(rule)
         watch.page.get_by_role("button", name="Evaluate").click()
         watch.page.wait_for_url(f"**/rules/{rule}#backfills")
-        assert watch.page.get_by_text("of 1 chosen trace").is_visible()
+        assert watch.page.get_by_text("of 1 selected trace").is_visible()
     judged = f"SELECT DISTINCT trace_id FROM evaluations WHERE rule_id = '{rule}'"
     rows = until(lambda: shown.running.store.queries.sql(judged, max_rows=9, timeout_s=10).rows, bool)
     assert [trace_id for (trace_id,) in rows] == [shown.sample.trace_ids[2]]
@@ -358,4 +358,4 @@ def test_what_is_no_trace_is_refused(shown: Shown) -> None:
             assert visit.get(f"/traces/chosen/delete?{wrong}").status_code == 400
         for what in ("dataset", "evaluate", "delete"):
             assert visit.send("/traces/views/new", f"/traces/chosen/{what}").status_code == 400
-            assert "No trace is chosen" in visit.get(f"/traces/chosen/{what}").text
+            assert "No traces selected" in visit.get(f"/traces/chosen/{what}").text

@@ -74,11 +74,11 @@ def test_a_span_that_is_not_read_yet_says_so(shown: Shown) -> None:
     trace_id = shown.sample.trace_ids[1]
     path = f"/traces/{trace_id}"
     with Visit(shown.origin) as visit:
-        assert "being read" not in visit.get(path).text
+        assert "<small>processing" not in visit.get(path).text
         write(shown.running.store, f"UPDATE span SET span_type = NULL WHERE trace_id = '{trace_id}'")
         tree = visit.get(path).text
     spans = f"SELECT count(*) FROM span WHERE trace_id = '{trace_id}'"
-    assert rows(shown.running.store, spans) == [(tree.count("<small>being read</small>"),)]
+    assert rows(shown.running.store, spans) == [(tree.count("<small>processing</small>"),)]
 
 
 def test_a_preview_is_no_entry_of_the_audit(tmp_path: Path) -> None:

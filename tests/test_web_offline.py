@@ -55,7 +55,7 @@ def test_a_version_shows_what_it_changed(shown: Shown, visit: Visit) -> None:
     assert "Within 14 days" in page
     assert "usd" not in page
     first = a_dataset(shown).replace("/versions/2", "/versions/1")
-    assert "nothing to compare with" in visit.get(f"{first}/diff").text
+    assert "Nothing to compare" in visit.get(f"{first}/diff").text
     assert "version 2, " in visit.get(f"{first}/diff").text
 
 
@@ -92,12 +92,12 @@ def test_an_item_stands_beside_what_was_expected(shown: Shown, visit: Visit) -> 
 
 
 def test_a_run_is_pinned_on_its_page(shown: Shown, visit: Visit) -> None:
-    """The button keeps it beyond its expiry, and then says how to let it go."""
+    """The button keeps it does not expire, and then says how to let it go."""
     place = f"/runs/{a_run(shown)}"
     assert "<button>Pin</button>" in visit.get(place).text
     assert visit.send(place, f"{place}/pin", keep="1").status_code == 303
     page = visit.get(place).text
-    assert ("<button>Unpin</button>" in page, "beyond its expiry" in page) == (True, True)
+    assert ("<button>Unpin</button>" in page, "does not expire" in page) == (True, True)
     assert visit.send(place, f"{place}/pin", keep="0").status_code == 303
     assert "<button>Pin</button>" in visit.get(place).text
 

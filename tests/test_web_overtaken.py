@@ -178,9 +178,9 @@ def test_secrets_that_were_typed_are_not_shown(running: Running, visit: Visit) -
         page = visit.send(edit, edit, **sent).text
         assert (SECRET in page, table_of(page)[name]) == (
             False,
-            ("a new one, which has to be typed again", "kept, encrypted"),
+            ("a new one, which must be entered again", "stored, encrypted"),
         )
-        assert "URL" not in table_of(page) or table_of(page)["URL"][0] == "a new one"
+        assert kind == "connection" or table_of(page)["URL"][0] == "a new URL"
 
 
 def test_what_is_left_alone_is_no_difference(running: Running, visit: Visit) -> None:
@@ -190,7 +190,7 @@ def test_what_is_left_alone_is_no_difference(running: Running, visit: Visit) -> 
     token = token_on(visit.get(f"{place}/edit").text)
     events = ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"]
     page = visit.client.post(f"{visit.origin}{place}/edit", data=sent | {"csrf": token, "events": events}).text
-    assert "It says the same now as what you typed" in page
+    assert "The stored values equal yours" in page
 
 
 @KINDS

@@ -81,7 +81,7 @@ def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) 
     """What was told is sent at once; what costs more than that is told first, and nothing leaves."""
     one, _ = played.connect()
     page = visit.get(FROM).text
-    assert re.search(r"Costs at most 0\.\d+ USD , for [\d,]+ tokens at most", words(page))
+    assert re.search(r"Costs at most 0\.\d+ USD , for at most [\d,]+ tokens", words(page))
     fields = fields_of(page)
     more = visit.send(FROM, "/playground", **(fields | {"connection.1": one, "do": "send"}))
     assert "Nothing was sent yet, because it may cost more than the price you confirmed" in words(more.text)
@@ -89,14 +89,14 @@ def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) 
     sent = visit.send(FROM, "/playground", **(fields_of(more.text) | {"do": "send"}))
     assert [len(each) for each in played.requests()] == [1, 1]
     assert ("Bitterly." in sent.text, "Very." in sent.text, "Yes, it is minus three." in sent.text) == (True,) * 3
-    assert len(re.findall(r'href="/traces/[0-9a-f]{32}">Its trace', sent.text)) == 2
+    assert len(re.findall(r'href="/traces/[0-9a-f]{32}">Trace', sent.text)) == 2
 
 
 @pytest.mark.parametrize("message", ["", "x", "/", "5/0.1", "999999999/", "999999999/x", "-1/9"])
 def test_a_price_that_nobody_told_is_told(played: Played, visit: Visit, message: str) -> None:
     """A form whose price is missing, too small or made up sends nothing."""
     played.connect()
-    fields = fields_of(visit.get(FROM).text) | {"told": message, "do": "send"}
+    fields = fields_of(visit.get(FROM).text) | {"shownPrice": message, "do": "send"}
     assert "Nothing was sent yet" in visit.send(FROM, "/playground", **fields).text
     assert played.requests() == [[], []]
 
@@ -105,7 +105,7 @@ def test_without_a_price_tokens_are_told(played: Played, visit: Visit) -> None:
     """A model without a price says how much it takes at most, and is asked."""
     played.connect(price=None)
     page = visit.get(FROM).text
-    assert re.search(r"At most [\d,]+ tokens ; what they cost is not known", words(page))
+    assert re.search(r"At most [\d,]+ tokens ; the cost is unknown", words(page))
     visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"}))
     assert [len(each) for each in played.requests()] == [0, 1]
 
@@ -115,7 +115,7 @@ def test_what_is_over_budget_is_told_beside_its_answer(played: Played, visit: Vi
     played.connect(budget={"callsPerDay": 0})
     page = visit.get(FROM).text
     text = words(visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"})).text)
-    assert "It was not asked, because there is not enough budget: the budget of connection 'two' is too small" in text
+    assert "Not sent, because the budget does not cover it: the budget of connection 'two' is too small" in text
     assert played.requests() == [[], []]
 
 
@@ -191,10 +191,10 @@ def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None
     path = f"/playground?from={trace_id}/{SPAN}"
     page = visit.get(path).text
     fields = fields_of(page)
-    assert "3 pictures or files of this conversation are left out" in words(page)
+    assert "3 images or files of this conversation are left out" in words(page)
     assert (fields["text.0"], "role.1" in fields, "iVBOR" in page) == ("What is this?", False, False)
     answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
-    assert "3 pictures or files" in words(answer.text)
+    assert "3 images or files" in words(answer.text)
     ((sent,),) = played.requests()[1:]
     assert [part["content"] for part in sent["messages"]] == [[{"type": "text", "text": "What is this?"}]]
     assert "media-left-out" not in visit.get(FROM).text
@@ -218,10 +218,10 @@ def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit)
     assert json.loads(fields["parts.0"])[1] == {
         "type": "picture",
         "at": "0.1",
-        "told": f"image/png, {len(a_png())} bytes",
+        "description": f"image/png, {len(a_png())} bytes",
     }
-    assert f"1 picture of {len(a_png())} bytes is sent" in words(page)
-    assert "1 picture or file of this conversation is left out" in words(page)
+    assert f"1 image of {len(a_png())} bytes is sent" in words(page)
+    assert "1 image or file of this conversation is left out" in words(page)
     assert content not in page
     answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
     ((sent,),) = played.requests()[1:]
@@ -230,7 +230,7 @@ def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit)
         {"type": "text", "text": "What is this?"},
         {"type": "image", "source": source},
     ]
-    (made,) = re.findall(r'href="/traces/([0-9a-f]{32})">Its trace', answer.text)
+    (made,) = re.findall(r'href="/traces/([0-9a-f]{32})">Trace', answer.text)
     ((stored,),) = until(
         lambda: played.sql(f"SELECT attributes['gen_ai.input.messages'] FROM spans WHERE trace_id = '{made}'"), bool
     )
@@ -245,7 +245,7 @@ def test_a_form_names_pictures_of_its_own_span_alone(played: Played, visit: Visi
     del fields["text.0"]
     fields["parts.0"] = json.dumps([{"type": "picture", "at": at}])
     answer = visit.send(FROM, "/playground", **(fields | {"do": "send"}))
-    assert (answer.status_code, "take it out" in words(answer.text)) == (400, True)
+    assert (answer.status_code, "remove it" in words(answer.text)) == (400, True)
     assert played.requests() == [[], []]
 
 
@@ -272,7 +272,7 @@ def test_a_server_without_connections_says_what_to_do(played: Played, visit: Vis
     for each in connections.all():
         connections.delete(each.connection_id)
     page = visit.get("/playground").text
-    assert ("There is no connection to a model" in page, "<textarea" in page) == (True, False)
+    assert ("No connections yet" in page, "<textarea" in page) == (True, False)
 
 
 @pytest.mark.parametrize("looks", [{"viewport": DESK}, {"viewport": PHONE, "color_scheme": "dark"}])
@@ -291,12 +291,12 @@ def test_somebody_asks_two_models_in_a_browser(
         if has_scripts:
             page.get_by_text("2 calls").wait_for()
         else:
-            page.get_by_role("button", name="What does it cost?").click()
-        page.get_by_role("button", name="Ask", exact=True).click()
-        page.get_by_role("heading", name="Answers").wait_for()
+            page.get_by_role("button", name="Show maximum cost").click()
+        page.get_by_role("button", name="Send", exact=True).click()
+        page.get_by_role("heading", name="Responses").wait_for()
         answers = page.locator(".answer")
         assert [answers.nth(at).get_attribute("aria-label") for at in range(answers.count())] == [
-            "As it was",
+            "Recorded response",
             "Answer 1",
             "Answer 2",
         ]

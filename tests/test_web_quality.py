@@ -65,7 +65,7 @@ def test_every_rule_is_listed_with_its_latest_evaluator(history: History, visit:
 def test_a_rule_shows_rates_of_one_evaluator_only(history: History, visit: Visit) -> None:
     """The numbers are those of the latest evaluator, and those of the one before are a choice away."""
     latest = words(visit.get(f"/quality?{about(history.rule)}").text)
-    assert "The evaluator changed in this time" in latest
+    assert "The evaluator changed in this period" in latest
     assert "Pass rate 82.1 %" in latest
     assert "1.5.0 12.5 %" in latest
     before = words(visit.get(f"/quality?{about(history.rule, fingerprint=FIRST)}").text)
@@ -76,7 +76,7 @@ def test_a_rule_shows_rates_of_one_evaluator_only(history: History, visit: Visit
 def test_failed_and_skipped_are_told_apart(history: History, visit: Visit) -> None:
     """Neither is a score, each has a number of its own, and leads to what it counts."""
     page = visit.get(f"/quality?{about(history.rule)}").text
-    assert "No verdict 3 the evaluator failed Skipped 2 not asked" in words(page)
+    assert "No verdict 3 the evaluator failed Skipped 2 not run" in words(page)
     for verdict, count in (("broken", 3), ("skipped", 2)):
         (link,) = {
             each for each in links(page, "/quality/results") if f"verdict={verdict}" in each and "release" not in each
@@ -113,7 +113,7 @@ def test_monitors_stand_beside_their_threshold(history: History, visit: Visit) -
     text = words(visit.get(f"/quality?{about(history.rule)}").text)
     documents = history.running.store.monitors.page(project=PROJECT, rule=history.rule.key.rule_id)
     assert len(documents) == 2
-    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* the alert is over at ", text)
+    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* the alert recovers at ", text)
 
 
 def test_releases_are_compared_with_an_interval_and_a_test(history: History, visit: Visit) -> None:
@@ -141,7 +141,7 @@ def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Vi
     for release, fingerprint in (("1", FIRST), ("2", SECOND)):
         rule.come([Judged(score=0.5, at=now, release=release, fingerprint=fingerprint)] * 5)
     answer = visit.get(f"/quality/compare?{about(rule, baseline='1', candidate='2')}")
-    message = f"judged by different evaluators, {FIRST[:8]} and {SECOND[:8]}: their scores mean different things"
+    message = f"judged by different evaluators, {FIRST[:8]} and {SECOND[:8]}: their scores are not comparable"
     assert (answer.status_code, message in words(answer.text)) == (409, True)
     answer = visit.get(
         f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.5.0', fingerprint=FIRST)}"
@@ -170,7 +170,7 @@ def test_releases_of_two_services_are_not_compared(history: History, visit: Visi
         assert "of different services" not in words(answer.text)
     assert "baseline=7&candidate=1.0" in unescape(page)  # the latest, and the one before of the same service
     refused = visit.get(f"/quality/compare?{about(rule, baseline='1.1', candidate='7')}")
-    message = "they are releases of different services, cart and search, which are never compared"
+    message = "the releases belong to different services, cart and search, which are never compared"
     assert (refused.status_code, message in words(refused.text)) == (409, True)
     for service, worse in (("cart", "not clearly different"), ("search", "not clearly different")):
         sides = {"baseline": "1.0", "candidate": "1.1" if service == "cart" else "7", "service": service}
@@ -321,7 +321,7 @@ def bearer(key: str) -> dict[str, str]:
 def test_an_empty_server_says_what_to_do(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where nothing is judged, pages lead to where rules are written."""
     with a_server(tmp_path_factory.mktemp("empty") / "data") as running, Visit(f"http://{running.http}") as visit:
-        assert "No rule judges anything yet" in visit.get("/quality").text
+        assert "No rules yet" in visit.get("/quality").text
         assert "No alerts so far" in visit.get("/alerts").text
         assert 'href="/rules"' in visit.get("/quality").text
         assert visit.get("/quality/results").headers["location"] == "/quality"

@@ -75,9 +75,9 @@ def test_what_few_rules_set_is_folded_until_it_is_set(shown: Shown, visit: Visit
     blank = folded.findall(visit.get("/rules/new").text)
     assert (len(blank), [label for is_open, label in blank if is_open]) == (4, [])
     page = send(visit, "/rules/new", name="a", calls="5", sample_rate="2", compare_by="service.name", **MODELS).text
-    assert [label[:4] for is_open, label in folded.findall(page) if is_open] == ["Only", "What", "More"]
+    assert [label[:4] for is_open, label in folded.findall(page) if is_open] == ["Samp", "Dail", "More"]
     kept = folded.findall(visit.get(f"/rules/{own_rule(shown)}/edit").text)
-    assert [label for is_open, label in kept if is_open] == ["What judging may cost a day"]
+    assert [label for is_open, label in kept if is_open] == ["Daily budget"]
 
 
 def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: Visit) -> None:
@@ -86,7 +86,7 @@ def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: V
     ((models,),) = shown.running.store.queries.sql(
         "SELECT count(*) FROM spans WHERE span_type = 'llm' AND project = 'sample'", max_rows=1, timeout_s=10
     ).rows
-    assert f"That is some {models} evaluations , which ask no judge and cost nothing" in text_of(seen.text, "also")
+    assert f"About {models} evaluations , without judge calls or cost" in text_of(seen.text, "also")
     assert "too" not in rules(shown)
     saved = send(visit, "/rules/new", do="save", name="too", project="sample", also_days="3", **MODELS)
     assert (saved.status_code, saved.headers["location"].partition("#")[2]) == (303, "backfills")
@@ -112,7 +112,7 @@ def test_a_rule_that_is_off_evaluates_nothing_stored(shown: Shown, visit: Visit)
     """It is refused beside the field, in the form and in YAML."""
     text = "name: off\nenabled: false\nevaluator: tool_error\n"
     answer = send(visit, "/rules/new", do="save", text=text, also_days="1", **{"as": "text"})
-    assert (answer.status_code, "while it is not in force" in text_of(answer.text, "wrong-also_days")) == (400, True)
+    assert (answer.status_code, "the rule is disabled" in text_of(answer.text, "wrong-also_days")) == (400, True)
     assert "off" not in rules(shown)
 
 
@@ -162,7 +162,7 @@ def test_days_are_told_while_somebody_types(shown: Shown, browser: "Browser") ->
         watch.open("/rules/new")
         page.get_by_role("textbox", name="Name", exact=True).fill("typed days")
         page.get_by_label("Also evaluate the last").fill("2")
-        page.wait_for_selector("#also:has-text('evaluations, which ask no judge')")
+        page.wait_for_selector("#also:has-text('evaluations, without judge calls')")
         assert (watch.scan(), watch.sideways()) == ([], 0)
         page.get_by_role("button", name="Save").click()
         page.wait_for_url("**/rules/*#backfills")

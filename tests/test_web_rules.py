@@ -105,12 +105,12 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
     assert "<del><bdi>- conditions:" in page
     assert "<ins><bdi>+   maximumOutputLength: 7" in page
     latest = int(re.findall(r"<b>Revision (\d+)</b>", page)[0])
-    assert "All revisions together: what two revisions judged counts twice." in page
-    assert f"judged by revision {latest}" in page or "The revision in force has decided nothing" in page
-    assert "all revisions of a rule together" in visit.get("/rules").text
+    assert "All revisions together; a target evaluated by two revisions counts twice." in page
+    assert f"evaluated by revision {latest}" in page or "The current revision has made no decisions" in page
+    assert "all revisions of a rule" in visit.get("/rules").text
     first = visit.get(f"/rules/{rule_id}?revision={latest - 1}").text
     assert re.findall(r"<b>Revision (\d+)</b>", first)[0] == str(latest - 1)
-    assert ("The first." in first, "Latest revisions" in first) == (True, True)
+    assert ("First revision." in first, "Latest revisions" in first) == (True, True)
     for action, is_enabled in (("disable", False), ("enable", True)):
         assert visit.send(f"/rules/{rule_id}", f"/rules/{rule_id}/{action}").status_code == 303
         assert rules(shown)["kept short"]["enabled"] is is_enabled
@@ -208,7 +208,7 @@ def test_a_preview_says_what_would_match_and_evaluates_examples(shown: Shown, vi
     ((spans, models),) = shown.running.store.queries.sql(
         "SELECT count(*), count(*) FILTER (span_type = 'llm') FROM spans", max_rows=1, timeout_s=10
     ).rows
-    assert f"{models} of {spans} spans of the last day would be judged" in text
+    assert f"{models} of {spans} spans of the last day would be evaluated" in text
     assert 'not span_type = "llm"' in text
     assert text.count("passed 1 The output has") == 3
     assert set(rules(shown)) == before
@@ -238,8 +238,8 @@ def test_a_preview_asks_no_judge(visit: Visit) -> None:
     fields = {"evaluator": "llm_judge", "config.criteria": "Is it kind?"}  # what is left of the other is dropped
     text = text_of(send(visit, "/rules/new", name="a", **fields).text, "preview")
     assert "calls a day" in text
-    assert "there is no budget" in text
-    assert "A judge is not asked for a preview" in text
+    assert "There is no budget" in text
+    assert "The preview makes no judge calls" in text
 
 
 def test_a_rule_is_made_from_a_span(shown: Shown, visit: Visit) -> None:
@@ -277,7 +277,7 @@ def test_a_backfill_is_started_shown_and_ended(visit: Visit) -> None:
     run = httpx.get(f"{visit.origin}/api/v1/projects/sample/trace-eval-rules/{rule_id}/backfills").json()[0]
     assert visit.send(page, f"{page}/backfills/{run['id']}/cancel").status_code == 409
     assert visit.send(page, f"{page}/backfills/nothing/cancel").status_code == 404
-    assert "it does not meet" in visit.get(page).text
+    assert "condition not met" in visit.get(page).text
 
 
 def test_hostile_names_stay_texts(shown: Shown, browser: "Browser") -> None:
@@ -327,7 +327,7 @@ def test_the_editor_looks_while_somebody_writes(shown: Shown, browser: "Browser"
         page.select_option("[name=evaluator]", "regex")
         page.wait_for_selector("[name='config.pattern']")
         page.fill("[name='config.pattern']", ".")
-        page.wait_for_selector("#preview:has-text('Evaluated just now')")
+        page.wait_for_selector("#preview:has-text('Evaluated for this preview')")
         page.click("button[value=save]")
         page.wait_for_url("**/rules/*")
         page.wait_for_selector("h1:has-text('typed')")
@@ -344,7 +344,7 @@ def test_a_rule_is_written_with_the_keyboard_alone(shown: Shown, browser: "Brows
         page.wait_for_selector("[name=name]:focus")
         page.keyboard.type("by keys")
         page.keyboard.press("Enter")
-        page.wait_for_selector("#preview:has-text('would be judged')")
+        page.wait_for_selector("#preview:has-text('would be evaluated')")
         assert "by keys" not in rules(shown)
         for _ in range(80):
             page.keyboard.press("Tab")
@@ -363,7 +363,7 @@ def test_the_list_opens_by_keys_and_switches(shown: Shown, browser: "Browser") -
         watch.open("/rules")
         page.keyboard.press("j")
         page.keyboard.press("Enter")
-        page.wait_for_selector("h2:has-text('What it says')")
+        page.wait_for_selector("h2:has-text('Definition')")
         page.keyboard.press("u")
         page.wait_for_selector("h1:has-text('Rules')")
         switch = f"#rule-{rule_id} [role=switch]"
@@ -381,7 +381,7 @@ def test_only_editors_see_forms(tmp_path_factory: pytest.TempPathFactory) -> Non
                 assert ("New rule" in page) is may_write
                 rule_id = page.partition('data-open href="/rules/')[2].partition('"')[0]
                 rule = visit.get(f"/rules/{rule_id}").text
-                assert "As it is written" in rule
+                assert ">YAML<" in rule
                 assert ("/backfills" in rule) is may_write
                 assert visit.get("/rules/new").status_code == (200 if may_write else 403)
                 answer = visit.client.post(f"{visit.origin}/rules/new", data={"csrf": token_on(page)} | FORM)

@@ -100,7 +100,7 @@ def test_long_lists_have_pages(visit: Visit, api: Offline) -> None:
 def test_what_cannot_be_compared_is_said(visit: Visit, api: Offline) -> None:
     """Without a baseline, with one that goes on, and with another evaluator, the page says so and offers others."""
     first = stored(api, "alone", {"a": [1.0]})
-    assert "Nothing to compare with" in visit.get(f"/runs/{first}/diff").text
+    assert "No baseline" in visit.get(f"/runs/{first}/diff").text
     going_on = stored(api, "alone", {"a": [1.0]}, end="RUNNING")
     answer = visit.get(f"/runs/{first}/diff?baseline={going_on}")
     assert (answer.status_code, "only runs with SUCCESS or FAILED" in answer.text) == (409, True)

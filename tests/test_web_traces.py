@@ -141,8 +141,8 @@ def test_a_trace_shows_its_spans_and_why_it_failed(shown: Shown, browser: "Brows
         watch.open(watch.page.url.removeprefix(shown.origin))
         assert "Arguments" in watch.page.inner_text("#span")
         watch.page.click("text=Conversation")
-        watch.page.wait_for_selector(".said.user")
-        assert "flight from Vienna" in watch.page.inner_text(".said.user")
+        watch.page.wait_for_selector(".chat-turn.user")
+        assert "flight from Vienna" in watch.page.inner_text(".chat-turn.user")
 
 
 def test_hostile_spans_do_nothing(shown: Shown, browser: "Browser") -> None:
@@ -258,7 +258,7 @@ def test_tenants_and_roles_see_what_is_theirs(tmp_path_factory: pytest.TempPathF
             page = viewer.get(f"/traces/{ours}").text
             assert ("/pin" in page, "/delete" in page) == (False, False)
             assert admin.send(f"/traces/{ours}", f"/traces/{ours}/pin", keep="1", tenant="acme").status_code == 303
-            assert "Kept because of" in admin.get(f"/traces/{ours}").text
+            assert "Pinned by" in admin.get(f"/traces/{ours}").text
             assert admin.send(f"/traces/{ours}", f"/traces/{theirs}/delete", tenant="other").status_code == 403
             assert admin.send(f"/traces/{ours}", f"/traces/{ours}/delete", tenant="acme").status_code == 303
             assert admin.get(f"/traces/{ours}").status_code == 404

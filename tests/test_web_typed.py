@@ -27,10 +27,10 @@ def test_what_is_typed_as_right_is_expected(shown: Shown, browser: "Browser") ->
     """Typing in the box of the right answer chooses it, and the item of the dataset expects it."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}/promote")
-        assert watch.page.get_by_label("Nothing is known yet").is_checked()
-        watch.page.get_by_label("What is right").fill(TYPED)
-        assert watch.page.get_by_label("This is right:").is_checked()
-        watch.page.get_by_label("Or a new one, called").fill("corrected")
+        assert watch.page.get_by_label("Not known yet").is_checked()
+        watch.page.get_by_label("Expected output", exact=True).fill(TYPED)
+        assert watch.page.get_by_label("Enter it:").is_checked()
+        watch.page.get_by_label("Name of the new dataset").fill("corrected")
         watch.page.get_by_role("button", name="Add as a new version").click()
         watch.page.wait_for_url("**/datasets/**")
     with asking(shown) as api:
@@ -50,7 +50,7 @@ def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
         "expectation": (
             f"/traces/{shown.trace_id}/promote",
             {"expectation": "none", "expected": TYPED, "name": "never"},
-            "choose “This is right”",
+            "choose “Enter it”",
         ),
         "scores": ("/review/new", {**queue, "low": "1"}, "choose “a score”"),
         "margin": ("/review/new", {**queue, "margin-1": "0.25"}, "row 2 of the rules: choose a rule"),
@@ -58,7 +58,7 @@ def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
         "signing": (
             "/webhooks/new",
             {"project": "*", "url": "https://a.example/b", "template": "unsigned", "secret": "hush"},
-            "choose JSON that is signed",
+            "choose signed JSON",
         ),
         "model": (
             "/playground",
@@ -124,7 +124,7 @@ def test_a_form_does_not_take_comments_away(shown: Shown, comment: str, *, is_ke
     with Visit(shown.origin) as visit:
         fields = {"as": "text", "do": "as_form", "text": comment + RULE}
         answer = visit.send("/rules/new", "/rules/new", **fields)
-    assert ('name="text"' in answer.text, "does not keep the comments" in answer.text) == (is_kept, is_kept)
+    assert ('name="text"' in answer.text, "does not keep comments" in answer.text) == (is_kept, is_kept)
 
 
 def open_vote(watch: Watch, shown: Shown) -> None:
@@ -174,12 +174,12 @@ def test_a_vote_outlasts_a_server_that_is_away(shown: Shown, browser: "Browser")
         open_vote(watch, shown)
         watch.page.route("**/*part=span*", lambda route: route.abort())
         watch.page.locator("#tree [data-open]").nth(2).click()
-        watch.page.get_by_text("The server does not answer.").wait_for()
+        watch.page.get_by_text("The server does not respond.").wait_for()
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
         watch.page.unroute("**/*part=span*")
         watch.problems.clear()  # the browser tells of the request that failed
         watch.page.get_by_role("button", name="Try again").click()
-        watch.page.get_by_text("The server does not answer.").wait_for(state="detached")
+        watch.page.get_by_text("The server does not respond.").wait_for(state="detached")
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
 
 
@@ -229,7 +229,7 @@ def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") ->
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?live=1")
         watch.page.route("**/traces?live=1", lambda route: route.abort())
-        notice = watch.page.get_by_text("the server does not answer")
+        notice = watch.page.get_by_text("the server does not respond")
         notice.wait_for()
         with watch.page.expect_event("requestfailed"):
             pass  # once more
@@ -251,14 +251,14 @@ def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Brow
     with a_page(browser, shown.origin) as watch:
         watch.page.on("dialog", refuse)
         watch.open(a_review(shown))
-        for button in ("Take back the last", "Leave it out"):
+        for button in ("Undo the last vote", "Skip"):
             control = watch.page.get_by_role("button", name=button)
             if control.count():
                 watch.page.locator("[name=note]").fill(TYPED)
                 control.click()
                 assert watch.page.locator("[name=note]").input_value() == TYPED
         open_vote(watch, shown)
-        watch.page.get_by_role("button", name="Take my vote back").click()
+        watch.page.get_by_role("button", name="Remove my vote").click()
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
     assert len(questions) >= 2
-    assert set(questions) == {"What you typed is not stored by that. Go on?"}
+    assert set(questions) == {"This discards your input. Continue?"}

@@ -208,7 +208,7 @@ def _share(now: float | None, before: float | None, *, more_is_worse: bool | Non
     is_worse = None if more_is_worse is None or not share else (share > 0) == more_is_worse
     if now > _MANY_TIMES * before:
         return Change(text=f"over {_MANY_TIMES} times as much", beside="as", is_worse=is_worse)
-    return Change(text=f"{share:+,} %" if share else "as before", is_worse=is_worse)
+    return Change(text=f"{share:+,} %" if share else "unchanged", is_worse=is_worse)
 
 
 def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> Change | None:
@@ -217,7 +217,7 @@ def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> 
         return None
     points = round(100 * (now - before), 1)
     return Change(
-        text=f"{points:+.1f} points" if points else "as before",
+        text=f"{points:+.1f} points" if points else "unchanged",
         is_worse=(points > 0) == more_is_worse if points else None,
     )
 

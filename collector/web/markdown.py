@@ -32,7 +32,7 @@ def _rich(value: object, whole: str | None, limit: int) -> Markup | None:
     body = Markup('<div class="rich" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(shown)))  # noqa: S704 - by our rules
     if whole is None:
         return body + (Markup('<p class="cut">… {:,} more characters</p>').format(missing) if missing else Markup())
-    link_text = f"{missing:,} more characters" if missing else "as it came"
+    link_text = f"{missing:,} more characters" if missing else "raw text"
     return body + Markup('<p class="cut">{}<a href="{}">{}</a></p>').format("… " if missing else "", whole, link_text)
 
 

@@ -16,7 +16,7 @@ _FIELD: Final = "version"
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
 _UNSEEN: Final = 0  # versions count from one
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
-_KEPT: Final = "kept, encrypted"
+_KEPT: Final = "stored, encrypted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tupl
     """
     now = {name: _KEPT} if is_kept else {}
     if form.text(name).strip():
-        return {name: "a new one, which has to be typed again"}, now
+        return {name: "a new one, which must be entered again"}, now
     return {} if form.checked(forget) else now, now
 
 

@@ -71,7 +71,7 @@ class RecordPages(Generic[Row, Body]):
         except BadForm as error:
             return refused(400, error.problems)
         except Stale:
-            return refused(409, {"": f"The {self.noun} was changed while you edited it: look at it again."})
+            return refused(409, {"": f"The {self.noun} was changed while you edited it: check it and save again."})
         except (BadQuery, Conflict) as error:
             return refused(409, {self.taken: str(error)})
 

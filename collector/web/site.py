@@ -125,16 +125,16 @@ _MODULES: Final = (
 )
 
 _WORDS: Final = {
-    400: "That cannot be shown",
+    400: "Bad request",
     401: "Please sign in",
-    403: "This is not for you",
-    404: "Not here",
-    405: "Not like this",
-    409: "Something else has to change first",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
     413: "Too large",
-    429: "Too often",
-    500: "Something broke",
-    503: "Not now",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
 
 

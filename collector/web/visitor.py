@@ -65,7 +65,7 @@ class Form:
         """
         value = self.text(name).strip()
         if not value:
-            raise HTTPException(400, f"{name}: must be given")
+            raise HTTPException(400, f"{name}: is required")
         return value
 
 
@@ -117,16 +117,14 @@ async def check_form(request: Request) -> None:
         turns: RouteTurns = request.app.state.context.route_turns
         pairs = await turns.bodies.parse(await request.body(), request, _pairs)
     except ValueError as error:
-        raise HTTPException(400, "this is no form that a page here sends") from error
+        raise HTTPException(400, "malformed form") from error
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
     form = Form(fields)
     shows_key = "authorization" in request.headers
     if not shows_key and not sessions_of(request).is_token(visitor_of(request).id, form.text(TOKEN_FIELD)):
-        raise HTTPException(
-            403, "this form has expired, or another page sent it: load the page again, and then send it"
-        )
+        raise HTTPException(403, "this form has expired or came from another site: reload the page and send it again")
     request.state.form = form
 
 
@@ -137,7 +135,7 @@ def _pairs(content: bytes) -> list[tuple[str, str]]:
     """
     fields = content.split(b"&", _MAX_FIELDS) if content else []
     if len(fields) > _MAX_FIELDS:
-        limit = Limit(value=_MAX_FIELDS, unit="fields", remedy="change less at once")
+        limit = Limit(value=_MAX_FIELDS, unit="fields", remedy="send fewer fields")
         raise ValueError(f"the form has more than {limit}")
     pairs = (field.partition(b"=") for field in fields if field)
     return [(_unquoted(name), _unquoted(value)) for name, _, value in pairs]

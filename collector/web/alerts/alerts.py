@@ -71,7 +71,7 @@ def list_alerts(request: Request, here: Here, who: Who, listing: Annotated[Alert
         "alerts.html",
         alerts=rows[:_ROWS],
         criteria={each.alert_id: _criteria(here, each.finding) for each in rows[:_ROWS]},
-        asked=listing,
+        query=listing,
         states=STATES,
         older=with_parameters(request, page=listing.page + 1) if len(rows) > _ROWS else None,
         newer=with_parameters(request, page=listing.page - 1 or None) if listing.page else None,
@@ -96,7 +96,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
         criteria=_criteria(here, alert.finding),
         comparison=_comparison_note(here, who, alert.finding),
-        told=_rated(alert.finding.document.get("told")),
+        reported=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
         how="; ".join(filter(None, (end_rate(alert), ENDS.get(end_of(alert))))),
@@ -125,7 +125,7 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
     here.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
     if alert.state == "recovered":
-        raise Conflict("this alert is over; there is nothing to look after")
+        raise Conflict("this alert has recovered; it cannot be acknowledged")
     return see_other(f"/alerts/{alert.alert_id}")
 
 
@@ -137,7 +137,7 @@ def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
     ended = {"how": "resolved", "by": who.key_name or who.key_id}
     if not here.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
-        raise Conflict("this alert is over")
+        raise Conflict("this alert has already recovered")
     return see_other(f"/alerts/{alert.alert_id}")
 
 

@@ -41,13 +41,15 @@ _LABELS: Final = {
     "template": "Format",
     "secret": "Secret",
     "events": "Events",
-    "rules": "Of rules and monitors",
-    "severities": "Of severities",
+    "rules": "Rules and monitors",
+    "severities": "Severities",
     "digestMinutes": "Minutes between digests",
-    "enabled": "Switched on",
+    "enabled": "Enabled",
 }
-_UNSIGNED: Final = "unsigned"  # what the form calls JSON that no secret signs
-_OWN_SECRETS: Final[frozenset[Template]] = frozenset({"pagerduty"})  # which give theirs; a made one is of no use
+_UNSIGNED: Final = "unsigned"  # the form's name for unsigned JSON
+_OWN_SECRETS: Final[frozenset[Template]] = frozenset(
+    {"pagerduty"}
+)  # receivers that issue the secret; a generated one is useless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +204,8 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
     place = f"/webhooks/{webhook_id}"
     if entered:
         return see_other(place)
-    message = "Give it to the receiver. It is shown this once; the one before signs too until the rotation is over."
-    return show_once(request, title="A new secret", message=message, secret=secret, back=place)
+    message = "Give it to the receiver; it is not shown again. The previous secret also signs until the rotation ends."
+    return show_once(request, title="New secret", message=message, secret=secret, back=place)
 
 
 @router.post("/webhooks/{webhook_id}/test")
@@ -220,7 +222,7 @@ def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> 
     """Deliver it again under the same id; one that waits anyway is left alone."""
     webhook = _find(here, who, webhook_id)
     if not webhook.enabled:
-        raise Conflict("the webhook is switched off; switch it on first")
+        raise Conflict("the webhook is disabled; enable it first")
     if here.outbox.delivery(webhook_id, delivery_id) is None:
         raise Missing(f"no delivery {delivery_id} here")
     here.receivers.replay(webhook, delivery_id)
@@ -282,9 +284,9 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
     """Return the fields of a form as the API takes them; empty ones are omitted and so keep their value."""
     template = form.text("template", "json")
     if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
-        raise BadWebhook("is needed to sign: give one, or choose JSON that is not signed", field="secret")
+        raise BadWebhook("required for signed JSON: enter a secret, or choose unsigned JSON", field="secret")
     if template == _UNSIGNED and form.text("secret"):
-        raise BadWebhook("signs nothing here: choose JSON that is signed, or leave it empty", field="secret")
+        raise BadWebhook("not used by unsigned JSON: choose signed JSON, or leave it empty", field="secret")
     document: dict[str, object] = {
         "url": form.text("url").strip() or None,
         "enabled": form.checked("enabled"),
@@ -323,7 +325,7 @@ def _overtaken(now: Webhook, form: Form) -> EditConflict:
     typed_secret, stored_secret = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
     wish, url = _wish(form, is_kept=now.has_secret), form.text("url").strip() or now.url
     if url != now.url and wish.template in SECRET_URLS:
-        url = "a new one"
+        url = "a new URL"
     typed_fields = {"url": url, **_compared(wish)}
     return overtaken(
         "webhook", typed_fields | dict(typed_secret), {"url": now.url, **_compared(now)} | dict(stored_secret), _LABELS
@@ -372,7 +374,7 @@ def _question(webhook: Webhook) -> Confirmation:
     place = f"/webhooks/{webhook.webhook_id}"
     return Confirmation(
         title="Delete a webhook",
-        message=Markup("Nothing more is sent to {}, and its pending deliveries are cancelled.").format(
+        message=Markup("Deliveries to {} stop, and its pending deliveries are cancelled.").format(
             one_line(webhook.url)
         ),
         action=f"{place}/delete",

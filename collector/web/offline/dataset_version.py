@@ -70,7 +70,7 @@ def show_version(
         view="items",
         items=[(each, readable_json(each.inputs), readable_json(each.expected_outputs)) for each in items],
         chosen=chosen,
-        said=None if chosen is None else _item_fields(chosen),
+        fields=None if chosen is None else _item_fields(chosen),
         number=number,
         is_last=(number + 1) * _PAGE_ROWS >= shown.item_count,
         page_rows=_PAGE_ROWS,

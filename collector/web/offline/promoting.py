@@ -171,9 +171,7 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
     )
     typed = values.expected.strip()
     if values.expectation != "other" and typed not in {"", _first(here, who, recorded).expected.strip()}:
-        problem = (
-            "An expected output is entered, but another option is chosen: choose “This is right”, or empty its box."
-        )
+        problem = "An expected output is entered, but another option is chosen: choose “Enter it”, or clear the field."
         return _refused(request, here, who, (recorded, values), {"": problem})
     choices: dict[str, object] = {"useOutput": values.expectation == "output"}
     if values.expectation == "other":
@@ -204,7 +202,7 @@ def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Da
         return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     dataset = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
     if dataset is None:
-        raise Missing("there is no such dataset here any more")
+        raise Missing("this dataset no longer exists")
     return dataset
 
 

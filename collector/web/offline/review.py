@@ -84,8 +84,8 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
         queue=queue,
         entry=entry,
         content=content,
-        said=conversation(content.conversation),
-        told=opinions_shown(here, queue, entry),
+        conversation=conversation(content.conversation),
+        opinions=opinions_shown(here, queue, entry),
         may_review=_may_review(who, queue),
         steps=_steps(queue),
         may_undo=here.reviews.turns.last(queue, turn.author) is not None,
@@ -135,7 +135,7 @@ def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
     turn = turn_of(here, who, by)
     entry_id = here.reviews.turns.last(queue, turn.author)
     if entry_id is None:
-        raise HTTPException(409, "there is nothing to take back")
+        raise HTTPException(409, "there is no vote to undo")
     take_back(here, queue, entry_id, turn)
     return _on(queue, entry_id, by)
 

@@ -44,7 +44,7 @@ def _unused(values: Values, stored: Values) -> dict[str, str]:
     """Return problems of fields that were filled in but have no effect because of another field."""
     changed = {name for name, text in values.items() if text and text != stored.get(name)}
     of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
-    problems = dict.fromkeys(of_scores, "is of scores: choose “a score”, or leave it empty")
+    problems = dict.fromkeys(of_scores, "only for scores: choose “a score”, or leave it empty")
     for row in (row for row in range(_FEEDS) if not values[f"rule-{row}"]):
         if {f"{name}-{row}" for name in ("share", "margin", "against")} & changed:
             problems[f"row {row + 1} of the rules"] = "choose a rule, or leave the row empty"
@@ -183,7 +183,7 @@ def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
 def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> int:
     """Add entries to a queue, and return how many."""
     if values["run"] and values["targets"]:
-        raise ValueError("give the run or the targets, not both")
+        raise ValueError("enter a run or targets, not both")
     if values["run"]:
         body = EntriesBody.model_validate({"runId": values["run"], "share": _share(values["share"])})
         entries = entries_of_run(here, queue, str(body.runId), body.share)
@@ -205,7 +205,7 @@ def _share(text: str) -> float:
     try:
         return float(text or _PERCENT) / _PERCENT
     except ValueError:
-        raise ValueError("the share is a number of percent") from None
+        raise ValueError("the percentage must be a number") from None
 
 
 def _own(here: Context, who: Caller) -> list[ReviewQueue]:

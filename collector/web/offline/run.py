@@ -42,7 +42,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
 }
 """Outcomes of an item, in words."""
 
-_ORDERS: Final = (("order", "as they came"), ("score", "lowest score"), ("latency", "slowest"), ("cost", "dearest"))
+_ORDERS: Final = (("order", "run order"), ("score", "lowest score"), ("latency", "slowest"), ("cost", "highest cost"))
 ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
 
 
@@ -79,7 +79,7 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated
         run=run,
         sums=sums,
         config=json.loads(run.metadata),
-        wanted=query,
+        query=query,
         is_filtered=bool(like.outcome or like.text or like.evaluator),
         items=[_listed(each) for each in items],
         chosen=None if chosen is None else _shown(chosen),

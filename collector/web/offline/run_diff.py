@@ -84,7 +84,7 @@ class ShownCase:
 @needs(Permission.READ, by_tenant=True)
 def show_run_diff(request: Request, run: Seen, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
     """Show the verdict on a run and a baseline, and their items, flips first."""
-    shown: dict[str, Any] = {"run": run, "wanted": query, "before": None, "found": None, "problem": None}
+    shown: dict[str, Any] = {"run": run, "query": query, "before": None, "comparison": None, "problem": None}
     shown["baselines"] = [
         each
         for each in here.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
@@ -112,7 +112,7 @@ def _difference(run: Run, before: Baseline, query: DiffQuery, here: Context) -> 
     case = None if chosen is None else cases_of(compared, [chosen], here.run_items)[0]
     verdict = compared.decision(Policy(options=options)).document
     return {
-        "found": compared,
+        "comparison": compared,
         "verdict": {**verdict, "warnings": [*verdict["warnings"], *before.warnings]},
         "items": rows_of(compared, places),
         "chosen": chosen,

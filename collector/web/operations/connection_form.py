@@ -34,30 +34,30 @@ FIELDS: Final = (*_TEXTS, *_NUMBERS, *_LINES, *_TICKS)
 
 LABELS: Final[Mapping[str, str]] = {
     "name": "Name",
-    "baseUrl": "Address",
+    "baseUrl": "URL",
     "model": "Model",
     "protocol": "Protocol",
     "apiKey": "API key",
-    "credentialRef": "Or the variable that holds it",
-    "shared": "Rules of every tenant may use it, too",
-    "price.inputUsdPerMillion": "USD for a million input tokens",
-    "price.outputUsdPerMillion": "USD for a million output tokens",
-    "budget.callsPerDay": "Calls a day",
-    "budget.tokensPerDay": "Tokens a day",
-    "budget.usdPerDay": "USD a day",
-    "budget.allowUnpriced": "Ask it although USD are limited and its price is not known",
-    "limits.inFlight": "Requests at once",
-    "limits.timeoutSeconds": "Seconds until one is given up",
+    "credentialRef": "Or an environment variable with the key",
+    "shared": "Shared with rules of every tenant",
+    "price.inputUsdPerMillion": "USD per million input tokens",
+    "price.outputUsdPerMillion": "USD per million output tokens",
+    "budget.callsPerDay": "Calls per day",
+    "budget.tokensPerDay": "Tokens per day",
+    "budget.usdPerDay": "USD per day",
+    "budget.allowUnpriced": "Allow calls without a known price despite the USD limit",
+    "limits.inFlight": "Concurrent requests",
+    "limits.timeoutSeconds": "Timeout in seconds",
     "limits.attempts": "Attempts",
-    "limits.requestsPerMinute": "Requests a minute",
-    "maxOutputTokens": "Tokens of an answer",
+    "limits.requestsPerMinute": "Requests per minute",
+    "maxOutputTokens": "Max output tokens",
     "temperature": "Temperature",
     "reasoningEffort": "Reasoning effort",
-    "headers": "More headers",
-    "headerRefs": "Headers whose values variables of the server hold",
-    "fallback": "Fallback connection, used while this one is unavailable",
+    "headers": "Extra headers",
+    "headerRefs": "Extra headers from environment variables",
+    "fallback": "Fallback connection while this one is unavailable",
 }
-"""What people read beside the fields."""
+"""Labels of the fields."""
 
 
 def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:

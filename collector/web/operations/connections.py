@@ -163,7 +163,7 @@ def _shown(
     return page(
         request,
         "connection.html",
-        found=connection,
+        connection=connection,
         problem=judge_problems(here, who).of_connection(connection.connection_id),
         spent_today=_measures(connection, spent_over_connections(here, who)),
         changed_ns=_ns,
@@ -181,7 +181,7 @@ def _form(
         request,
         "connection_form.html",
         status=status,
-        found=connection,
+        connection=connection,
         shown=shown,
         labels=LABELS,
         protocols=_PROTOCOLS,
@@ -199,7 +199,7 @@ def _refused(request: Request, connection: LlmConnection | None, form: Form, err
 
 def _question(connection: LlmConnection) -> Confirmation:
     place = f"/connections/{connection.connection_id}"
-    message = Markup("The connection {} and its key are deleted. What was spent over it stays on record.")
+    message = Markup("This deletes the connection {} and its key. Its past usage stays recorded.")
     return Confirmation(
         title="Delete a connection",
         message=message.format(one_line(connection.row.name)),

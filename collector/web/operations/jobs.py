@@ -18,6 +18,7 @@ from collector.api.documents.judgement_documents import refusal
 from collector.api.rules.jobs import State
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.result_words import job_word
+from collector.units import count_text
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.operations.signing_in import own_path
@@ -60,7 +61,7 @@ def list_jobs(request: Request, here: Here, who: Who, query: Annotated[JobListin
         failures=_failures(here, who),
         jobs=rows[:_PAGE_ROWS],
         is_last=len(rows) <= _PAGE_ROWS,
-        wanted=query,
+        query=query,
         pairs=[(each, job_word(each)) for each in _STATES],
         may_retry=may_use(who, retry_job, "POST"),
     )
@@ -74,15 +75,15 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
     count = sum(each.jobs for each in alike if not kind or each.error_kind == kind)
     of_rule = Markup(" of the rule {}").format(one_line(alike[0].rule)) if rule and alike else Markup()
     with_kind = Markup(" with the error {}").format(one_line(kind)) if kind else Markup()
-    message = Markup("{} failed {}{}{} repeated. Calls of models are paid again.").format(
-        f"{count:,}", "evaluation is" if count == 1 else "evaluations are", of_rule, with_kind
+    message = Markup("{}{}{} will be retried. Model calls are paid again.").format(
+        count_text(count, "failed evaluation"), of_rule, with_kind
     )
     hidden = (("rule", rule), ("kind", kind))
     question = Confirmation(
-        title="Evaluate again",
+        title="Retry failed jobs",
         message=message,
         action="/jobs/retry",
-        button="Evaluate again",
+        button="Retry",
         back="/jobs",
         hidden=hidden,
         is_final=False,

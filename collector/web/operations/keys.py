@@ -23,16 +23,16 @@ from storage.operation.access import ApiKey
 router = page_router()
 
 _ROLES: Final = (
-    (Role.VIEWER, "VIEWER: looks"),
-    (Role.EDITOR, "EDITOR: looks, sends spans, changes rules"),
-    (Role.ADMIN, "ADMIN: everything"),
-    (Role.INGEST, "INGEST: sends spans, and nothing else"),
-    (Role.REVIEWER, "REVIEWER: votes in review queues, and sees nothing else"),
+    (Role.VIEWER, "VIEWER: reads"),
+    (Role.EDITOR, "EDITOR: reads, sends spans, changes rules"),
+    (Role.ADMIN, "ADMIN: full access"),
+    (Role.INGEST, "INGEST: only sends spans"),
+    (Role.REVIEWER, "REVIEWER: only votes in review queues"),
 )
 _FIELDS: Final = ("name", "role", "tenantId", "expiresAt")
 _TO_THE_MINUTE: Final = re.compile(r"\d{4,}-\d{2}-\d{2}T\d{2}:\d{2}")
-_DISABLE = "opens nothing any longer. It stays in the list."
-_DELETE = "opens nothing any longer, and leaves the list. The audit keeps its name."
+_DISABLE = "will no longer give access. It stays in the list."
+_DELETE = "will no longer give access, and leaves the list. The audit log keeps its name."
 
 
 @router.get("/keys")
@@ -63,9 +63,9 @@ def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
         return _form(request, _values(form), problems={"tenantId": str(error)}, status=403)
     except Conflict as error:
         return _form(request, _values(form), problems={"": str(error)}, status=409)
-    text = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
+    text = f"Copy it now: it is not stored and not shown again. Role {made.role}."
     text = " ".join([text, *(f"{one_line(warning[:1].upper() + warning[1:])}." for warning in made.warnings)])
-    return show_once(request, title="A new key", message=text, secret=made.key, back="/keys")
+    return show_once(request, title="New key", message=text, secret=made.key, back="/keys")
 
 
 @router.get("/keys/{key_id}/disable")

@@ -17,7 +17,7 @@ from collector.web.visitor import Sent, cookie_of, give_cookie, page_router, ses
 
 router = page_router()
 
-_SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one with another role."
+_SENDS_ONLY: Final = "This key can only send spans; sign in with a key that has another role."
 
 
 @router.get("/sign-in")

@@ -66,7 +66,7 @@ def payers_today(here: Context) -> list[PayerSpending]:
 
     def rule(identity: str) -> tuple[str, Budget | None]:
         if identity == DRAFTS:
-            return "(rules being written)", None
+            return "(rule previews)", None
         if identity == PLAYGROUND:
             return "(the playground)", None
         payer = rules.get(identity)

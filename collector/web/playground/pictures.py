@@ -54,7 +54,7 @@ def _named(part: Part, message: Message, at: str) -> dict[str, JsonValue] | None
     image = image_of(part) if message.get("role") == "user" else None
     if image is None or len(image.content) > MOST_SENT_BYTES:
         return None
-    return {"type": PICTURE, "at": at, "told": f"{image.media_type}, {size_text(len(image.content))}"}
+    return {"type": PICTURE, "at": at, "description": f"{image.media_type}, {size_text(len(image.content))}"}
 
 
 def filled(part: Part, messages: Sequence[Message]) -> Part | None:

@@ -107,7 +107,7 @@ async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> 
     form = _changed(form, do)
     shown = await asyncio.to_thread(_priced, here, who, form)
     if do == "send" and shown.price is not None:
-        if shown.price.is_within(sent.text("told")):
+        if shown.price.is_within(sent.text("shownPrice")):
             shown = await _answered(here, who, form, shown)
         else:
             shown = replace(
@@ -174,7 +174,7 @@ async def _answered(
     try:
         answers = await played(here, who, question_of(who, body), shown.answers, body)
     except Overloaded as error:
-        return replace(shown, message=f"No model was called: {error}. Try again in a moment.", status=503)
+        return replace(shown, message=f"No model was called: {error}. Try again later.", status=503)
     columns = []
     for each in answers:
         reply = None if each.response is None else each.response.reply

@@ -172,7 +172,7 @@ def _with_pictures(
             continue
         sent = [filled(part, recorded) if isinstance(part, dict) else part for part in parts]
         if None in sent:
-            problems[name] = "A picture that this names is not there any more, or is none: take it out."
+            problems[name] = "This refers to an image that no longer exists or is not an image: remove it."
         whole.append({**message, "parts": [dict(part) if isinstance(part, Mapping) else part for part in sent]})
     return whole
 

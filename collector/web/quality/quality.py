@@ -194,7 +194,7 @@ def _overview(request: Request, here: Context, who: Caller, query: One) -> Respo
         periods=PERIODS,
         days=days,
         time=query.time,
-        told=period.label,
+        period=period.label,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
 

@@ -70,14 +70,14 @@ def of_common_service(cells: Sequence[Cell], names: tuple[str, str], chosen: str
     ]
     for name, services in zip(names, known, strict=True):
         if not services:
-            raise IncomparableReleases(f"release {name} has no scores in this time")
+            raise IncomparableReleases(f"release {name} has no scores in this period")
         if chosen is not None and chosen not in services:
-            raise IncomparableReleases(f"{_service(chosen)} has no scores of release {name} in this time")
+            raise IncomparableReleases(f"{_service(chosen)} has no scores of release {name} in this period")
     common = known[0].keys() & known[1].keys()
     if not common:
         services_text = " and ".join(", ".join(map(_service, sorted(services))) for services in known)
         raise IncomparableReleases(
-            f"they are releases of different services, {services_text}, which are never compared"
+            f"the releases belong to different services, {services_text}, which are never compared"
         )
     service = chosen if chosen is not None else max(common, key=lambda each: (known[1][each], each))
     return service, [cell for cell in cells if (cell.service or "") == service]
@@ -103,7 +103,7 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, chose
     }
     for release, known in prints.items():
         if not known:
-            raise IncomparableReleases(f"release {release} has no scores in this time")
+            raise IncomparableReleases(f"release {release} has no scores in this period")
     common = prints[baseline].keys() & prints[candidate].keys()
     if chosen is not None and chosen not in common:
         raise IncomparableReleases(f"evaluator {short_print(chosen)} did not judge both releases")
@@ -112,7 +112,7 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, chose
             ", ".join(map(short_print, sorted(prints[each]))) for each in (baseline, candidate)
         )
         raise IncomparableReleases(
-            f"the releases were judged by different evaluators, {evaluators_text}: their scores mean different things"
+            f"the releases were judged by different evaluators, {evaluators_text}: their scores are not comparable"
         )
     return chosen or max(common, key=lambda each: (prints[candidate][each], each))
 

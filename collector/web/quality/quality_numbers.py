@@ -39,9 +39,9 @@ PERIODS: Final[Mapping[int, Period]] = {
     7: Period("7 days", "day"),
     30: Period("30 days", "day"),
     90: Period("90 days", "week"),
-    365: Period("a year", "month"),
+    365: Period("365 days", "month"),
 }
-"""By days; no trend has more than some thirty points."""
+"""By days; a trend has at most about thirty points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

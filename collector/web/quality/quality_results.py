@@ -97,7 +97,7 @@ def list_results(request: Request, here: Here, who: Who, query: Annotated[Result
         request,
         "quality_results.html",
         chosen=chosen,
-        asked=query,
+        query=query,
         results=rows[:_ROWS],
         questions=questions_of(here, [each.trace_id for each in rows], chosen.key.tenant),
         older=with_parameters(request, page=query.page + 1) if len(rows) > _ROWS else None,

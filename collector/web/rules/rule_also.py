@@ -14,7 +14,7 @@ MOST_DAYS: Final = 365
 
 _NS_OF_DAY: Final = 86_400_000_000_000
 _DIGITS: Final = 16
-_OFF: Final = "the rule evaluates nothing while it is not in force"
+_OFF: Final = "the rule is disabled; enable it to backfill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ NO_DAYS: Final = StoredToo()
 def sent_days(sent: Form) -> StoredToo:
     """Parse the backfill fields of a sent form."""
     text = sent.text("also_days").strip()
-    seen = sent.text("also_told")
+    seen = sent.text("also_shown")
     if not text or text == "0":
         return StoredToo(seen=seen)
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MOST_DAYS)) and int(text) <= MOST_DAYS):
@@ -69,7 +69,7 @@ def backfill_refusal(also: StoredToo, draft: RuleFormDraft) -> str:
     if not draft.rule.enabled:
         return _OFF
     is_unseen = executor_kind_of(draft.rule) == "judge" and also.seen != _digest(also.days, draft.text)
-    return "a judge evaluates these: check the cost, and save again" if is_unseen else ""
+    return "this needs judge calls: check the cost, and save again" if is_unseen else ""
 
 
 def bounds_of(here: Context, also: StoredToo) -> tuple[int, int]:

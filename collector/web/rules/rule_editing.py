@@ -135,13 +135,11 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         draft = replace(draft, form=None, text=_own_text(draft, kept))
     if do == "as_form" and draft.form is None:
         if draft.rule is None:
-            shown = replace(shown, message="What is wrong has to be put right before a form can show it.")
+            shown = replace(shown, message="Correct the errors first: the form shows valid rules only.")
         elif has_comments(draft.text) and (kept is None or draft.text != kept.stored.text):
-            shown = replace(shown, message="A form does not keep the comments: take them out, or go on as YAML.")
+            shown = replace(shown, message="The form does not keep comments: remove them, or edit as YAML.")
         elif len(draft.rule.conditions) > MAX_ROWS:
-            shown = replace(
-                shown, message=f"It has more than {MAX_ROWS} conditions, which is more than the form shows."
-            )
+            shown = replace(shown, message=f"The form shows at most {MAX_ROWS} conditions; edit this rule as YAML.")
         else:
             draft = replace(draft, form=_form(draft.rule))
     return _page(request, here, who, draft, shown)
@@ -163,7 +161,7 @@ def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptR
     try:
         rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
     except Overloaded as error:
-        message = f"The rule is saved. What is stored already is not evaluated: {error}"
+        message = f"The rule is saved, but the backfill did not start: {error}"
         return replace(shown, kept=saved, version=saved.stored.version, message=message, status=503)
     return saved
 

@@ -17,10 +17,10 @@ GROUPS: Final = ("any", "all")
 """Groups of conditions that a row can hold as a JSON list: any or all of them must match."""
 
 MAX_ROWS: Final = 40
-"""Conditions that a form shows. A guess: more are written as YAML."""
+"""Most conditions in a form. A guess: rules with more are edited as YAML."""
 
 MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "jury", "judge", "settle", "after")
-"""What has no field of its own, and is written as YAML."""
+"""Keys without a form field, edited as YAML."""
 
 SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "did not pass": {"passed": False},
@@ -128,7 +128,7 @@ class RuleForm:
             raise BadRule([Problem(line=1, key="more", message="must be a mapping, `key: value`")])
         twice = sorted(key for key in mapping if key in beside or key in _TEXTS.values())
         if twice:
-            raise BadRule([Problem(line=1, key="more", message=f"{', '.join(twice)}: there is a field for that above")])
+            raise BadRule([Problem(line=1, key="more", message=f"{', '.join(twice)}: use the form field above")])
         return mapping
 
 

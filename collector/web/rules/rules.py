@@ -109,14 +109,14 @@ _RESULTS: Final = 30
 _DAY_NS: Final = 86_400_000_000_000
 
 _UNSCORED: Final[Mapping[str | None, str]] = {
-    None: "there was nothing to judge, such as content that was not captured",
-    "over_budget": "a budget was spent",
-    "rule_disabled": "the rule was switched off",
+    None: "nothing to evaluate, for example because content was not captured",
+    "over_budget": "a budget was used up",
+    "rule_disabled": "the rule was disabled",
     "rule_deleted": "the rule was deleted",
-    "target_gone": "it was deleted before it was judged",
-    "bad_case": "it lacks what the evaluator reads",
+    "target_gone": "the target was deleted before its evaluation",
+    "bad_case": "the evaluator's input is missing",
 }
-"""Reasons why what a rule matched has no score, in words; others are shown as their kind."""
+"""Reasons why a match has no score; other kinds are shown as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-// What makes the pages quicker to use; without it they read the same.
+// Optional enhancements: the pages also work without scripts.
 
 const here = document.documentElement;
 here.classList.add("scripted");
@@ -10,7 +10,7 @@ const rows = () => [...document.querySelectorAll("[data-list] [data-row]")].filt
 
 function move(step) {
   const list = document.querySelector("[data-list]");
-  if (list && !list.dispatchEvent(new CustomEvent("step", { detail: step, cancelable: true }))) return; // it moves by itself
+  if (list && !list.dispatchEvent(new CustomEvent("step", { detail: step, cancelable: true }))) return; // the list handles the step
   const all = rows();
   if (!all.length) return;
   const now = all.findIndex((row) => row.classList.contains("chosen"));
@@ -48,10 +48,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) help.showModal();
   const button = event.target.closest("[data-copy]");
-  if (button) copy(button, new URL(button.dataset.copy, location.href).href); // "": what the page shows by now
+  if (button) copy(button, new URL(button.dataset.copy, location.href).href); // "": the current URL
 });
 
-// Copy a text, and say on the button whether that went well. Without TLS browsers have no clipboard but the old way.
+// Copy a text, and show the result on the button. Without TLS, browsers only have execCommand.
 export async function copy(button, text) {
   const before = button.textContent;
   let isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
@@ -66,14 +66,14 @@ export async function copy(button, text) {
   setTimeout(() => (button.textContent = before), 1500);
 }
 
-// The address of this server as the browser knows it: proxies that end TLS do not always tell the server.
+// Show this server's URL as the browser knows it: not every proxy that terminates TLS forwards it.
 function tellOrigin() {
   for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
 }
 tellOrigin();
 document.addEventListener("shown", tellOrigin);
 
-// Times in the time of whoever reads, with UTC beside it.
+// Show times in the browser's time zone, with UTC as the title.
 const isElsewhere = new Date().getTimezoneOffset() !== 0;
 const local = (date) => new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace("T", " ");
 
@@ -90,7 +90,7 @@ function tellTimes(place) {
 tellTimes(document);
 document.addEventListener("shown", (event) => tellTimes(event.target));
 
-// The theme: that of the system, or one of both, which a cookie keeps so that the next page comes in it.
+// Theme: system, light or dark; a cookie keeps the choice for the next page.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-theme-switch]");
   if (!button) return;
@@ -101,13 +101,13 @@ document.addEventListener("click", (event) => {
   document.dispatchEvent(new CustomEvent("themed"));
 });
 
-// Lists are found again as they were: up leads to the address that was left, and to the row that was opened.
+// "Up" returns to the list with its filters, and to the row that was opened.
 const memory = (key, value) => {
   try {
     if (value === undefined) return sessionStorage.getItem(key);
     sessionStorage.setItem(key, value);
   } catch {
-    // where nothing may be kept, up leads to the list without its filters
+    // without storage, "up" leads to the list without its filters
   }
   return null;
 };
@@ -129,22 +129,22 @@ const up = document.querySelector("a[data-up]");
 const left = up && memory(`list ${up.pathname}`);
 if (left) up.href = left;
 
-// A button with data-confirm asks that first; one with data-drops asks if something is typed in those fields, which it
-// would not send.
+// A button with data-confirm asks for confirmation; one with data-drops does so if those fields, which it does not
+// send, are not empty.
 document.addEventListener("submit", (event) => {
   const { confirm: question, drops } = event.submitter?.dataset ?? {};
   const isTyped = drops && [...document.querySelectorAll(drops)].some((field) => field.value !== field.defaultValue);
   if (question && !confirm(question)) event.preventDefault();
-  else if (isTyped && !confirm("What you typed is not stored by that. Go on?")) event.preventDefault();
+  else if (isTyped && !confirm("This discards your input. Continue?")) event.preventDefault();
 }, { capture: true });
 
-// Who types in a field with data-chooses has chosen the option that it belongs to.
+// Typing in a field with data-chooses selects the option of that id.
 document.addEventListener("input", (event) => {
   const option = document.getElementById(event.target.dataset.chooses ?? "");
   if (option) option.checked = true;
 });
 
-// Parts that are exchanged: a form in which something is typed or chosen stays as it is, wherever its like comes again.
+// Replace a part of the page, but keep every form in which the user has entered something.
 function isChanged(field) {
   if (!field.matches("select")) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
   return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
@@ -178,25 +178,25 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-instant] select")) event.target.form.requestSubmit();
 });
 
-// Fields whose values are in the address say what the page shows. A page that a browser kept in its memory has them as
-// they were left; where it was drawn anew, autocomplete="off" does the same. Rows that were ticked stay ticked.
+// Reset fields whose values are in the URL: a page from the back-forward cache keeps them as they were left. For a
+// reloaded page, autocomplete="off" does the same. Checked rows stay checked.
 addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
   for (const form of document.querySelectorAll("form[method=get]:not([data-selection])")) form.reset();
 });
 
-// What renews itself says so if it does not: what stands there was true at that time.
+// Show a notice if live content could not be refreshed.
 function tellAway(place, isAway) {
   const notice = place.previousElementSibling?.matches("[data-away]") ? place.previousElementSibling : null;
   if (!isAway) notice?.remove();
   if (!isAway || notice) return;
-  const made = Object.assign(document.createElement("p"), { className: "notice warn", textContent: `Not renewed since ${local(new Date()).slice(11)}: the server does not answer.` });
+  const made = Object.assign(document.createElement("p"), { className: "notice warn", textContent: `Not updated since ${local(new Date()).slice(11)}: the server does not respond.` });
   made.dataset.away = "";
   made.setAttribute("role", "status");
   place.before(made);
 }
 
-// Live: an element with data-live asks for that address every so many seconds, and shows what came in its place.
+// Live: refresh an element with data-live from that URL every data-every seconds.
 async function refresh(place) {
   if (document.hidden || !place.isConnected) return;
   const answer = await fetch(place.dataset.live, { headers: { "x-requested-part": "1" } }).catch(() => null);
@@ -204,7 +204,7 @@ async function refresh(place) {
   if (!answer?.ok) return;
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = held.getElementById(place.id);
-  if ("untilGone" in place.dataset && !fresh) location.reload(); // the page shows something else by now
+  if ("untilGone" in place.dataset && !fresh) location.reload(); // the page has changed
   if ("untilGone" in place.dataset || !fresh) return;
   const chosen = place.querySelector(".chosen")?.id;
   const opened = [...place.querySelectorAll("details")].map((each) => each.open);
@@ -218,7 +218,7 @@ for (const place of document.querySelectorAll("[data-live]")) {
   setInterval(() => refresh(place), 1000 * Number(place.dataset.every || 3));
 }
 
-// A menu of actions closes when something else is touched, and by Esc.
+// Close a menu of actions on a click outside and on Esc.
 const closeMenus = (but) => {
   for (const menu of document.querySelectorAll("details.more[open]")) if (menu !== but) menu.open = false;
 };

@@ -1,4 +1,4 @@
-// A picture that a message carries stands below its link once somebody clicks it. Without this, the link leads to it.
+// Show an image of a message below its link on click. Without scripts, the link opens it.
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-image]");
@@ -14,7 +14,7 @@ document.addEventListener("click", (event) => {
   const figure = Object.assign(document.createElement("figure"), { className: "shown-image" });
   const image = Object.assign(document.createElement("img"), { src: link.href, alt: "Image of this message", decoding: "async" });
   image.addEventListener("error", () => {
-    figure.textContent = "It cannot be shown: it is too large, or no image.";
+    figure.textContent = "It cannot be shown: too large, or not an image.";
   });
   figure.append(image);
   line.after(figure);

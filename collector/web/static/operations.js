@@ -1,4 +1,4 @@
-// A button with data-copy-from copies what the field of that id holds; where that is not allowed, it selects it.
+// A button with data-copy-from copies the value of the field of that id; if copying is not allowed, it selects it.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy-from]");
   if (!button) return;

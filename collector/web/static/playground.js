@@ -1,4 +1,4 @@
-// The playground: what it costs at most, while it is written. Without this, its buttons do the same.
+// The playground: update the maximum cost while editing. Without scripts, a button does it.
 
 const form = document.querySelector("form[data-playground]");
 const WAIT_MS = 500;
@@ -16,7 +16,7 @@ async function ask() {
   if (fresh && now) now.replaceWith(document.adoptNode(fresh));
 }
 
-// One look at a time; what was typed meanwhile is looked at after it.
+// One request at a time; later input is sent after it.
 async function look() {
   if (isLooking) {
     again = true;
@@ -42,7 +42,7 @@ form?.addEventListener("submit", (event) => {
   for (const button of form.querySelectorAll("button")) setTimeout(() => (button.disabled = true));
 });
 
-// Back from another page, the form is as it was, and can be sent again.
+// After "back", the form keeps its values and can be sent again.
 addEventListener("pageshow", () => {
   for (const button of form?.querySelectorAll("button") ?? []) button.disabled = false;
   const asking = document.getElementById("asking");

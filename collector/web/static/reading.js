@@ -1,5 +1,5 @@
-// What makes long texts easier to read: a button that copies all of one, and JSON as a tree whose paths and values can be
-// copied. Without it, texts stand as they are.
+// Reading aids for long texts: a copy button, and JSON as a tree whose paths and values can be copied.
+// Without scripts, texts are shown as they are.
 
 import { copy } from "./app.js";
 
@@ -24,7 +24,7 @@ function leaf(value) {
   return Object.assign(document.createElement("code"), { className: `json-${value === null ? "null" : typeof value}`, textContent: text });
 }
 
-// One value of the tree; its children are made when it is opened.
+// One value of the tree; its children are created on opening.
 function node(key, value, path, isOpen) {
   const row = document.createElement(value && typeof value === "object" ? "details" : "div");
   row.className = "json-node";
@@ -74,7 +74,7 @@ function asTree(block) {
   return tree;
 }
 
-// Lines above a text: copy all of it, and where it is JSON, see it as a tree.
+// Buttons above a text: copy, and for JSON, show as a tree.
 function equip(block) {
   block.dataset.equipped = "1";
   const tools = document.createElement("p");
@@ -87,7 +87,7 @@ function equip(block) {
       button("As a tree", (self) => {
         tree ??= asTree(block);
         if (!tree) {
-          self.remove(); // it is cut, or no JSON after all
+          self.remove(); // truncated, or not JSON
           return;
         }
         const isTree = !tree.isConnected;

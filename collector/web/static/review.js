@@ -1,5 +1,5 @@
-// Reviewing by keyboard: a button with data-key is pressed by that key, a field with data-focus gets the focus by it.
-// One answer for each page: what is typed while the next entry is on its way answers nothing.
+// Keyboard control of reviews: data-key presses a button, data-focus focuses a field.
+// One vote per page: keys pressed while the next entry loads are ignored.
 
 let sent = false;
 document.addEventListener("submit", (event) => {

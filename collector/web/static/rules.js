@@ -1,30 +1,30 @@
-// The editor of rules: what the rule would do, while it is written. Without this, its buttons do the same.
+// The rule editor: update the preview while editing. Without scripts, a button does it.
 
 const form = document.querySelector("form[data-preview]");
 const WAIT_MS = 600;
 const SETTLE_MS = 200;
-const MAX_ROWS = 40; // as the server has it
+const MAX_ROWS = 40; // same limit as the server
 let waiting = 0;
 let isLooking = false;
 let again = false;
 
-// What is wrong with a field is told once somebody has left it, or wants the rule saved: not while it is being typed.
-// What is wrong with all settings together is told once one of them is left.
+// Show the errors of a field once it has lost focus or the rule is saved, not while typing.
+// Show errors of the settings as a whole once one of them has lost focus.
 const ownerOf = (place) => place.closest(".condition")
   ?? (place.id === "wrong-config" ? document.getElementById("settings") : form.querySelector(`[aria-describedby~="${CSS.escape(place.id)}"]`));
 const fieldsOf = (owner) => (owner.matches(".condition") ? [...owner.querySelectorAll("input")] : owner.matches("input, select, textarea") ? [owner] : []);
 
-function tellWrong() {
+function showErrors() {
   let held = 0;
   for (const place of form.querySelectorAll(".wrong")) {
     const owner = ownerOf(place);
-    const isTold = "sent" in form.dataset || !owner || "left" in owner.dataset;
+    const isShown = "sent" in form.dataset || !owner || "left" in owner.dataset;
     const isWrong = place.textContent.trim() !== "";
-    place.hidden = !isTold;
-    if (isWrong && isTold) place.closest("details")?.setAttribute("open", "");
-    held += isWrong && !isTold;
+    place.hidden = !isShown;
+    if (isWrong && isShown) place.closest("details")?.setAttribute("open", "");
+    held += isWrong && !isShown;
     for (const field of owner ? fieldsOf(owner) : []) {
-      if (isWrong && isTold) field.setAttribute("aria-invalid", "true");
+      if (isWrong && isShown) field.setAttribute("aria-invalid", "true");
       else field.removeAttribute("aria-invalid");
     }
   }
@@ -32,26 +32,26 @@ function tellWrong() {
   if (counted) counted.hidden = held > 0;
 }
 
-// Parts of the page that answers: what is wrong, and what the rule would do. What is being typed stays as it is.
+// Replace the errors and the preview by those of the response. Input stays as it is.
 function show(answer) {
   const [now, next] = [document, answer].map((held) => held.getElementById("settings"));
   if (now && next && now.dataset.of !== next.dataset.of) {
-    now.replaceWith(next); // with its own places for what is wrong, which are no more among those below
+    now.replaceWith(next); // brings its own error elements, so those below are not replaced twice
     form.elements.shown.value = next.dataset.of;
   }
   for (const fresh of answer.querySelectorAll("[data-part]")) {
     document.getElementById(fresh.id)?.replaceWith(fresh);
   }
-  tellWrong();
+  showErrors();
 }
 
 function tell(message) {
-  const told = document.createElement("p");
-  told.textContent = message;
-  document.getElementById("preview")?.replaceChildren(told);
+  const line = document.createElement("p");
+  line.textContent = message;
+  document.getElementById("preview")?.replaceChildren(line);
 }
 
-// One look at a time: over many spans it takes seconds, and what was typed meanwhile is looked at after it.
+// One preview at a time: over many spans it takes seconds. Later input is previewed after it.
 async function look() {
   if (isLooking) {
     again = true;
@@ -71,8 +71,8 @@ async function ask() {
   const fields = new URLSearchParams(new FormData(form));
   fields.set("do", "preview");
   const answer = await fetch(form.action, { method: "POST", body: fields }).catch(() => null);
-  if (!answer) return tell("The server does not answer.");
-  if (!answer.ok) return tell(`This could not be told just now (${answer.status}).`);
+  if (!answer) return tell("The server does not respond.");
+  if (!answer.ok) return tell(`The preview failed (status ${answer.status}).`);
   show(new DOMParser().parseFromString(await answer.text(), "text/html"));
 }
 
@@ -81,7 +81,7 @@ function lookSoon(wait = WAIT_MS) {
   waiting = setTimeout(look, wait);
 }
 
-// Rows of conditions: their places for what is wrong are numbered as the server numbers those that are not blank.
+// Number the error elements of conditions like the server, which skips blank rows.
 function number() {
   let at = 0;
   for (const row of form.querySelectorAll(".condition")) {
@@ -102,12 +102,12 @@ function add() {
   delete row.dataset.left;
   offer(row);
   rows.append(row);
-  tellWrong();
+  showErrors();
   number();
   row.querySelector("input").focus();
 }
 
-// Values that a field can have are offered beside it.
+// Suggest known values of a field.
 function offer(row) {
   const list = document.getElementById(`values-${row.querySelector("[name=field]").value.trim()}`);
   if (list) row.querySelector("[name=value]").setAttribute("list", list.id);
@@ -120,7 +120,7 @@ form.addEventListener("focusout", (event) => {
   owner.dataset.left = "";
   const settings = event.target.closest("#settings");
   if (settings) settings.dataset.left = "";
-  setTimeout(tellWrong, SETTLE_MS); // a button that is being pressed does not move away before it is
+  setTimeout(showErrors, SETTLE_MS); // after the click, so that the pressed button does not move
 });
 
 form.addEventListener("input", (event) => {
@@ -162,5 +162,5 @@ form.addEventListener("click", (event) => {
   }
 });
 
-tellWrong();
+showErrors();
 if ("look" in form.dataset) look();

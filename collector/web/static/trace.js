@@ -1,5 +1,5 @@
-// The tree of a trace: only the rows that are seen are drawn, and choosing a span exchanges only what stands beside the
-// tree, so that its place, the focus and the filters stay. Without this, its rows are links, some hundred to a page.
+// The tree of a trace: only visible rows are drawn. Selecting a span replaces only the pane beside the tree, so that the
+// scroll position, focus and filters stay. Without scripts, the rows are links, some hundred to a page.
 
 import { exchange, isTyped } from "./app.js";
 
@@ -12,7 +12,7 @@ const LEAST_BAR = 4;
 const box = document.getElementById("tree");
 const pane = document.getElementById("span");
 
-function told(ms) {
+function durationText(ms) {
   const short = (value) => (value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3))));
   if (ms < 1000) return `${short(ms)} ms`;
   if (ms < 60000) return `${short(ms / 1000)} s`;
@@ -31,7 +31,7 @@ function hrefOf(id) {
   return address;
 }
 
-// ------------------------------------------------------------------ What stands beside the tree.
+// ------------------------------------------------------------------ The pane beside the tree.
 
 let asking = null;
 
@@ -49,8 +49,8 @@ async function show(address, focusOn) {
     exchange(pane, held.getElementById("part").childNodes);
   } catch (problem) {
     if (problem.name === "AbortError") return;
-    const isAway = problem instanceof TypeError; // nothing answered; else the span is gone, or one has to sign in
-    if (isAway || isTyped(pane)) offerAgain(address, focusOn, isAway ? "The server does not answer." : "This span is not shown: sign in again in another window, if you have to.");
+    const isAway = problem instanceof TypeError; // no response; otherwise the span is gone, or the session has ended
+    if (isAway || isTyped(pane)) offerAgain(address, focusOn, isAway ? "The server does not respond." : "This span is not shown: sign in again in another window, if you have to.");
     else location.assign(address);
     return;
   }
@@ -62,7 +62,7 @@ async function show(address, focusOn) {
   else if (pane.getBoundingClientRect().top < 0) window.scrollTo({ top: pane.offsetTop - 12 });
 }
 
-// What is typed beside the tree outlasts a server that is away.
+// Keep input in the pane while the server is unreachable.
 function offerAgain(address, focusOn, message) {
   const notice = Object.assign(document.createElement("div"), { className: "notice bad row", textContent: `${message} ` });
   notice.setAttribute("role", "alert");
@@ -77,11 +77,11 @@ function offerAgain(address, focusOn, message) {
 // ------------------------------------------------------------------ The rows.
 
 class Tree {
-  constructor(told) {
-    this.spans = told.spans;
-    this.lengthMs = told.lengthMs;
+  constructor(outline) {
+    this.spans = outline.spans;
+    this.lengthMs = outline.lengthMs;
     this.places = new Map(this.spans.map((span, number) => [span[ID], number]));
-    this.view = [0, told.lengthMs];
+    this.view = [0, outline.lengthMs];
     this.folded = new Set();
     this.hits = null;
     this.drawn = new Map();
@@ -97,7 +97,7 @@ class Tree {
     this.arrange();
     this.high = this.body.rows[1]?.getBoundingClientRect().height || this.high;
     this.draw();
-    drawAxis(box.querySelector(".time-axis"), this.view); // for the width that there is
+    drawAxis(box.querySelector(".time-axis"), this.view); // for the current width
   }
 
   gap() {
@@ -108,7 +108,7 @@ class Tree {
     return row;
   }
 
-  // Which spans have a row: none below a folded one; while something is looked for, what holds it and what is above.
+  // Spans with a row: none below a collapsed one; during a search, only matches and their ancestors.
   arrange() {
     this.shown = [];
     let folded = Infinity;
@@ -184,7 +184,7 @@ class Tree {
     if (span[IS_PARENT]) {
       const isFolded = this.folded.has(number) && !this.hits;
       fold.setAttribute("aria-expanded", String(!isFolded));
-      fold.setAttribute("aria-label", `What is below ${span[NAME]}`);
+      fold.setAttribute("aria-label", `Children of ${span[NAME]}`);
       fold.addEventListener("click", () => this.fold(number, !this.folded.has(number)));
     } else fold.replaceWith(Object.assign(document.createElement("span"), { className: "fold" }));
     this.mark(row, number);
@@ -324,7 +324,7 @@ class Tree {
   }
 }
 
-const LABEL_PX = 48; // from one label of the axis to the next, so that they do not touch
+const LABEL_PX = 48; // distance between axis labels, so that they do not touch
 
 function drawAxis(axis, [from, to]) {
   const width = axis.getBoundingClientRect().width;
@@ -344,13 +344,13 @@ function drawAxis(axis, [from, to]) {
     if ((share - labelled) * width < LABEL_PX) continue;
     labelled = share;
     const label = make("text", { x, y: 10, "text-anchor": share > 0.9 ? "end" : share < 0.05 ? "start" : "middle" });
-    label.textContent = told(at);
+    label.textContent = durationText(at);
     drawn.push(label);
   }
   axis.replaceChildren(...drawn);
 }
 
-// ------------------------------------------------------------------ All spans as lines, a strip above the tree.
+// ------------------------------------------------------------------ The minimap: all spans as lines above the tree.
 
 class Minimap {
   constructor(tree) {
@@ -387,13 +387,13 @@ class Minimap {
     }
   }
 
-  // A token of the theme as a canvas takes it.
+  // A color of the theme for the canvas.
   colour(name) {
     this.canvas.style.color = `var(--${name})`;
     return getComputedStyle(this.canvas).color;
   }
 
-  // The lines of the spans, drawn once for each arrangement, size and theme.
+  // The lines of the spans, drawn once per layout, size and theme.
   lines(wide, high, fine) {
     const { tree } = this;
     const key = `${wide} ${high} ${fine} ${this.colour("ground")}`;
@@ -414,7 +414,7 @@ class Minimap {
       pen.fillRect((span[START] / tree.lengthMs) * wide, (place / count) * high, length, span[ERROR] ? Math.max(line, 2) : line);
     };
     tree.shown.forEach((number, place) => tree.spans[number][ERROR] || draw(number, place));
-    tree.shown.forEach((number, place) => tree.spans[number][ERROR] && draw(number, place)); // above all others
+    tree.shown.forEach((number, place) => tree.spans[number][ERROR] && draw(number, place)); // on top
     return this.base;
   }
 
@@ -439,7 +439,7 @@ class Minimap {
   }
 }
 
-// ------------------------------------------------------------------ What people do.
+// ------------------------------------------------------------------ User input.
 
 let tree = null;
 
@@ -508,7 +508,7 @@ function equip() {
     const address = new URL(location.href);
     if (search.value) address.searchParams.set("find", search.value);
     else address.searchParams.delete("find");
-    search.defaultValue = search.value; // the page shows this now: a form that is reset keeps it
+    search.defaultValue = search.value; // so that resetting the form keeps the shown search
     history.replaceState(null, "", address);
   };
   search.addEventListener("input", find);

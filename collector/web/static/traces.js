@@ -1,11 +1,11 @@
-// The list of traces: what stands beside it comes after it.
+// The list of traces; its charts and facets load after it.
 
 const wide = matchMedia("(min-width: 90rem)");
 
-// Volume, latency and values take longer than the list, which waits for none of them.
+// Volume, latency and facets take longer than the list, so the list does not wait for them.
 async function showBeside(address, names) {
   const answer = await fetch(address).catch(() => null);
-  if (!answer?.ok) return; // the links that stand there lead to the same
+  if (!answer?.ok) return; // the links in their place lead to the same
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const name of names) {
     const fresh = held.getElementById(name);
@@ -16,7 +16,7 @@ async function showBeside(address, names) {
   }
 }
 
-// Values stand open beside the list where there is room for them; else they are counted once somebody opens them.
+// Facets are open beside the list if there is room; otherwise they load on opening.
 async function showAll(address) {
   const facets = document.getElementById("facets");
   if (wide.matches) {
@@ -38,7 +38,7 @@ async function showAll(address) {
 const beside = document.querySelector("[data-beside]");
 if (beside) showAll(beside.dataset.beside);
 
-// Chosen rows: how many there are, all of a page at once, and still chosen when the list renews itself.
+// Selected rows: their count, selecting a whole page, and keeping the selection when the list refreshes.
 const list = document.getElementById("traces");
 const tools = document.querySelector(".chosen-tools");
 const boxes = () => [...document.querySelectorAll('input[name="trace"][form="chosen"]')];
@@ -66,10 +66,10 @@ if (tools && list) {
     for (const box of boxes()) box.checked = kept.has(box.value);
     tellPicked();
   });
-  tellPicked(); // a browser that went back has ticked what was ticked
+  tellPicked(); // after "back", the browser restores the checked boxes
 }
 
-// The preview: the row that is chosen, in short, beside the list; a link of the row leads to the trace as before.
+// The preview: a summary of the current row beside the list; the link of the row still opens the trace.
 const panel = document.getElementById("panel");
 const content = document.getElementById("panel-content");
 let asking = null;
@@ -87,19 +87,19 @@ async function preview(row) {
   if (!answer) return;
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = held.getElementById("preview");
-  const told = Object.assign(document.createElement("p"), { textContent: "This trace is not here any more." });
-  content.replaceChildren(...(fresh ? fresh.childNodes : [told]));
+  const notice = Object.assign(document.createElement("p"), { textContent: "This trace no longer exists." });
+  content.replaceChildren(...(fresh ? fresh.childNodes : [notice]));
   content.scrollTop = 0;
   panel.hidden = false;
   document.body.classList.add("with-panel");
   content.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
 }
 
-function remember(row) { // so that the list is found again as it was left
+function remember(row) { // so that "back" restores the list
   try {
     sessionStorage.setItem(`list ${location.pathname} row`, row.id);
   } catch {
-    // where nothing may be kept, the list is found without its row
+    // without storage, "back" does not restore the row
   }
 }
 
@@ -127,6 +127,6 @@ if (panel && list) {
     if (event.key === "Escape" && !panel.hidden) closePanel();
     else if (event.key === "p" && !panel.hidden) closePanel();
     else if (event.key === "p" && row) preview(row);
-    else if ((event.key === "j" || event.key === "k") && row && !panel.hidden) preview(row); // the list has moved by now
+    else if ((event.key === "j" || event.key === "k") && row && !panel.hidden) preview(row); // the list has moved already
   });
 }

@@ -130,12 +130,12 @@ def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respo
     """Start a backfill of a rule over the traces that it matches; the page of the rule shows its progress."""
     chosen, rule_id = _chosen(form.texts("trace")), form.text("rule")
     if not rule_id:
-        shown = _ChosenFormState(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose one"})
+        shown = _ChosenFormState(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose a rule"})
         return _form(request, here, who, chosen, shown)
     kept = rule_access.find_own(here, who, rule_id)
     outlines = _outlines(here, who, chosen)
     if not outlines:
-        raise Missing("none of these traces is here; they may have expired")
+        raise Missing("none of these traces exist; they may have expired")
     from_ns = min(outline.bounds["from_ns"] for outline in outlines)
     to_ns = within_known_times(max(outline.bounds["to_ns"] for outline in outlines) + 1)
     ids = [outline.summary.trace_id for outline in outlines]
@@ -155,7 +155,7 @@ def ask_to_delete_chosen(request: Request, here: Here, who: Who, named: Named = 
     spans = count_text(sum(summary.span_count for summary in summaries), "span")
     question = Confirmation(
         title=f"Delete {traces}",
-        message=f"This deletes {traces} with {spans} from every table, and all results about them.",
+        message=f"This deletes {traces} with {spans}, and all of their results.",
         action="/traces/chosen/delete",
         button="Delete them",
         back=return_address(request, _LIST),
@@ -187,7 +187,7 @@ def _nothing(request: Request) -> Response:
 def _chosen(named: Sequence[str]) -> list[ChosenTrace]:
     matches = [_CHOSEN.fullmatch(each) for each in dict.fromkeys(named)]
     if not matches or len(matches) > MOST_CHOSEN or not all(matches):
-        raise HTTPException(400, f"choose traces of the list, up to {MOST_CHOSEN}")
+        raise HTTPException(400, f"select between 1 and {MOST_CHOSEN} traces")
     return [ChosenTrace(trace_id=each[1].lower(), tenant=each[2] or "") for each in matches if each]
 
 

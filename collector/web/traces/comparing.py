@@ -91,8 +91,8 @@ def compare_traces(
     if other is not None:
         after = here.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
     if query.other and after is None:
-        problem = f"There is no trace {query.other[:64]} here; it may have expired."
-    shown: dict[str, Any] = {"one": before.summary, "wanted": query, "problem": problem, "found": after is not None}
+        problem = f"Trace {query.other[:64]} does not exist; it may have expired."
+    shown: dict[str, Any] = {"one": before.summary, "query": query, "problem": problem, "has_other": after is not None}
     if after is None:
         return page(
             request, "trace_compare.html", status=404 if problem else 200, **shown, **_offered(here, who, before)

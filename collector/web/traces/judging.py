@@ -65,7 +65,7 @@ def _page(
         status=200 if attempt is None else attempt.status,
         target=target,
         offers=offers(here, who, target),
-        told=attempt or _FailedAttempt(),
+        attempt=attempt or _FailedAttempt(),
         back=_place(target),
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,
     )

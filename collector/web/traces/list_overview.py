@@ -125,7 +125,7 @@ def _volume_text(step: ShapeStep) -> str:
 
 def _latency_text(step: ShapeStep) -> str:
     half, most = step.latencies_ms or (0.0, 0.0)
-    return f"half took up to {duration_text(half)}, 95 % up to {duration_text(most)}"
+    return f"median {duration_text(half)}, p95 {duration_text(most)}"
 
 
 _PICTURES: Final = (

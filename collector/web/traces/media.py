@@ -38,7 +38,7 @@ def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: W
     of, at = params.get("of", ""), params.get("at", "")
     image = None if span is None else picture_of(span, of, at, here.own_keys)
     if image is None:
-        raise HTTPException(404, "there is no picture here that can be shown: PNG, JPEG, GIF and WebP are, up to 8 MiB")
+        raise HTTPException(404, "there is no image to show here; supported are PNG, JPEG, GIF and WebP up to 8 MiB")
     name = f"image.{image.media_type.rpartition('/')[2]}"
     return Response(
         image.content,

@@ -52,7 +52,7 @@ def list_views(request: Request, here: Here, who: Who) -> Response:
 
 def _description(view: SavedView) -> str:
     """Return what a view shows, in words."""
-    labels = {"sort": "in the order of", "density": "rows"}
+    labels = {"sort": "sorted by", "density": "rows"}
     pairs = [
         (labels[name], value) if name in labels else in_words(name, value) for name, value in parse_qsl(view.query)
     ]

@@ -76,7 +76,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
     return page(
         request,
         "sessions.html",
-        asked=query,
+        query=query,
         rows=rows,
         projects=here.rulebook.project_names(tenant),
         is_asked=any(query.values()) or after is not None,

@@ -22,7 +22,7 @@ ROWS: Final = 300
 
 MOST_INDENTED: Final = 12
 _NAME_CHARACTERS: Final = 60
-_NOTES: Final = {Placement.ORPHAN: "its parent is not here", Placement.CYCLE: "its parents lead back to itself"}
+_NOTES: Final = {Placement.ORPHAN: "parent span missing", Placement.CYCLE: "cycle of parent spans"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,14 +38,14 @@ def _why(decision: StoredDecision) -> str:
         case "filtered":
             return f"not matched: {decision.clause}" if decision.clause else "not matched"
         case "sampled_out":
-            return "left out by the sample"
+            return "sampled out"
         case "unflagged":
-            return "no result of the rule that it goes by called for it"
+            return "not called for by the rule that it runs after"
         case "over_budget":
             return "the budget was used up"
         case "rule_disabled":
-            return "the rule was switched off before it was judged"
+            return "the rule was disabled before the evaluation"
         case "undecided":
-            return "could not be decided, because of a fault of the server"
+            return "undecided because of a server error"
         case _:
             return decision.decision

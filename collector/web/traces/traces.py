@@ -47,7 +47,7 @@ def list_traces(request: Request, here: Here, who: Who, before: str = "", live: 
         request,
         "traces.html",
         status=400 if chosen.problems else 200,
-        asked=chosen.values,
+        filters=chosen.values,
         problems=chosen.problems,
         is_detailed=chosen.is_detailed,
         chips=chips(request, chosen),
