@@ -1,5 +1,5 @@
--- What people, applications and their users said of traces, spans, sessions and items of runs, one row each time, and what
--- came as events `gen_ai.evaluation.result`. What its author changed or took back later is superseded.
+-- Annotations by people, applications and their users on traces, spans, sessions and run items, one row each, and
+-- scores from `gen_ai.evaluation.result` events. An annotation that its author changed or removed is superseded.
 CREATE OR REPLACE VIEW annotations AS
 WITH said AS NOT MATERIALIZED (
     SELECT

@@ -1,5 +1,5 @@
--- All parts of the traces that changed. OFFSET 0 keeps conditions of the asker from being looked at in all parts, before
--- these few are picked.
+-- All parts of the traces that changed. OFFSET 0 prevents conditions of the caller from being applied to all parts
+-- before these few are selected.
 CREATE OR REPLACE VIEW changed_part AS
 SELECT *
 FROM trace_part

@@ -1,5 +1,5 @@
--- The keys of the traces that later commits changed than are added up. The numbers of these commits are listed, as DuckDB
--- looks only at the row groups that have some of them.
+-- The keys of the traces that commits after the aggregated ones changed. The commit numbers are listed, because DuckDB
+-- then reads only the row groups that contain them.
 CREATE OR REPLACE VIEW changed_trace AS
 SELECT tenant, trace_key
 FROM trace_part

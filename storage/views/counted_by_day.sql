@@ -1,5 +1,5 @@
--- Scores by people and applications that monitors count, added up by day as the results of evaluators are: each question is
--- an evaluator of its own, and a pass without a score is one of 1.
+-- Votes and external scores that monitors count, summed by day like the results of evaluators. Each question is an
+-- evaluator of its own, and a pass without a score counts as 1.
 CREATE OR REPLACE VIEW counted_by_day AS
 SELECT
     created_at::DATE AS day,

@@ -1,4 +1,5 @@
--- Results that monitors count, and scores by others that rules let count, one row each. Other statements are made of it.
+-- Results that monitors count, and external scores that rules let count, one row each. Other statements are built from
+-- it.
 CREATE OR REPLACE VIEW counted_result AS
 SELECT
     e.number,

@@ -1,4 +1,4 @@
--- Scores by people and applications that monitors count, one row for each score and rule that says so.
+-- Votes and external scores that monitors count, one row for each score and rule that counts it.
 CREATE OR REPLACE VIEW counted_scores AS
 SELECT
     c.tenant,

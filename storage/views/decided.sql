@@ -1,4 +1,5 @@
--- What became of each span, each trace and each session that was decided on, by each rule; `decisions` says what of it stands.
+-- Decisions of each rule on each span, trace and session, one row each, before it is known whether they still hold
+-- (see `decisions`).
 CREATE OR REPLACE VIEW decided AS
 SELECT
     s.tenant,

@@ -1,5 +1,6 @@
--- What became of each span, each trace and each session by each rule, one row each. Of a trace that has not settled that is to be seen:
--- it waits; so of a session that has not come to rest. `revision` is the number of the rule's revision, `seq` that of the span, or of the last of the trace or session.
+-- Decisions of each rule on each span, trace and session, one row each. The decision on an open trace or session is
+-- "waiting". `revision` is the number of the rule's revision; `seq` is the number of the span, or of the last span of
+-- the trace or session.
 CREATE OR REPLACE VIEW decisions AS
 WITH resting AS NOT MATERIALIZED (
     SELECT t.tenant, t.session_id, t.trace_id, t.seq, r.revision, r.name AS rule, left(v.digest, 12) AS rule_revision

@@ -1,5 +1,5 @@
--- Results of traces that are stored, added up by the day of the judgement and that of what was judged; those that another result of the same target replaced cost money
--- and count no more. What leaves is added up by the same question (`sum_evaluations`).
+-- Results of stored traces, summed by the day of the evaluation and the day of the target. Results that a later one
+-- for the same target replaced add only their cost. `sum_evaluations` uses the same query for deleted traces.
 CREATE OR REPLACE VIEW evaluation_by_day AS
 SELECT
     created_at::DATE AS day,

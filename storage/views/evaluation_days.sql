@@ -1,4 +1,4 @@
--- Results added up by day, of traces that are stored and of those that have left alike.
+-- Results summed by day, of stored and deleted traces.
 CREATE OR REPLACE VIEW evaluation_days AS
 WITH sums AS (
     SELECT * EXCLUDE (last_at)

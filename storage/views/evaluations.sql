@@ -1,5 +1,5 @@
--- What came of each job, one row each; of a target that was evaluated again, the earlier rows are superseded. And a row
--- for each score that came from elsewhere as a log record; those that came from here are rows already.
+-- Results of jobs, one row each; earlier results of a target that was evaluated again are superseded. Scores that
+-- arrived as log records have a row each, unless this server sent them.
 CREATE OR REPLACE VIEW evaluations AS
 SELECT
     e.tenant,

@@ -1,4 +1,4 @@
--- Every evaluation that is to be made or was made, one row each.
+-- Evaluation jobs, waiting or finished, one row each.
 CREATE OR REPLACE VIEW jobs AS
 WITH every AS (
     SELECT

@@ -1,7 +1,7 @@
--- The pass rate of each judge of a rule, and beside it the one that people would find, from their votes on the question `verdict`:
--- each verdict's labels stand for all results with that verdict, with one success and one failure added for the interval of 95 %.
--- What was chosen for queues by uncertainty or disagreement, or by another rule's verdict, or is an example in the judge's prompt, is no label here. Null while people
--- passed, or failed, fewer than five.
+-- The pass rate of each judge of a rule, and the corrected rate estimated from votes on the question `verdict`. Each
+-- verdict's labels represent all results with that verdict, with one success and one failure added for the 95 %
+-- interval. Excluded are labels of targets that queues selected by uncertainty, disagreement or another rule's
+-- verdict, and of examples in the judge's prompt. NULL until people have passed five and failed five.
 CREATE OR REPLACE VIEW judge_rates AS
 WITH said AS NOT MATERIALIZED (
     SELECT tenant, trace_id, span_id, session_id, source, author, arg_max(lower(label), number) AS label

@@ -1,4 +1,4 @@
--- Every stored log record, one row each; it belongs to the span with the same trace and span id.
+-- Stored log records, one row each. A log record belongs to the span with the same trace and span id.
 CREATE OR REPLACE VIEW logs AS
 SELECT
     tenant,

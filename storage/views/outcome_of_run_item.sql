@@ -1,5 +1,5 @@
--- The outcome of each item of a run: an error if its task failed; not evaluated if an evaluation of it failed, whatever the
--- others say, since rates would otherwise keep those that did not pass and lose those that did; else by its scores.
+-- The outcome of each run item: "error" if its task failed; "not evaluated" if any of its evaluations failed, because
+-- rates would otherwise lose passed items and keep failed ones; else by its scores.
 CREATE OR REPLACE VIEW outcome_of_run_item AS
 SELECT
     i.tenant,

@@ -1,5 +1,5 @@
--- What is in queues of reviews, why, with what chance it was drawn, and how many people voted on it so far. One by the chance
--- is the weight of its labels.
+-- Entries of review queues, with reason, sampling probability and number of votes. The weight of their labels is the
+-- inverse probability.
 CREATE OR REPLACE VIEW review_entries AS
 WITH votes AS NOT MATERIALIZED (
     SELECT

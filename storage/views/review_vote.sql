@@ -1,5 +1,5 @@
--- Who voted on which entry of a queue: an answer to its question, wherever it was given, that was not taken back. `decides`
--- unless he is unsure, which leaves the entry open for others.
+-- Votes on review entries: answers to the question of the queue, wherever they were given, unless removed. `decides`
+-- is false for unsure votes, which leave the entry open for others.
 CREATE OR REPLACE VIEW review_vote AS
 SELECT
     e.tenant,

@@ -1,5 +1,5 @@
--- How the evaluations of runs stand: how many are open, why one of these waits, and the names under which the latest that was
--- not cancelled failed.
+-- State of the evaluations of runs: how many are open, why one of them waits, and the names whose latest evaluation
+-- failed, except cancelled ones.
 CREATE OR REPLACE VIEW run_evaluation_state AS
 SELECT
     run_id,

@@ -1,4 +1,4 @@
--- What came of the items of runs, one row for each item and trial.
+-- Run items with their outcome, one row for each item and trial.
 CREATE OR REPLACE VIEW run_items AS
 SELECT
     i.tenant,

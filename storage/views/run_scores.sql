@@ -1,5 +1,4 @@
--- What evaluators said of the items of runs, one row each; of an evaluator that was asked again, the earlier rows are
--- superseded.
+-- Scores of run items, one row each; earlier scores of an evaluator that ran again are superseded.
 CREATE OR REPLACE VIEW run_scores AS
 SELECT
     s.tenant,

@@ -1,4 +1,4 @@
--- What the items of runs sum up to. The view `runs` is made of it, and sums of some runs are asked of it by its text.
+-- Totals of runs over their items. The view `runs` is built from it; totals of some runs use its text.
 CREATE OR REPLACE VIEW run_sums AS
 SELECT
     i.tenant,

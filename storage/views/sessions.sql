@@ -1,4 +1,5 @@
--- Every session, one row for each project in which it has traces. Traces tell their session once they are added up.
+-- Sessions, one row for each project in which a session has traces. The session of a trace is known once the trace is
+-- aggregated.
 CREATE OR REPLACE VIEW sessions AS
 SELECT
     t.tenant,

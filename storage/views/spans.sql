@@ -1,4 +1,4 @@
--- Every stored span, one row each, and what it means: with its commit.
+-- Stored spans with their fields and their commit, one row each.
 CREATE OR REPLACE VIEW spans AS
 SELECT
     tenant,

@@ -1,5 +1,5 @@
--- Every call of a tool, one row each, however often spans and messages tell it; in order within a trace by `ordinal`. A
--- result that only a later trace was sent is stored with the call.
+-- Tool calls, one row each, however often spans and messages repeat them, ordered within a trace by `ordinal`. A
+-- result that only a later trace received is stored with the call.
 CREATE OR REPLACE VIEW tool_calls AS
 SELECT
     tenant,

@@ -1,4 +1,4 @@
--- The parts of each trace that changed added up; statements give others the name of these.
+-- Totals of the parts of each changed trace. Other statements reuse its text with other parts.
 CREATE OR REPLACE VIEW trace_roll_up AS
 SELECT
     tenant,

@@ -1,5 +1,5 @@
--- Every trace, one row each: as it is kept with what it means, or from its parts if it changed since. Those that changed
--- are named three times: a common table of them would make DuckDB read every column for every question.
+-- Traces, one row each: from the stored aggregates, or from their parts if they changed since. The changed traces are
+-- named three times, because a common table expression would make DuckDB read every column for every query.
 CREATE OR REPLACE VIEW trace_totals AS
 SELECT
     tenant,

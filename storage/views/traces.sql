@@ -1,4 +1,4 @@
--- Every trace, one row each: named by its root span, or by its first span while no root has come.
+-- Traces, one row each, named by their root span, or by their first span until the root arrives.
 CREATE OR REPLACE VIEW traces AS
 SELECT
     tenant,

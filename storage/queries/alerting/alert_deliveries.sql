@@ -1,4 +1,4 @@
--- Deliveries, of a receiver or about an alert of a tenant, newest first; a filter that is NULL lets all pass.
+-- Return deliveries to a receiver or about an alert of a tenant, newest first. A filter that is NULL matches all.
 SELECT
     d.delivery_id,
     d.event_id,

@@ -1,4 +1,4 @@
--- Receivers that were not deleted, oldest first; a filter that is NULL lets all pass.
+-- Return receivers that are not deleted, oldest first. A filter that is NULL matches all.
 SELECT
     w.* EXCLUDE (
         previous_until,

@@ -1,5 +1,5 @@
--- The alerts that are open although their rule was deleted, and when they are over; a file may be away for a moment
--- while it is replaced.
+-- Return alerts that have not recovered although their rule was deleted, and when they recover: after ten minutes for
+-- rules of files, which may be missing while a file is replaced.
 SELECT
     a.tenant,
     a.alert_id,

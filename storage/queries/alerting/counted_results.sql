@@ -1,5 +1,5 @@
--- The results after one and up to another that monitors count, and the scores by others that rules let count, in the
--- order in which they were stored.
+-- Return the results between two numbers that monitors count, and the external scores that rules let count, in the
+-- order of storage.
 SELECT
     e.number,
     e.job_id,

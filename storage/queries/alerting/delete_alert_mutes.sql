@@ -1,3 +1,3 @@
--- Delete a mute, and all that are over at a moment, if there is one.
+-- Delete a mute, if there is one, and all mutes that ended before an instant.
 DELETE FROM alert_mute
 WHERE mute_id = $mute_id OR until <= make_timestamp($at_us::BIGINT);

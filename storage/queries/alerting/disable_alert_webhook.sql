@@ -1,4 +1,4 @@
--- Switch a receiver off, and say why.
+-- Disable a receiver, with the reason.
 UPDATE alert_webhook
 SET
     enabled = false,

@@ -1,4 +1,4 @@
--- Note that an alert is about something worse, which wants looking after anew; the id, if it was not over.
+-- Escalate an alert that has not recovered, and withdraw its acknowledgement. Returns its id, or no row.
 UPDATE alert
 SET
     "state" = 'open',

@@ -1,4 +1,4 @@
--- One of the deliveries that are to be attempted, or gathered for a digest, if there are any.
+-- Return one pending or gathered delivery, if there is any.
 SELECT delivery_id
 FROM alert_delivery
 WHERE "state" IN ('pending', 'gathered')

@@ -1,2 +1,3 @@
--- Begin at the first result again where states look otherwise; what happened before was told.
+-- Reset the cursor of monitors to the first result after a change of their states' format. Earlier results send no
+-- events again.
 UPDATE monitor_cursor SET number = 0, told = greatest(number, told), edition = $edition WHERE edition <> $edition;

@@ -1,4 +1,4 @@
--- Open an alert, unless that episode was opened before; the id says that it was not.
+-- Open an alert, unless that episode was opened before. Returns its id, or no row.
 INSERT INTO alert BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,4 @@
--- Mute alerts for a while, unless the tenant has as many mutes as it may have; the id says that it was done.
+-- Mute alerts for a while, unless the tenant has the maximum number of mutes. Returns the id, or no row.
 INSERT INTO alert_mute BY NAME
 SELECT
     $tenant AS tenant,

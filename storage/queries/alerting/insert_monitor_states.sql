@@ -1,4 +1,4 @@
--- Remember streams.
+-- Insert the states of streams.
 INSERT INTO monitor_state BY NAME
 SELECT
     tenant,

@@ -1,2 +1,2 @@
--- The number of the last annotation; 0 where there is none.
+-- Return the number of the last annotation; 0 if there is none.
 SELECT coalesce(max(number), 0) FROM annotation;

@@ -1,5 +1,5 @@
--- What monitors remember of the stream of each rule and service whose evaluator had a result last; a filter that is
--- NULL lets all pass.
+-- Return the monitor state of the stream of each rule and service whose evaluator had a result last. A filter that is
+-- NULL matches all.
 SELECT m.* EXCLUDE (since, updated), epoch_us(m.since) AS since_us, epoch_us(m.updated) AS updated_us
 FROM monitor_state AS m
 WHERE ($tenant::VARCHAR IS NULL OR m.tenant IN ($tenant, ''))

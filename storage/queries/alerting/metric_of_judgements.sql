@@ -1,4 +1,4 @@
--- How many judgements of a window there are, and how many of them failed: gave no score.
+-- Count the evaluations of a window, and those that failed (no score).
 SELECT
     count(*) AS "count",
     count(*) FILTER (WHERE e.outcome = 'failed') AS failed,

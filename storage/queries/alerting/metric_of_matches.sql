@@ -1,4 +1,4 @@
--- How many spans or traces a rule matched in a window, sampled out or not.
+-- Count the spans or traces that a rule matched in a window, including those sampled out.
 SELECT
     count(*) AS "count",
     0 AS failed,

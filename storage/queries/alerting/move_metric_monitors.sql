@@ -1,2 +1,2 @@
--- Move the last looks of monitors at metrics along with the clock of the machine, which was set.
+-- Shift the times of the last checks of metric monitors after the machine's clock was set.
 UPDATE metric_monitor SET looked_at = looked_at + to_microseconds($by_us::BIGINT) WHERE looked_at IS NOT NULL;

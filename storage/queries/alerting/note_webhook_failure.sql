@@ -1,4 +1,4 @@
--- A receiver did not take something; how long that has been so, and how often something was given up.
+-- Record a failure of a receiver: since when it fails, and how many deliveries were given up.
 UPDATE alert_webhook
 SET
     failing_since = coalesce(failing_since, make_timestamp($at_us::BIGINT)),

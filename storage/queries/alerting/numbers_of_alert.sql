@@ -1,4 +1,4 @@
--- The numbers of an alert, for checking them: over the views of dashboards.
+-- Return the numbers of an alert, counted again over the dashboard views.
 SELECT
     'baseline' AS side,
     count(*) AS results,

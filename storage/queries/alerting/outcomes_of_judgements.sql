@@ -1,5 +1,5 @@
--- Whether judgements after one gave a score, in the order in which they were stored: of more than are wanted those that
--- a hash chooses.
+-- Return whether each evaluation after a number gave a score, in the order of storage. Of more than the maximum, a
+-- hash selects some.
 SELECT o.number, o.passed, o.release, o.last
 FROM (
     SELECT

@@ -1,4 +1,4 @@
--- The name of the project that is called so, or has this id.
+-- Return the name of the project with this name or id.
 SELECT "name"
 FROM project
 WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, ''))

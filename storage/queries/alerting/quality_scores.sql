@@ -1,5 +1,5 @@
--- The latest scores from 0 to 1 of each of some releases of one service by one evaluator, or of one question to people
--- and applications, for tests that need them singly.
+-- Return the latest scores from 0 to 1 of releases of one service, by one evaluator or for one question of votes and
+-- external scores. Statistical tests need them one by one.
 WITH given AS (
     SELECT e.release, e.score, e.created_at, e.job_id AS place
     FROM evaluation AS e

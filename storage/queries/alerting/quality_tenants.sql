@@ -1,4 +1,5 @@
--- Tenants with results about their spans, or sums of results whose traces are gone; "" is no tenant.
+-- Return the tenants with results about their spans, or with sums of results whose traces were deleted; "" is no
+-- tenant.
 SELECT tenant FROM evaluation
 UNION
 SELECT tenant FROM evaluation_day

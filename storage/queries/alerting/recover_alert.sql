@@ -1,4 +1,4 @@
--- Note that the episode is over; the id, if it was not before.
+-- Record that an alert has recovered. Returns its id, or no row if it had recovered before.
 UPDATE alert
 SET "state" = 'recovered', recovered_at = make_timestamp($at_us::BIGINT), recovery = $recovery
 WHERE tenant = $tenant AND alert_id = $alert_id AND "state" <> 'recovered'

@@ -1,4 +1,4 @@
--- Queue a delivery again from the start, unless it waits anyway.
+-- Queue a delivery again with all its attempts, unless it is pending.
 UPDATE alert_delivery
 SET
     "state" = 'pending',

@@ -1,4 +1,4 @@
--- The latest results of a stream that monitors count, from one to before another, the latest first.
+-- Return the latest results of a stream that monitors count, from one number to before another, latest first.
 SELECT e.number, e.release, e.passed, e.score, e.is_baseline, epoch_us(e.created_at) AS created_us
 FROM counted_result AS e
 WHERE e.tenant = $tenant

@@ -1,5 +1,5 @@
--- Up to which annotation and commit all were looked at for the last time, which are the last, and the last before a
--- moment; and whether scores came as events since.
+-- Return the annotation and commit up to which all scores were checked, the last ones, the last ones before an
+-- instant, and whether scores arrived as events since.
 SELECT
     s.number AS looked_at,
     a.last,

@@ -1,5 +1,5 @@
--- Scores by people and applications to one question that count, one by one, the latest first, or the worst, in the
--- shape of the results of a rule; a filter that is NULL lets all pass.
+-- Return votes and external scores that count for one question, latest or worst first, in the columns of a rule's
+-- results. A filter that is NULL matches all.
 SELECT
     c.trace_id,
     c.span_id,

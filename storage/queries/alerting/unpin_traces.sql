@@ -1,3 +1,3 @@
--- Keep no trace any longer for this reason.
+-- Remove the pins of this reason from all traces.
 DELETE FROM trace_pin
 WHERE tenant = $tenant AND why = $why;

@@ -1,4 +1,4 @@
--- Note what came of an attempt: of one that failed only while the delivery still waits for it.
+-- Record the outcome of an attempt; a failure only while the delivery is still pending.
 UPDATE alert_delivery
 SET
     "state" = $state,

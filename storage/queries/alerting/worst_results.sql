@@ -1,4 +1,4 @@
--- The worst results of a part of a stream, the latest of them first where they are alike; and how many of it did not
+-- Return the worst results of a part of a stream, latest first among equal ones, and how many of that part did not
 -- pass.
 SELECT
     e.trace_id,

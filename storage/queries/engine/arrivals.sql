@@ -1,4 +1,4 @@
--- What came of each trace of some tenants, or of all.
+-- Return the arrivals of each trace, of some tenants or of all.
 SELECT
     tenant,
     trace_id,

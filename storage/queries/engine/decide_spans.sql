@@ -1,5 +1,5 @@
--- What becomes of each span by some rules of one tenant, in their order: by each the first clause that it does not
--- meet, and whether its trace is sampled.
+-- Decide on each span by some rules of one tenant, in their order: return the first clause that the span fails, and
+-- whether its trace is sampled.
 SELECT
     seq/* outcomes */
 FROM (

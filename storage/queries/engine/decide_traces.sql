@@ -1,4 +1,4 @@
--- What becomes of each trace by each rule, from what was found of parts of its spans.
+-- Decide on each trace by each rule, from the results for parts of its spans.
 SELECT
     f.revision,
     t.seq,

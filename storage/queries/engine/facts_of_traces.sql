@@ -1,4 +1,5 @@
--- Project, service and releases of the first spans of each trace that have some, of its roots and of the others apart.
+-- Return project, service and releases of the first spans of each trace that have them, separately for roots and other
+-- spans.
 SELECT
     trace,
     is_root,

@@ -1,5 +1,5 @@
--- Of each trace, whether one of its spans meets all clauses of one rule, and the clause at which the span stopped that
--- came furthest.
+-- Return for each trace whether one of its spans meets all clauses of a rule, and the last clause that the best span
+-- reached.
 SELECT
     trace,
     bool_or(clause IS NULL) AS holds,

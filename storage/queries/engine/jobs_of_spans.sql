@@ -1,4 +1,4 @@
--- What is to be evaluated of the spans that rules matched, in the order of the spans.
+-- Return the jobs for spans that rules matched, in the order of the spans.
 SELECT
     d.revision,
     d.seq,

@@ -1,4 +1,4 @@
--- What is to be evaluated of the traces or sessions that rules matched, in the order of their last spans.
+-- Return the jobs for traces or sessions that rules matched, in the order of their last spans.
 WITH about AS (
     SELECT
         trace,

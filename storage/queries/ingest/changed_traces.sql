@@ -1,5 +1,5 @@
--- The traces that later commits than those that are added up changed, by their parts and log records: the first of
--- these commits, and how many spans came with them.
+-- Return the traces that commits after the aggregated ones changed, from their parts and log records, with the first
+-- of these commits and the number of their spans.
 SELECT tenant, trace_id, min(batch), sum(spans)::BIGINT
 FROM (
     SELECT tenant, trace_id, batch, span_count AS spans

@@ -1,4 +1,4 @@
--- Forget the calls of the traces that are added up again; the bound lets row groups be skipped.
+-- Delete the tool calls of traces that are aggregated again. The bound lets row groups be skipped.
 DELETE FROM tool_call
 USING wanted_traces AS w
 WHERE tool_call.start_time >= make_timestamp_ns($from_ns)

@@ -1,5 +1,5 @@
--- Forget what the traces meant that are added up again. They are found by the key alone, which is a tenth of what an id
--- is to read.
+-- Delete the readings of traces that are aggregated again. They are searched by key alone, which takes a tenth of the
+-- time of an id.
 DELETE FROM trace_reading
 WHERE rowid IN (
     SELECT r.rowid

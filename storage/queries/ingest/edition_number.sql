@@ -1,4 +1,4 @@
--- The number of an edition of the conventions.
+-- Return the number of an edition of the conventions.
 SELECT edition
 FROM edition
 WHERE digest = $digest;

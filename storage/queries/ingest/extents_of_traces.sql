@@ -1,5 +1,5 @@
--- How many spans the wanted traces have, when those start, and which commits brought them. Parts are found by the key
--- alone, which is a tenth of what an id is to read.
+-- Return the number of spans of the selected traces, their start times, and the commits with their spans. Parts are
+-- searched by key alone, which takes a tenth of the time of an id.
 WITH found AS MATERIALIZED (
     SELECT p.*
     FROM trace_part AS p

@@ -1,4 +1,4 @@
--- The keys of the spans committed last, and in which commits, at most $rows of them, in whole commits.
+-- Return the keys of the latest spans with their commits, at most $rows of them, in whole commits.
 SELECT tenant, trace_id, span_id, batch
 FROM span
 WHERE batch > coalesce((

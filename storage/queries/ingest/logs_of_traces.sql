@@ -1,4 +1,4 @@
--- Log records of the wanted traces, as they came; but scores, of which nothing is read.
+-- Return the log records of the selected traces in order of arrival; score events are omitted.
 SELECT *
 FROM log_record
 SEMI JOIN wanted_traces USING (tenant, trace_id)

@@ -1,5 +1,5 @@
--- What the spans of the wanted traces mean, which start between two instants and came with the commits between two
--- numbers.
+-- Return the fields of the spans of the selected traces. The spans start between two instants and belong to the
+-- commits between two numbers.
 SELECT
     tenant,
     trace_id,

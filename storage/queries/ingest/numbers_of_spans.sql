@@ -1,5 +1,5 @@
--- The numbers of the wanted spans, and of those of wanted calls of tools, that came before one, which start between two
--- instants and came with the commits between two numbers.
+-- Return the numbers of selected spans, and of spans with selected tool calls, before a number. They start between two
+-- instants and belong to the commits between two numbers.
 WITH candidate AS (
     SELECT seq, tenant, trace_id, span_id, tool_call_id
     FROM span

@@ -1,4 +1,4 @@
--- Some spans that were read by another edition of the conventions than one.
+-- Return some spans that another edition of the conventions read.
 SELECT *
 FROM span
 WHERE edition IS DISTINCT FROM $edition

@@ -1,4 +1,4 @@
--- Some traces that were added up from spans that another edition of the conventions read.
+-- Return some traces that were aggregated from spans read by another edition of the conventions.
 SELECT tenant, trace_id
 FROM trace_reading
 WHERE edition IS DISTINCT FROM $edition

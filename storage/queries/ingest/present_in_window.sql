@@ -1,5 +1,5 @@
--- Which of the incoming keys are stored already, among spans that start between two instants and have lesser numbers
--- than $before.
+-- Return the incoming keys that are already stored, among spans that start between two instants and have numbers below
+-- $before.
 SELECT DISTINCT s.tenant, s.trace_id, s.span_id
 FROM span AS s
 SEMI JOIN incoming_keys AS k USING (tenant, trace_id, span_id)

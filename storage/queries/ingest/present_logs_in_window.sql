@@ -1,4 +1,4 @@
--- Which of the incoming log records are stored already, among those of between two instants.
+-- Return the incoming log records that are already stored, among those between two instants.
 SELECT DISTINCT l.tenant, l.trace_id, l.record_id
 FROM log_record AS l
 SEMI JOIN incoming_logs AS i USING (tenant, trace_id, record_id)

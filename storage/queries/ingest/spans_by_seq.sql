@@ -1,5 +1,4 @@
--- Spans by their numbers, as far as they fit; between the least and the greatest of them, so that row groups are
--- skipped.
+-- Return spans by their numbers, up to a size. The least and the greatest number let row groups be skipped.
 SELECT *
 FROM span
 SEMI JOIN wanted_spans USING (seq)

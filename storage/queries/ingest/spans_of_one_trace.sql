@@ -1,5 +1,5 @@
--- Spans of one trace up to one by number; bounds as in `spans_of_traces`. That the ids stand here lets DuckDB leave out
--- rows before it reads their other columns, which takes two thirds of the time.
+-- Return the spans of one trace up to a number; bounds as in `spans_of_traces`. The ids as constants let DuckDB
+-- discard rows before it reads their other columns, which takes two thirds of the time.
 SELECT *
 FROM span
 WHERE tenant = $tenant

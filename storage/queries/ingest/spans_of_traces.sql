@@ -1,5 +1,5 @@
--- Spans of the wanted traces up to one by number, which start between two instants and came with the commits between
--- two numbers.
+-- Return the spans of the selected traces up to a number. The spans start between two instants and belong to the
+-- commits between two numbers.
 SELECT *
 FROM span
 SEMI JOIN wanted_traces USING (tenant, trace_id)

@@ -1,5 +1,5 @@
--- What some spans mean, as test cases need it: those that another statement selects of the table `span`. Those that
--- another edition read, or that only announce a span, do not tell all of it.
+-- Return fields of spans for test cases; another statement selects the spans from the table `span`. Spans that another
+-- edition read, or that only announce a span, are incomplete.
 WITH these AS (
     $these
 )

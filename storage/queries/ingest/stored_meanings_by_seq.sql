@@ -1,4 +1,4 @@
--- The spans that are told by their numbers; between the least and the greatest of them, so that row groups are skipped.
+-- Select spans by their numbers. The least and the greatest number let row groups be skipped.
 SELECT *
 FROM span
 SEMI JOIN wanted_spans USING (seq)

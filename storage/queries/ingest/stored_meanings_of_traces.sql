@@ -1,4 +1,4 @@
--- The spans that are told of the wanted traces: they start between two instants and came with the commits between two
+-- Select spans of the selected traces. The spans start between two instants and belong to the commits between two
 -- numbers.
 SELECT *
 FROM span

@@ -1,2 +1,2 @@
--- Record up to which commit all traces are added up.
+-- Record the commit up to which all traces are aggregated.
 UPDATE trace_state SET batch = greatest(batch, $batch);

@@ -1,4 +1,4 @@
--- Use an edition of the conventions, under a new number where this file has not seen it.
+-- Use an edition of the conventions, under a new number if this file has none for it.
 MERGE INTO edition AS e
 USING (SELECT $digest AS digest) AS i ON i.digest = e.digest
 WHEN MATCHED THEN UPDATE SET last_used = now()::TIMESTAMP

@@ -1,5 +1,5 @@
--- What the parts of the wanted traces add up to. Their keys alone are looked at in all parts; of those that have one,
--- the view `trace_roll_up` is asked by its text.
+-- Return the sums of the parts of the selected traces. All parts are searched by key alone; only matching ones are
+-- read, by the text of the view `trace_roll_up`.
 WITH changed_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part

@@ -1,4 +1,4 @@
--- The backfills of a rule, newest first.
+-- Return the backfills of a rule, newest first.
 SELECT
     b.backfill_id,
     b.revision,

@@ -1,5 +1,4 @@
--- What one of the latest evaluations by a kind of evaluator that asked a judge took on average, and of how many that
--- is.
+-- Return the average cost of the latest evaluations by a kind of evaluator that called a judge, and their number.
 SELECT count(*), avg(input_tokens + output_tokens), avg(cost_usd)
 FROM (
     SELECT e.input_tokens, e.output_tokens, e.cost_usd

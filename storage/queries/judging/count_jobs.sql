@@ -1,4 +1,4 @@
--- How many jobs there are in each state, how many of them an attempt has failed already, and when the oldest was made.
+-- Count the jobs in each state and those with a failed attempt, and return when the oldest was created.
 SELECT
     CASE
         WHEN "state" = 'ready' AND not_before > make_timestamp($now_us) THEN 'waiting'

@@ -1,2 +1,2 @@
--- How many parts of traces there are.
+-- Count the parts of traces.
 SELECT count(*) FROM trace_part;

@@ -1,5 +1,5 @@
--- Traces about which a revision has decided, by their spans, which lie between two numbers: for good, since what
--- another rule's result did not call for is decided about again.
+-- Return traces with a final decision of a revision, by their spans between two numbers. Decisions "not called for"
+-- are not final.
 SELECT DISTINCT w.trace
 FROM decision AS d
 INNER JOIN wanted_spans AS w ON w.seq = d.seq

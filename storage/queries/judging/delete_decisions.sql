@@ -1,5 +1,5 @@
--- Forget what some revisions decided about traces with these spans, which lie between two numbers: it is decided again,
--- but for what is final.
+-- Delete decisions of some revisions about traces with these spans between two numbers, except final ones; they are
+-- decided again.
 DELETE FROM decision
 WHERE list_contains($revisions::INTEGER[], revision)
     AND seq BETWEEN $first AND $last

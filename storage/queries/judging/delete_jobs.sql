@@ -1,4 +1,4 @@
--- Forget jobs whose evaluations are stored.
+-- Delete jobs whose evaluations are stored.
 DELETE FROM job
 USING incoming_results AS r
 WHERE job.job_id = r.job_id;

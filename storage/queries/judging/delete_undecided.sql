@@ -1,5 +1,4 @@
--- Forget that a revision could not be asked about what it has decided about now, which lies between two numbers, or
--- that no result of another rule called for it.
+-- Delete "undecided" and "not called for" decisions of a revision that has decided by now, between two numbers.
 DELETE FROM decision
 WHERE revision = $revision
     AND seq BETWEEN $first AND $last

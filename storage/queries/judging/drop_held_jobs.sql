@@ -1,3 +1,3 @@
--- Forget jobs for which no result of the rule that they go by will call.
+-- Delete held jobs that no result of the rule they run after will release.
 DELETE FROM job
 WHERE job_id IN (SELECT job_id FROM told_jobs WHERE NOT is_called);

@@ -1,5 +1,5 @@
--- The jobs that there were of traces about which is decided again, done or not: what they evaluate ends with a span
--- between two numbers. Of a session, its id stands for that of a trace.
+-- Return the earlier jobs, finished or not, of traces that are decided again, whose last span lies between two
+-- numbers. For a session, its id takes the place of the trace id.
 SELECT d.revision, d.tenant, d.trace_id, d.outcome, j.job_id, j.round, j.is_ready, j.is_superseded, j.occasion, j.counted
 FROM (
     SELECT *, job_id IN (SELECT job_id FROM superseded) AS is_superseded

@@ -1,4 +1,4 @@
--- End a backfill that is running. It forgets which traces it was about, and not how many.
+-- End a running backfill. Its trace ids are deleted, their count is kept.
 UPDATE backfill SET
     "state" = $state,
     error = $error,

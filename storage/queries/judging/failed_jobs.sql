@@ -1,5 +1,5 @@
--- The failed evaluations that still count, or those left out for a reason that is given: of a tenant, or NULL for all;
--- of a rule and with an error, where these are given.
+-- Return failed evaluations that still count, or those skipped for a given reason, of a tenant (NULL: all). Rule and
+-- error are optional filters.
 SELECT e.job_id
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision

@@ -1,5 +1,5 @@
--- The failed evaluations that still count, of a tenant, or NULL for all: by rule and kind of error, the most frequent
--- first; with the latest error.
+-- Count the failed evaluations that still count, by rule and kind of error, most frequent first, with the latest
+-- error; of a tenant (NULL: all).
 SELECT
     r.rule_id,
     arg_max(r.rule, e.job_id) AS rule,

@@ -1,4 +1,4 @@
--- One of the jobs that are claimed, if there are any.
+-- Return one claimed job, if there is any.
 SELECT job_id
 FROM job
 WHERE "state" = 'claimed'

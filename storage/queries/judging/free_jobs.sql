@@ -1,3 +1,3 @@
--- Let jobs be claimed again whose lease has ended.
+-- Release jobs whose lease has expired.
 UPDATE job SET "state" = 'ready', claimed_until = NULL
 WHERE "state" = 'claimed' AND claimed_until < make_timestamp($now_us);

@@ -1,4 +1,4 @@
--- A row where there are, or were, rules about sessions.
+-- Return a row if there are, or were, rules about sessions.
 SELECT 1
 FROM rule_revision
 WHERE target = 'SESSION'

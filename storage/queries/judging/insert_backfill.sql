@@ -1,4 +1,4 @@
--- Remember a backfill; up to where it goes is known when it begins. Of what it judges again was decided before.
+-- Insert a running backfill. Its last span number is set when it begins; $again targets count as checked and matched.
 INSERT INTO backfill BY NAME
 SELECT
     $backfill_id AS backfill_id,

@@ -1,4 +1,4 @@
--- Store rules that changed, and new ones.
+-- Insert changed and new rules.
 INSERT INTO rule BY NAME
 SELECT
     * EXCLUDE (was, created_at_us, updated_at_us, deleted_at_us),

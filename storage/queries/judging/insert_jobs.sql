@@ -1,5 +1,5 @@
--- Store what is to be evaluated for the first time, numbered from the last job on. It is held where another rule's
--- result has to say that it is evaluated.
+-- Insert the first jobs of targets, numbered from the last job on. A job is held if another rule's result may call for
+-- it.
 INSERT INTO job BY NAME
 SELECT
     $last_job::BIGINT + row_number() OVER () AS job_id,

@@ -1,5 +1,5 @@
--- Stores requests to judges with what was set aside for them, and of those that have ended what they took; none twice.
--- The bounds keep the search to where such calls are.
+-- Insert judge requests, each once, with their reservations and, if they have ended, their usage. The bounds limit the
+-- search to the rows that have such calls.
 INSERT INTO judge_call BY NAME
 SELECT *
 FROM incoming_calls

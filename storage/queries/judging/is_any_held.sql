@@ -1,2 +1,2 @@
--- Whether any job is held.
+-- Return whether any job is held.
 SELECT EXISTS (SELECT 1 FROM job WHERE "state" = 'held');

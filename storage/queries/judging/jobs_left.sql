@@ -1,5 +1,4 @@
--- How many of the jobs up to one are to be evaluated still, those that are held left out; without a number, of all, and
--- the number of the last.
+-- Count the unfinished jobs up to a number, except held ones; without a number, count all and return the last number.
 SELECT
     (SELECT count(*) FROM job WHERE "state" <> 'held' AND job_id <= coalesce($until::BIGINT, last_job)),
     last_job

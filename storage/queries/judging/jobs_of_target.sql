@@ -1,4 +1,4 @@
--- The jobs that there were of one target by one revision, done or not, and whether what came of them still counts.
+-- Return the jobs of one target by one revision, finished or not, and whether their results still count.
 SELECT job_id, round, is_done, job_id IN (SELECT job_id FROM superseded) AS is_superseded
 FROM (
     SELECT job_id, round, false AS is_done, revision, tenant, trace_id, span_id, session_id FROM job

@@ -1,4 +1,4 @@
--- Evaluations that were left out for want of money between two instants and are not taken up since, oldest first.
+-- Return evaluations between two instants that were skipped because of a budget and not retried since, oldest first.
 SELECT e.job_id
 FROM evaluation AS e
 WHERE e.outcome = 'skipped'

@@ -1,2 +1,2 @@
--- The number of the last job.
+-- Return the number of the last job.
 SELECT last_job FROM matching_state;

@@ -1,2 +1,2 @@
--- The number of the last request to a judge.
+-- Return the number of the last judge request.
 SELECT coalesce(max(call_id), 0) FROM judge_call

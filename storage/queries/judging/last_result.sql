@@ -1,2 +1,2 @@
--- The number of the last result.
+-- Return the number of the last result.
 SELECT last_number FROM result_state;

@@ -1,3 +1,3 @@
--- How far spans are matched, and the greatest number that a span may have by now.
+-- Return the position of matching, and the greatest possible span number.
 SELECT m.seq, ((i.batch + 1) << 20) - 1
 FROM matching_state AS m, ingest_state AS i;

@@ -1,4 +1,4 @@
--- The numbers of the spans that were committed after one and up to another, in the order of their commits.
+-- Return the numbers of the spans committed after one number and up to another, in the order of commits.
 SELECT seq
 FROM span
 WHERE seq > $after AND seq <= $until

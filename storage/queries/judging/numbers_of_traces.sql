@@ -1,5 +1,5 @@
--- The spans of the wanted traces up to one by number: those that start between two instants and came with the commits
--- between two numbers. The place of a row tells how far spans lie apart.
+-- Return the spans of the selected traces up to a number. The spans start between two instants and belong to the
+-- commits between two numbers. The row id tells how far spans lie apart.
 SELECT
     w.trace,
     s.seq,

@@ -1,5 +1,5 @@
--- The next spans of one tenant, or of all, and of some traces, or of all, that start between two instants, in the order
--- of their commits.
+-- Return the next spans that start between two instants, in the order of commits; of one tenant or all, and of some
+-- traces or all.
 SELECT seq
 FROM span
 WHERE seq > $after AND seq <= $until

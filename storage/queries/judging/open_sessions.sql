@@ -1,5 +1,5 @@
--- Sessions that have been quiet for long enough and are not decided about by rules that wait so long, those that have
--- been quiet for longest first; once their traces are added up, which tell which traces a session has.
+-- Return sessions that have been quiet long enough for rules that have not decided on them, quietest first. Their
+-- traces must be aggregated first, which determines the traces of a session.
 SELECT
     tenant,
     session_id,

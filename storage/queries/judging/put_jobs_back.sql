@@ -1,4 +1,4 @@
--- Let jobs be claimed again, some not before a time. With them goes why, and what their attempts took so far.
+-- Release claimed jobs, some not before an instant, with their error and the usage of their attempts so far.
 UPDATE job SET
     "state" = 'ready',
     attempts = b.attempts,

@@ -1,2 +1,2 @@
--- Take as many numbers for results as were used.
+-- Advance the number of the last result by the numbers used.
 UPDATE result_state SET last_number = last_number + $results;

@@ -1,5 +1,5 @@
--- Between which numbers of spans is what rules about sessions made of one, as far as its traces reach, whose numbers
--- are here, from one to another; NULL where they made nothing of it.
+-- Return the span numbers between which decisions and evaluations of a session lie, given its traces' numbers; NULL if
+-- there are none.
 SELECT min(seq), max(seq)
 FROM (
     SELECT seq

@@ -1,4 +1,4 @@
--- Let all jobs be claimed again that a process which has ended had claimed, and none wait longer than anything may.
+-- Release all jobs that a terminated process had claimed, and cap waiting times.
 UPDATE job SET
     "state" = 'ready',
     claimed_until = NULL,

@@ -1,5 +1,5 @@
--- Make new jobs of finished ones, under the numbers after one; each is another round about the same target, for an
--- occasion if one is given.
+-- Insert jobs that repeat finished ones, numbered after a number: one more round for the same target, optionally for
+-- an occasion.
 INSERT INTO job BY NAME
 SELECT
     $last_job + row_number() OVER (ORDER BY e.job_id) AS job_id,

@@ -1,4 +1,4 @@
--- Store results again as those of a baseline, which monitors count: a further round that took nothing.
+-- Insert copies of results as a baseline that monitors count: one more round, without usage.
 INSERT INTO evaluation BY NAME
 SELECT
     e.* REPLACE (

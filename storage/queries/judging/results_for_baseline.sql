@@ -1,5 +1,4 @@
--- The scores that a revision has of some traces and that monitors do not count, as a backfill or a person had them
--- judged.
+-- Return a revision's scores of some traces that monitors do not count, from backfills or manual evaluations.
 SELECT e.job_id
 FROM evaluation AS e
 WHERE e.revision = $revision

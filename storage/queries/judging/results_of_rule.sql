@@ -1,4 +1,4 @@
--- The latest results of a rule that are not superseded, the last first.
+-- Return the latest results of a rule that are not superseded, last first.
 SELECT
     e.revision,
     e.trace_id,

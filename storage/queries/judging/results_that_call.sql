@@ -1,4 +1,4 @@
--- Results that say what a rule goes by.
+-- Select results that meet a rule's "after" condition.
 SELECT e.tenant, e.trace_id, e.span_id, e.session_id
 FROM evaluations AS e
 WHERE $after_rule::VARCHAR IN (e.rule, e.rule_id) AND NOT e.superseded AND e.outcome = $after_outcome::VARCHAR

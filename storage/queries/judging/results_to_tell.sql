@@ -1,4 +1,4 @@
--- The results after one, in the order in which they were stored, but those that were skipped, which say nothing.
+-- Return the results after a number in the order of storage, except skipped ones.
 SELECT
     e.number,
     e.job_id,

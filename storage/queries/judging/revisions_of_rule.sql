@@ -1,4 +1,4 @@
--- The revisions of a rule up to a number, the latest first. NULL: up to the latest.
+-- Return the revisions of a rule up to a number, latest first. NULL: up to the latest.
 SELECT revision, digest, rule, project, document, epoch_ns(created_at) AS created_at_ns
 FROM rule_revision
 WHERE rule_id = $rule_id AND ($newest IS NULL OR revision <= $newest)

@@ -1,4 +1,4 @@
--- Every rule that there is or was, oldest first.
+-- Return all rules, including deleted ones, oldest first.
 SELECT
     tenant,
     rule_id,

@@ -1,4 +1,4 @@
--- The backfills that have not ended, oldest first.
+-- Return the running backfills, oldest first.
 SELECT
     backfill_id,
     revision,

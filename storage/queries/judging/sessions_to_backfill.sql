@@ -1,4 +1,4 @@
--- The sessions of these spans that have come to rest: none of their traces is waited for.
+-- Return the sessions of these spans that have settled, with all of their traces.
 SELECT (row_number() OVER () - 1)::BIGINT AS trace, tenant, session_id
 FROM (
     SELECT DISTINCT r.tenant, r.session_id

@@ -1,5 +1,5 @@
--- The spans of a trace, and NULL for the trace, about which a result says what a rule goes by. Results about its
--- session are left out.
+-- Return the spans of a trace that a result calls for by a rule's "after" condition, and NULL for the trace itself.
+-- Results of its session are omitted.
 SELECT DISTINCT e.span_id
 FROM (
 $results

@@ -1,5 +1,4 @@
--- What rules ask about some spans between two numbers, with the numbers of their traces: some columns, and whatever
--- else they need.
+-- Return the columns that rules read of some spans between two numbers, with the numbers of their traces.
 SELECT
     w.trace,
     s.tenant,

@@ -1,4 +1,4 @@
--- When the first of the newest spans since an instant started, at most so many of them, and how many there are in all.
+-- Return when the first of the newest spans since an instant started, up to a maximum of spans, and the count of all.
 WITH recent AS NOT MATERIALIZED (
     SELECT start_time
     FROM span

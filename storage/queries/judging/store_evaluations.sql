@@ -1,5 +1,5 @@
--- Store what came of jobs, unless they are gone: then it is stored. With what all their attempts took. Monitors count
--- the first score of a target.
+-- Insert the results of jobs that still exist; of others they are stored already. Includes the usage of all attempts.
+-- Monitors count the first score of a target.
 INSERT INTO evaluation BY NAME
 SELECT
     r.* EXCLUDE (judge_calls, input_tokens, output_tokens, cost_usd),

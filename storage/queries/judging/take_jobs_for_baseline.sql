@@ -1,3 +1,3 @@
--- Let monitors compare with what a backfill has a revision judge of these traces.
+-- Mark a backfill's jobs of these traces as a baseline for monitors.
 UPDATE job SET occasion = 'baseline'
 WHERE revision = $revision AND occasion = 'backfill' AND trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));

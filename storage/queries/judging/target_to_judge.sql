@@ -1,5 +1,5 @@
--- By which number and for which project a span is judged, or without a span id a trace: those of its last span and of
--- its root. And whether the trace has not settled yet, and when its spans arrived.
+-- Return the number and project under which a span, or without a span id a trace, is evaluated: those of its last span
+-- and root. Also returns whether the trace is open, and the arrival times of its spans.
 SELECT
     max(s.seq) AS seq,
     coalesce(arg_min(s.project, s.start_time) FILTER (WHERE s.parent_span_id IS NULL), arg_min(s.project, s.start_time)) AS project,

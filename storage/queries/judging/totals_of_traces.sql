@@ -1,5 +1,4 @@
--- The sums of the wanted traces, as rules ask for them, and whether what they mean is added up over all that came of
--- them.
+-- Return the sums of the selected traces that rules read, and whether they are complete.
 WITH parts AS MATERIALIZED (
     SELECT w.trace, p.start_time, p.end_time, p.span_count, p.error_count, p.batch
     FROM trace_part AS p

@@ -1,4 +1,4 @@
--- The traces of these spans that have settled.
+-- Return the settled traces of these spans.
 SELECT
     (row_number() OVER () - 1)::BIGINT AS trace,
     tenant,

@@ -1,4 +1,4 @@
--- Targets of a trial that would be judged, newest first, with what tells when they settle.
+-- Return targets of a trial that would be evaluated, newest first, with the times at which they settle.
 SELECT
     trace_id,
     span_id,

@@ -1,5 +1,5 @@
--- What a rule would decide about what started within a window: each target with the clause that it fails, whether it is
--- sampled, and whether another rule's result calls for it. What is asked of these stands at the end.
+-- Decide by a rule on all targets that started within a window: the clause that each fails, whether it is sampled, and
+-- whether another rule's result calls for it. The final query is appended.
 WITH looked_at AS (
     SELECT
         tenant,

@@ -1,4 +1,4 @@
--- Spans as the targets of a trial.
+-- Return spans as targets of a trial.
 SELECT
     trace_id,
     span_id,

@@ -1,5 +1,5 @@
--- What the conditions of a rule read of the spans of one trace, by their start: of a tenant's trace; without one, of
--- the trace of no tenant, or of the first that has one with this id.
+-- Return what the conditions of a rule read of the spans of one trace, by start: of a tenant's trace; without a
+-- tenant, of the trace of no tenant, or of the first with this id.
 SELECT $columns
 FROM $source
 WHERE trace_id = $trace_id

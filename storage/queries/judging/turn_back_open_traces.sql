@@ -1,4 +1,4 @@
--- Let traces that seem to have come later than now have come now: the clock was set back between two starts.
+-- Set future arrival times of open traces to now, after the clock was set back between two starts.
 UPDATE trace_open
 SET first_at = least(first_at, make_timestamp($now_us)), last_at = least(last_at, make_timestamp($now_us))
 WHERE last_at > make_timestamp($now_us);

@@ -1,5 +1,5 @@
--- Record how far a backfill is, if it still is where it was. At its end it forgets which traces it was about, and not
--- how many.
+-- Record the progress of a backfill, if it is at the expected position. At its end its trace ids are deleted, their
+-- count is kept.
 UPDATE backfill SET
     after_seq = $after_seq,
     until_seq = $until_seq,

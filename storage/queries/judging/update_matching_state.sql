@@ -1,2 +1,2 @@
--- Record how far spans are matched, and the number of the last job.
+-- Record the position of matching and the number of the last job.
 UPDATE matching_state SET seq = $seq, last_job = $last_job;

@@ -1,4 +1,4 @@
--- The rules to be changed that do not have the version any more from which the change was made.
+-- Return the rules to change whose version is no longer the expected one.
 SELECT c.rule_id
 FROM changed_rules AS c
 LEFT JOIN rule AS r ON r.rule_id = c.rule_id

@@ -1,4 +1,4 @@
--- How many evaluations are to be made, by rule.
+-- Count the unfinished evaluations by rule.
 SELECT r.rule_id, j.amount
 FROM (
     SELECT revision, count(*) AS amount

@@ -1,4 +1,4 @@
--- Of each revision, how many jobs are due, and when the next of the others is.
+-- Count the due jobs of each revision, and return when the next of the others is due.
 SELECT
     revision,
     count(*) FILTER (not_before IS NULL OR not_before <= make_timestamp($now_us)) AS due,

@@ -1,4 +1,4 @@
--- Let runs of which nothing was heard for too long have ended.
+-- End runs without a sign of life for too long.
 UPDATE run SET
     "state" = 'CANCELLED',
     state_reason = 'abandoned: nothing was reported for ' || idle_s || ' s',

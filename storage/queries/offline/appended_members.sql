@@ -1,5 +1,5 @@
--- The items of the next version: those of one before it, of which those that are wanted say what they are wanted to
--- say, and behind them what is wanted and was not there.
+-- Return the items of the next version: those of the version before, with the changes of the request, followed by new
+-- items.
 WITH wanted AS (
     SELECT w.ordinal, i.item_key, w.item_id, w.digest
     FROM wanted_items AS w

@@ -1,5 +1,5 @@
--- What is different between two versions of a dataset: items that were added, removed and changed, in the order of the
--- later version and then of the earlier one.
+-- Return the items that were added, removed and changed between two versions of a dataset, in the order of the later
+-- version, then of the earlier one.
 WITH before AS (
     SELECT m.ordinal, i.*
     FROM dataset_member AS m

@@ -1,5 +1,4 @@
--- The numbers of the items of a run of which all is true that is asked for, in the wanted order, and how many there
--- are.
+-- Return the numbers of the items of a run that match all filters, in the requested order, and their count.
 SELECT i.item_number, count(*) OVER () AS total
 FROM run_item AS i
 INNER JOIN outcome_of_run_item AS o ON o.run_id = i.run_id AND o.item_number = i.item_number

@@ -1,5 +1,5 @@
--- Of the items of the next version, how many there are, and against the version before it how many are new, changed and
--- gone, and how many are elsewhere in the order.
+-- Count the items of the next version, and those that are new, changed, removed and moved compared with the version
+-- before.
 WITH before AS (
     SELECT m.ordinal, i.item_id, i.digest
     FROM dataset_member AS m

@@ -1,4 +1,4 @@
--- Versions of a dataset, newest first; one of them where $version is given.
+-- Return versions of a dataset, newest first, or only $version.
 SELECT
     v.* EXCLUDE (tenant, created_at),
     epoch_us(v.created_at) * 1000 AS created_at_ns

@@ -1,2 +1,2 @@
--- Take the items of a run out of all queues.
+-- Delete the review entries of the items of a run.
 DELETE FROM review_entry WHERE run_id = $run_id;

@@ -1,2 +1,2 @@
--- Delete which scores of a run no longer count.
+-- Delete the marks of superseded scores of a run.
 DELETE FROM superseded_score WHERE run_id = $run_id;

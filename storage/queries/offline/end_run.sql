@@ -1,4 +1,4 @@
--- Let a run that is running have ended.
+-- End a running run.
 UPDATE run SET
     "state" = $state,
     state_reason = $reason,

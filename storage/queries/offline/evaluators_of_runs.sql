@@ -1,5 +1,5 @@
--- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint. A
--- failure often has none, which is no difference.
+-- Summarize the scores of each evaluator in some runs. An evaluator with several fingerprints within a run has none;
+-- failures without one are ignored.
 SELECT
     s.run_id,
     s.name,

@@ -1,4 +1,4 @@
--- Experiments by name: of tenants as in the list of datasets; one of them, or those of a project, where that is given.
+-- Return experiments by name, of tenants as in `datasets`; optionally one of them, or those of a project.
 SELECT
     e.* EXCLUDE (created_at),
     epoch_us(e.created_at) * 1000 AS created_at_ns

@@ -1,4 +1,4 @@
--- Add a dataset, unless its tenant has one of that name.
+-- Insert a dataset, unless its tenant has one with that name.
 INSERT INTO dataset BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,4 @@
--- Store the items that say what none of the dataset said before, under numbers after the last one.
+-- Insert items whose content is new to the dataset, numbered after the last one.
 INSERT INTO dataset_item BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,4 @@
--- Add a version of a dataset.
+-- Insert a version of a dataset.
 INSERT INTO dataset_version BY NAME
 SELECT
     $tenant AS tenant,

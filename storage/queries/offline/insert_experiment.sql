@@ -1,4 +1,4 @@
--- Add an experiment, unless its project has one of that name.
+-- Insert an experiment, unless its project has one with that name.
 INSERT INTO experiment BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,4 @@
--- Begin a run of an experiment, unless it has one with this key.
+-- Insert a run of an experiment, unless it has one with this key.
 INSERT INTO run BY NAME
 SELECT
     e.tenant,

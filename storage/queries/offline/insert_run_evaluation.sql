@@ -1,4 +1,4 @@
--- Ask an evaluator about the items of a run.
+-- Insert an evaluation of the items of a run.
 INSERT INTO run_evaluation BY NAME
 SELECT
     $tenant AS tenant,

@@ -1,4 +1,4 @@
--- Store items of a run, under numbers after the last one.
+-- Insert items of a run, numbered after the last one.
 INSERT INTO run_item BY NAME
 SELECT
     n.* EXCLUDE (place),

@@ -1,4 +1,4 @@
--- Store scores of items of a run, under numbers after the last one.
+-- Insert scores of run items, numbered after the last one.
 INSERT INTO run_score BY NAME
 SELECT
     n.* EXCLUDE (place),

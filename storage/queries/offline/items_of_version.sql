@@ -1,4 +1,4 @@
--- Items of a version from one place on, in their order.
+-- Return items of a version from a position on, in their order.
 SELECT
     m.ordinal,
     i.item_id,

@@ -1,4 +1,4 @@
--- Let an evaluation that is not over continue at an instant.
+-- Pause an unfinished evaluation until an instant.
 UPDATE run_evaluation SET
     continues_at = make_timestamp($until_us::BIGINT),
     error = $reason

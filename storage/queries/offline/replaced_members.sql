@@ -1,4 +1,4 @@
--- The items of the next version, which are those that are wanted and no others.
+-- Return the items of the next version: exactly those of the request.
 SELECT w.ordinal, i.item_key, w.item_id, w.digest
 FROM wanted_items AS w
 INNER JOIN (

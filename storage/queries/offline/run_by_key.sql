@@ -1,4 +1,4 @@
--- The run of an experiment that has this key, or this id.
+-- Return the run of an experiment with this key or id.
 SELECT r.run_id
 FROM run AS r
 WHERE r.tenant = $tenant

@@ -1,4 +1,4 @@
--- Whether a receiver subscribes to an event of a tenant's project.
+-- Return whether a receiver subscribes to an event of a tenant's project.
 SELECT count(*) > 0
 FROM alert_webhook AS w
 WHERE

@@ -1,4 +1,4 @@
--- Items of a run by their numbers; their bounds let the database pass over the rest of the run.
+-- Return items of a run by their numbers. The bounds let the rest of the run be skipped.
 SELECT i.* EXCLUDE (created_at), epoch_us(i.created_at) * 1000 AS created_at_ns
 FROM run_item AS i
 WHERE i.run_id = $run_id

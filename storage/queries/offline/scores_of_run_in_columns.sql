@@ -1,4 +1,5 @@
--- What a comparison of runs reads of each score that counts; of one that only passed or not, the end of the scale.
+-- Return the columns of each counted score that a comparison of runs reads. A score without a number is the end of its
+-- scale.
 SELECT
     s.item_number,
     s.name,

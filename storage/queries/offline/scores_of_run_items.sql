@@ -1,4 +1,4 @@
--- The scores that count of some items of a run between two numbers, by name.
+-- Return the counted scores of some items of a run between two numbers, by name.
 SELECT s.* EXCLUDE (created_at), epoch_us(s.created_at) * 1000 AS created_at_ns
 FROM run_score AS s
 WHERE s.run_id = $run_id

@@ -1,4 +1,4 @@
--- What changes of a run whenever its items or scores do, and how many items it has, each trial one.
+-- Return a value that changes with the items or scores of a run, and its number of items, counting each trial.
 SELECT
     (SELECT count(*) FROM run_item WHERE run_id = $run_id) AS items,
     count(*) AS scores,

@@ -1,4 +1,4 @@
--- Let the scores that items had under this name no longer count, because there are new ones of another evaluation.
+-- Mark the scores that items have under this name as superseded by new ones of another evaluation.
 INSERT INTO superseded_score BY NAME
 SELECT s.run_id, s.score_number
 FROM run_score AS s

@@ -1,4 +1,4 @@
--- Items of the latest runs with this outcome that have no decision: without a vote, or with unsure ones only.
+-- Return items of the latest runs with this outcome that have no decision: without a vote, or with unsure ones only.
 WITH latest AS (
     SELECT run_id, project, experiment_id, experiment, started_at
     FROM run

@@ -1,4 +1,4 @@
--- Let a dataset that has this version say something else about itself.
+-- Update the description of a dataset if its version is unchanged.
 UPDATE dataset SET
     description = $description,
     tags = $tags::VARCHAR[],

@@ -1,4 +1,4 @@
--- Say how far an evaluation is that is not over.
+-- Record the progress of an unfinished evaluation.
 UPDATE run_evaluation SET
     "state" = $state,
     error = $error,

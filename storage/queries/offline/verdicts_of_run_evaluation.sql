@@ -1,5 +1,5 @@
--- What came of an evaluation of a run, and why its first item has no score: first a failure of the evaluator, else of
--- the task.
+-- Count the outcomes of an evaluation of a run, and return why its first item has no score: a failure of the evaluator
+-- first, else of the task.
 SELECT
     count(*) AS items,
     count(*) FILTER (s.outcome = 'scored') AS scored,

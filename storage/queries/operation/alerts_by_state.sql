@@ -1,2 +1,2 @@
--- How many alerts are open or acknowledged.
+-- Count the alerts that are open or acknowledged.
 SELECT "state", count(*) FROM alert WHERE "state" <> 'recovered' GROUP BY "state";

@@ -1,4 +1,4 @@
--- All keys that are not deleted, oldest first.
+-- Return all keys that are not deleted, oldest first.
 SELECT
     key_id,
     tenant,

@@ -1,5 +1,5 @@
--- Entries of the audit before one of them, newest first; of one tenant, or of all where $tenant is NULL. Of a key (its
--- id or name), of paths that hold a text, of refusals alone or of the rest, where these are given.
+-- Return audit entries before one of them, newest first, of one tenant ($tenant NULL: all). Optional filters: key (id
+-- or name), text in the path, refused or not.
 SELECT
     audit_id,
     epoch_us("at"),

@@ -1,4 +1,4 @@
--- Which connections does each enabled rule of a tenant name, by name or id: its own, and those of its jury?
+-- Return the connections that each enabled rule of a tenant names, by name or id: its own and those of its jury.
 WITH in_force AS (
     SELECT rule."name", rule_revision.document
     FROM rule

@@ -1,4 +1,4 @@
--- How many spans were read by another edition of the conventions than the last that reads this file.
+-- Count the spans that an edition of the conventions before the current one of this file read.
 SELECT count(*)
 FROM span
 WHERE edition IS DISTINCT FROM (SELECT arg_max(edition, last_used) FROM edition);

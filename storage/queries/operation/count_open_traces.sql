@@ -1,2 +1,2 @@
--- How many traces have not settled.
+-- Count the traces that have not settled.
 SELECT count(DISTINCT tenant || trace_id) FROM trace_open;

@@ -1,2 +1,2 @@
--- How far spans are matched, and up to which commit traces are added up.
+-- Return the position of matching, and the commit up to which traces are aggregated.
 SELECT (SELECT seq FROM matching_state), (SELECT ((batch + 1) << 20) - 1 FROM trace_state);

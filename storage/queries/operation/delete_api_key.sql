@@ -1,2 +1,2 @@
--- A key that is forgotten.
+-- Delete a key.
 DELETE FROM api_key WHERE key_id = $key_id;

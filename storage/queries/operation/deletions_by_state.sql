@@ -1,4 +1,4 @@
--- How many deletions that are not done are in each state.
+-- Count the unfinished deletions by state.
 SELECT "state", count(*)
 FROM deletion
 WHERE "state" <> 'done'

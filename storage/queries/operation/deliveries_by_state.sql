@@ -1,2 +1,2 @@
--- How many deliveries of alerts are in each state.
+-- Count the alert deliveries by state.
 SELECT "state", count(*) FROM alert_delivery GROUP BY "state";

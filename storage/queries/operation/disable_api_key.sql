@@ -1,2 +1,2 @@
--- A key that opens nothing any longer, and stays in the list.
+-- Disable a key; it stays in the list.
 UPDATE api_key SET enabled = FALSE WHERE key_id = $key_id;

@@ -1,4 +1,4 @@
--- One more key.
+-- Insert a key.
 INSERT INTO api_key (
     key_id, tenant, "name", "role", digest, hint, enabled, expires_at, last_used_at, created_at, created_by
 )

@@ -1,4 +1,4 @@
--- Entries of the audit behind all that are there, in their order.
+-- Append entries to the audit log, in their order.
 INSERT INTO audit
 SELECT
     (SELECT coalesce(max(audit_id), 0) FROM audit) + place AS audit_id,

@@ -1,4 +1,4 @@
--- Stores a new connection.
+-- Insert a connection.
 INSERT INTO llm_connection BY NAME SELECT
     $tenant AS tenant,
     $connection_id AS connection_id,

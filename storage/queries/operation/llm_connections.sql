@@ -1,4 +1,4 @@
--- Which connections are there, and which files' ones were?
+-- Return all connections, including those that a file had earlier.
 SELECT
     tenant,
     connection_id,

@@ -1,5 +1,5 @@
--- What is stored of each project of each tenant: roots, which are about as many as traces, spans, and when the first
--- and the last of them began. Counting the traces themselves took five times as long, and memory for each.
+-- Count the roots (about as many as traces) and spans of each project of each tenant, and return when the first and
+-- the last began. Counting traces took five times as long, and memory for each.
 SELECT
     tenant,
     coalesce(root_project, first_project) AS project,

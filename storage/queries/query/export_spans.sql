@@ -1,4 +1,4 @@
--- The spans of one window. They are sorted outside, so that reading can end before it has all of them.
+-- Return the spans of one window. They are sorted outside, so that reading can end before all are read.
 SELECT *
 FROM span
 WHERE start_time BETWEEN make_timestamp_ns($first_ns) AND make_timestamp_ns($last_ns)

@@ -1,4 +1,4 @@
--- When the last span starts of the traces that have a part in a stretch of time, and which commits brought these.
+-- Return when the last span of the traces with a part in a time range starts, and their commits.
 SELECT epoch_ns(max(last_start_time)), min(batch), max(batch)
 FROM trace_part
 WHERE start_time > make_timestamp_ns($floor_ns)

@@ -1,5 +1,5 @@
--- Which of the traces that were found were judged by which rule and with which verdict, as in `facets_of_found_spans`.
--- Where something is asked of a result (see `traces_like`), it is that of such a result.
+-- Return the rules and verdicts of matching traces, as in `facets_of_found_spans`. With a filter on results (see
+-- `traces_like`), only those results are returned.
 SELECT r."rule", e.verdict, list(e.number) AS numbers
 FROM (
     SELECT

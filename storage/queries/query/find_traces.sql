@@ -1,4 +1,4 @@
--- The traces that have a span like this, those first whose span started last. What is NULL does not matter. A tag is an
+-- Return the traces with a matching span, latest span start first. A filter that is NULL matches all. A tag is an
 -- attribute of the span, else of its resource.
 SELECT s.trace_id
 FROM span AS s

@@ -1,4 +1,4 @@
--- How the traces that were found went, by steps of time from $from_ns on, counted from 0.
+-- Summarize the matching traces by time step from $from_ns, counted from 0.
 SELECT
     ((start_ns - $from_ns) // $step_ns)::BIGINT AS step,
     count(*) AS traces,

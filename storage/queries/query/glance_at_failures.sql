@@ -1,4 +1,4 @@
--- Which spans of a time failed, by their names, the most frequent first, and how often they did in the time before.
+-- Count the failed spans of a period by name, most frequent first, and those of the period before.
 SELECT
     name,
     count(*) FILTER (WHERE is_now) AS failed,

@@ -1,5 +1,5 @@
--- What the models of a time took, those that cost most first, and how often each was asked in the time before. A call
--- that two libraries tell is there twice.
+-- Return the usage of each model in a period, highest cost first, and its calls in the period before. A call that two
+-- libraries record counts twice.
 SELECT
     model,
     count(*) FILTER (WHERE is_now) AS calls,

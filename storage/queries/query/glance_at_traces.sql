@@ -1,5 +1,5 @@
--- How the traces of a time went, of each step of it and of all, and of the time before, from $before_ns to $from_ns:
--- `step` is NULL in the sums, of which one is of the time before.
+-- Summarize the traces of a period by time step and in total, and of the period before, from $before_ns to $from_ns.
+-- `step` is NULL in totals, one of which is that of the period before.
 WITH placed AS (
     SELECT
         start_time >= make_timestamp_ns($from_ns) AS is_now,

@@ -1,4 +1,4 @@
--- Traces that have a current evaluation of such a kind, itself or one of its spans, the newest first.
+-- Return traces with a matching current evaluation, of themselves or of a span, newest first.
 WITH judged AS (
     SELECT tenant, trace_id
     FROM evaluation

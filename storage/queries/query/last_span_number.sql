@@ -1,3 +1,3 @@
--- The greatest number of all spans.
+-- Return the greatest span number.
 SELECT max(seq)
 FROM span;

@@ -1,4 +1,5 @@
--- How many traces of sessions start between two instants, of at most $newest, and how far back the newest of them go.
+-- Count the traces of sessions that start between two instants, up to $newest, and return the start of the earliest of
+-- them.
 SELECT count(*), epoch_ns(min(start_time))
 FROM (
     SELECT start_time

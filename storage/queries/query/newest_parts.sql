@@ -1,4 +1,4 @@
--- The parts of traces that start last, newest first.
+-- Return the trace parts with the latest start, newest first.
 SELECT trace_id, epoch_ns(start_time)
 FROM trace_part
 WHERE ($tenant IS NULL OR tenant IN ($tenant, ''))

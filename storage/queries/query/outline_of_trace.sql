@@ -1,4 +1,4 @@
--- The first $spans spans of one trace, in short, and what each does; bounds as in `spans_of_trace`.
+-- Return the first $spans spans of one trace with their short columns; bounds as in `spans_of_trace`.
 SELECT
     s.span_id,
     s.parent_span_id,

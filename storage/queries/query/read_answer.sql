@@ -1,3 +1,3 @@
--- An answer to a client of DuckDB's remote protocol, from the file that it was written to.
+-- Return a response to a client of DuckDB's remote protocol, from the file with its content.
 SELECT /* columns */
 FROM read_parquet('/* file */', file_row_number := true);

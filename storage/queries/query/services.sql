@@ -1,4 +1,4 @@
--- The services that sent spans, by name: of many those with most spans.
+-- Return the services that sent spans, by name; if there are many, those with the most spans.
 SELECT service_name
 FROM (
     SELECT service_name, count(*) AS spans

@@ -1,4 +1,4 @@
--- One span of a trace; bounds as in `spans_of_trace`.
+-- Return one span of a trace; bounds as in `spans_of_trace`.
 SELECT *
 FROM span
 WHERE tenant = $tenant

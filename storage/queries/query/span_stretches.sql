@@ -1,5 +1,5 @@
--- How many of some spans lie in each of equal stretches of an axis, which is their start time or their number, and the
--- least and the greatest of their numbers; stretches that hold none are left out.
+-- Count spans in equal steps of their start time or number, and return the least and the greatest number in each;
+-- empty steps are omitted.
 SELECT ($axis - $start) // $step AS stretch, count(*), min(seq), max(seq)
 FROM span
 WHERE start_time BETWEEN make_timestamp_ns($first_ns) AND make_timestamp_ns($last_ns)

@@ -1,5 +1,5 @@
--- What the first $spans spans of one trace were given and said, each as a number that tells texts apart; ids of calls,
--- which differ each time, are left out. Bounds as in `spans_of_trace`.
+-- Return hashes of the inputs and outputs of the first $spans spans of one trace. Call ids are left out, because they
+-- differ each time. Bounds as in `spans_of_trace`.
 SELECT
     s.span_id,
     hash(s.input, s.tool_arguments, regexp_replace(s.input_messages, '"id": ?"[^"]*"', '', 'g')) AS given,

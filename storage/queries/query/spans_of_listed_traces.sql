@@ -1,4 +1,4 @@
--- Which models and which releases the spans of traces of a list name.
+-- Return the models and releases of the spans of listed traces.
 SELECT
     s.tenant,
     s.trace_id,

@@ -1,5 +1,5 @@
--- The first $spans spans of one trace, which start between two instants and came with the commits between two numbers,
--- by start time. Row groups hold few commits each, but overlap in time.
+-- Return the first $spans spans of one trace by start. They start between two instants and belong to the commits
+-- between two numbers: row groups hold few commits each, but overlap in time.
 SELECT *
 FROM span
 WHERE tenant = $tenant

@@ -1,4 +1,5 @@
--- How many parts of traces start at or before an instant, of at most $parts, and how far back these go.
+-- Count the trace parts that start at or before an instant, up to $parts, and return the start of the earliest of
+-- them.
 SELECT count(*), epoch_ns(min(start_time))
 FROM (
     SELECT start_time

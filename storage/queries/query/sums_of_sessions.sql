@@ -1,5 +1,5 @@
--- What the traces of sessions add up to, whose rows are here, and what the first of them was asked. Of parts of traces
--- the key alone is looked at in all, and of inputs those of the first traces.
+-- Return the sums of sessions over the selected rows, and the input of their first trace. Trace parts are searched by
+-- key alone, and only inputs of first traces are read.
 WITH parts AS MATERIALIZED (
     SELECT
         tenant,

@@ -1,5 +1,5 @@
--- The latest traces of one session before a place in time, latest first; each with its number from 1 and what the
--- session had cost by then.
+-- Return the latest traces of one session before an instant, latest first, each with its number from 1 and the cost of
+-- the session so far.
 SELECT
     trace_id,
     epoch_ns(start_time) AS start_ns,

@@ -1,5 +1,5 @@
--- How many results of a rule passed and did not, by evaluator, the latest evaluator first; those that count and say
--- either.
+-- Count the passed and failed results of a rule by evaluator, latest evaluator first. Only results that count are
+-- included.
 SELECT
     e.fingerprint,
     any_value(e.name) AS name,

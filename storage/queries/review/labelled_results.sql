@@ -1,5 +1,5 @@
--- What people said of the results of a rule: a row for each result that was voted on, with the votes that count, and
--- with why it is in queues that ask that question. `whole`: the queue draws from all results of the rule.
+-- Return the results of a rule that were voted on, with the counted votes, and the reasons of their entries in queues
+-- with that question. `whole`: the queue samples from all results of the rule.
 WITH annotation AS MATERIALIZED (
     SELECT * FROM annotation WHERE tenant = $tenant AND name = $name AND trace_id IS NOT NULL
 ),

@@ -1,4 +1,4 @@
--- Entries of a queue, or one of them, in the order in which they were added, and how far each is.
+-- Return the entries of a queue, or one of them, in the order of insertion, with their progress.
 WITH votes AS (
     SELECT
         entry_id,

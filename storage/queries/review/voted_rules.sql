@@ -1,4 +1,4 @@
--- The rules some of whose results people of a tenant voted on, with the project.
+-- Return the rules with results that reviewers of a tenant voted on, with the project.
 SELECT DISTINCT r.rule_id, e.project
 FROM annotation AS a
 INNER JOIN evaluation AS e

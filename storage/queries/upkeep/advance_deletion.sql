@@ -1,4 +1,4 @@
--- Record how far a deletion is.
+-- Record the progress of a deletion.
 UPDATE deletion SET
     after_batch = $after_batch,
     wrapped = $wrapped,

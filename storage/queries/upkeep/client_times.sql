@@ -1,5 +1,5 @@
--- Of how many traces spans came with the last commits after one, how many spans, and of how many the sender's clock
--- agrees with ours to the hour: it had ended them within an hour of their receipt.
+-- Count the traces and spans of the last commits after a number, and the spans whose sender's clock agrees with the
+-- server's to the hour: they ended within an hour of their receipt.
 SELECT
     count(DISTINCT trace_id),
     count(*),

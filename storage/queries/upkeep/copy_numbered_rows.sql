@@ -1,5 +1,4 @@
--- Write rows of a table once more, so that the place where they are can be given up: what has other numbers need not be
--- looked at.
+-- Write rows of a table again, so that their row group can be freed. Rows with other numbers are skipped.
 INSERT INTO $table
 SELECT *
 FROM $table

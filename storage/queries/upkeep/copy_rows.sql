@@ -1,4 +1,4 @@
--- Write rows of a table once more, so that the place where they are can be given up.
+-- Write rows of a table again, so that their row group can be freed.
 INSERT INTO $table
 SELECT *
 FROM $table

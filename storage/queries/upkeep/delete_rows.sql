@@ -1,3 +1,3 @@
--- Delete rows of a table by their place.
+-- Delete rows of a table by row id.
 DELETE FROM $table
 WHERE rowid BETWEEN $first AND $last;

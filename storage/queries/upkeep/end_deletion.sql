@@ -1,5 +1,5 @@
--- Record that no rows are left of what a deletion is about, and forget whom it named. It is done if there is nothing to
--- erase: neither rows nor the name.
+-- Record that a deletion has no rows left, and erase the names in it. Its state is "done" if nothing must be erased
+-- from the file: neither rows nor names.
 UPDATE deletion SET
     "state" = CASE WHEN spans = 0 AND traces = 0 AND coalesce(trace_id, session_id, user_id) IS NULL THEN 'done' ELSE 'erasing' END,
     trace_id = NULL,

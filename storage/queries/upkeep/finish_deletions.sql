@@ -1,4 +1,4 @@
--- Record that of some deletions no bytes are left.
+-- Record that deletions have no bytes left in the file.
 UPDATE deletion SET
     "state" = 'done',
     finished_at = make_timestamp($now_us)

@@ -1,4 +1,4 @@
--- The first rows of a stretch of a table, so many at most: how many they are, and where the last of them is.
+-- Return the count and the last row id of the first rows in a range of a table, up to a maximum.
 SELECT count(*), max(place)
 FROM (
     SELECT rowid AS place

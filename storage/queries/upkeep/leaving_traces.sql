@@ -1,5 +1,5 @@
--- Which of the wanted traces have expired with all their parts and are not kept, or are wanted in any case; and what
--- bounds the look-up of their rows.
+-- Return the selected traces that are forced out, or have expired with all their parts and are not pinned, with bounds
+-- for the search of their rows.
 SELECT
     p.tenant,
     p.trace_id,

@@ -1,3 +1,3 @@
--- When the span was received that was received last, in microseconds; NULL: none is stored.
+-- Return when the last span was received, in microseconds; NULL if none is stored.
 SELECT epoch_us(max(received_at))
 FROM span;

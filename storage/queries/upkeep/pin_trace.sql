@@ -1,4 +1,4 @@
--- Keep a trace, once for each reason.
+-- Pin a trace, once for each reason.
 INSERT INTO trace_pin
 SELECT $tenant, $trace_id, $why, make_timestamp($now_us)
 WHERE NOT EXISTS (

@@ -1,4 +1,4 @@
--- Why a trace is kept.
+-- Return the reasons for which a trace is pinned.
 SELECT why
 FROM trace_pin
 WHERE tenant = $tenant AND trace_id = $trace_id

@@ -1,4 +1,4 @@
--- Where the rows of a stretch of a table are, in their order.
+-- Return the row ids in a range of a table, in their order.
 SELECT rowid AS place
 FROM $table
 WHERE rowid BETWEEN $first AND $last;

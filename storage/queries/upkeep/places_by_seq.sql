@@ -1,4 +1,4 @@
--- Where the rows of a table are that are about spans that leave; the bounds let row groups be skipped.
+-- Return the row ids of a table about leaving spans. The bounds let row groups be skipped.
 SELECT rowid AS place
 FROM $table
 WHERE seq BETWEEN $first_seq AND $last_seq AND seq IN (SELECT seq FROM leaving_spans);

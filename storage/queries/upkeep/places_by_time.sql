@@ -1,4 +1,4 @@
--- Where the rows of a table are that are about traces that leave; the bounds let row groups be skipped.
+-- Return the row ids of a table about leaving traces. The bounds let row groups be skipped.
 SELECT t.rowid AS place
 FROM $table AS t
 SEMI JOIN leaving_traces AS l ON l.tenant = t.tenant AND l.trace_id = t.trace_id

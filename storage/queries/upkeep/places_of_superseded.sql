@@ -1,4 +1,4 @@
--- Where the marks are of evaluations that leave, and of jobs that leave before they have one.
+-- Return the row ids of the marks of leaving evaluations, and of leaving jobs without an evaluation.
 SELECT rowid AS place
 FROM superseded
 WHERE job_id IN (

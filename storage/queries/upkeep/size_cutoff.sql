@@ -1,4 +1,4 @@
--- The moment up to which traces have to expire, to the minute, so that at least so many spans are of such traces.
+-- Return the expiry, to the minute, up to which traces must leave so that at least a number of spans leave.
 SELECT epoch_us(min(minute + INTERVAL 1 MINUTE))
 FROM (
     SELECT minute, sum(spans) OVER (ORDER BY minute) AS spans

@@ -1,5 +1,5 @@
--- How many spans are stored, and of how many the traces have expired and are not kept; pieces of a trace that goes on
--- count as expired here.
+-- Count the stored spans, and those of expired traces that are not pinned. Parts of a trace that continues count as
+-- expired here.
 SELECT
     coalesce(sum(span_count), 0)::BIGINT,
     coalesce(sum(span_count) FILTER (WHERE expires_at < make_timestamp($cutoff_us)), 0)::BIGINT,

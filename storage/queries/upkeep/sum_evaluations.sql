@@ -1,5 +1,5 @@
--- Add up the evaluations of spans that leave, by day, rule revision, fingerprint and release: of these the view
--- `evaluation_by_day` is asked by its text.
+-- Sum the evaluations of leaving spans by day, rule revision, fingerprint and release, using the text of the view
+-- `evaluation_by_day`.
 INSERT INTO evaluation_day BY NAME
 WITH evaluation AS (
     SELECT *

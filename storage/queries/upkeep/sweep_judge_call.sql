@@ -1,4 +1,4 @@
--- Delete requests to judges from before a moment, those made first foremost; never the last, from which numbers go on.
+-- Delete judge requests from before an instant, earliest first; never the last one, because numbers continue from it.
 DELETE FROM judge_call
 WHERE call_id IN (
     SELECT call_id
