@@ -42,16 +42,21 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: Annotated[Path, Field(description="the data directory: database, spool, lock; made if it is not there")] = (
-        Path("data")
+    data: Annotated[Path, Field(description="data directory for database, spool and lock; created if missing")] = Path(
+        "data"
     )
-    grpc: Annotated[Address, Field(description="where OTLP over gRPC is taken; port 0 picks one")] = "127.0.0.1:4317"
-    otlp_http: Annotated[Address, Field(description="where OTLP over HTTP is taken")] = "127.0.0.1:4318"
-    http: Annotated[Address, Field(description="where the API listens")] = "127.0.0.1:8080"
+    grpc: Annotated[Address, Field(description="address for OTLP over gRPC; port 0 selects a free port")] = (
+        "127.0.0.1:4317"
+    )
+    otlp_http: Annotated[Address, Field(description="address for OTLP over HTTP")] = "127.0.0.1:4318"
+    http: Annotated[Address, Field(description="address of the API and the pages")] = "127.0.0.1:8080"
     quack: Annotated[
         Address | None,
         Field(
-            description="where [DuckDB attaches](dashboards.md#duckdb-attaches) over its own protocol, without TLS",
+            description=(
+                "address for [DuckDB clients](dashboards.md#duckdb-attaches) that attach over DuckDB's own"
+                " protocol, without TLS"
+            ),
             examples=["127.0.0.1:9494"],
         ),
     ] = None
@@ -60,54 +65,74 @@ class Settings(BaseModel):
         Field(
             ge=16,
             le=100_000,
-            description="[connections](doors.md#connections) that one listener has open; fewer if the limit of open"
-            " files is low. For one more, the one that is idle longest is closed",
+            description=(
+                "maximum of open [connections](doors.md#connections) per listener; lower if the limit of open"
+                " files is low. At the maximum, a new connection closes the one that is idle longest"
+            ),
         ),
     ] = 1000
     max_connections_per_address: Annotated[
         int,
-        Field(ge=4, le=100_000, description="of them, those from one address, unless it is in `trusted_proxies`"),
+        Field(
+            ge=4,
+            le=100_000,
+            description="maximum of open connections per client address, except addresses in `trusted_proxies`",
+        ),
     ] = 250
     first_byte_seconds: Annotated[
-        float, Field(ge=0.1, le=3600, description="time from a connection to its first request, with a TLS handshake")
+        float,
+        Field(
+            ge=0.1, le=3600, description="timeout from a connection to its first request, including the TLS handshake"
+        ),
     ] = 10
     header_seconds: Annotated[
-        float, Field(ge=0.1, le=3600, description="time from the first byte of a request to the end of its header")
+        float, Field(ge=0.1, le=3600, description="timeout from the first byte of a request to the end of its header")
     ] = 20
     max_header_bytes: Annotated[
         int,
-        Field(ge=4096, le=16 * _MIB, description="a request's header with its URL; over gRPC its metadata"),
+        Field(
+            ge=4096,
+            le=16 * _MIB,
+            description="maximum size of a request's header with its URL; over gRPC, of its metadata",
+        ),
     ] = 64 << 10
     idle_seconds: Annotated[
         float,
         Field(
             ge=1,
             le=86_400,
-            description="time that a connection is kept between requests; a request body or a reader of an answer that"
-            " makes no progress for so long is given up. Longer than the minute of common load balancers",
+            description=(
+                "timeout of idle connections, of request bodies without progress, and of clients that stop"
+                " reading a response. Keep it above the 60 s of common load balancers"
+            ),
         ),
     ] = 75
     max_body_bytes: Annotated[
         int,
         Field(  # gRPC and protobuf count in 31 bits
-            ge=1024, le=2**31 - 1, description="a request body as it was sent; over gRPC also its size decompressed"
+            ge=1024, le=2**31 - 1, description="maximum size of a request body as sent; over gRPC also decompressed"
         ),
     ] = 64 * _MIB
-    max_decompressed_bytes: Annotated[Bytes, Field(description="a request body over HTTP after decompression")] = (
-        64 * _MIB
-    )
+    max_decompressed_bytes: Annotated[
+        Bytes, Field(description="maximum size of a request body over HTTP after decompression")
+    ] = 64 * _MIB
     queue_bytes: Annotated[
         Bytes,
         Field(
-            description="request bodies held at one time; above this, clients are asked to wait. One client (an API"
-            " key, or an address where no key is needed) leaves a quarter to others"
+            description=(
+                "maximum total size of request bodies in memory; above it, requests are refused with a retry"
+                " delay. One client (an API key, or an address if no key is required) gets at most three"
+                " quarters"
+            )
         ),
     ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
         Field(
-            description="spans and log records that are durable but not committed yet; above this, clients are asked"
-            " to wait. One client leaves a quarter to others, as above"
+            description=(
+                "maximum total size of spans and log records that are durable but not committed; above it,"
+                " requests are refused with a retry delay. One client gets at most three quarters, as above"
+            )
         ),
     ] = 48 * _MIB
     answer_bytes: Annotated[
@@ -115,8 +140,10 @@ class Settings(BaseModel):
         Field(
             ge=16 * _MIB,
             le=1 << 40,
-            description="[answers](doors.md#answers) over HTTP that clients have not read yet; above this, requests get"
-            " 503. One client leaves a quarter to others, as above",
+            description=(
+                "maximum total size of [responses](doors.md#answers) over HTTP that clients have not read;"
+                " above it, requests get 503. One client gets at most three quarters, as above"
+            ),
         ),
     ] = 128 * _MIB
     commit_interval_ms: Annotated[
@@ -124,7 +151,9 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=10_000,
-            description="spans wait at most this long for their commit, and three times as long while they keep coming",
+            description=(
+                "maximum time from the arrival of a span to its commit; up to three times as long under continuous load"
+            ),
         ),
     ] = 300
     retention_days: Annotated[
@@ -132,26 +161,28 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=36_500,
-            description="a trace expires this long after its latest span came, and leaves with the next sweep",
+            description="a trace expires this long after the arrival of its latest span; the next sweep deletes it",
         ),
     ] = 30
     project_retention_days: Annotated[
         dict[str, Annotated[int, Field(ge=1, le=36_500)]],
         Field(
-            description="`retention_days` of projects that differ; it counts for spans that come from then on",
+            description="`retention_days` by project; applies to spans that arrive after the change",
             examples=["{shop: 90, lab: 7}"],
         ),
     ] = {}
     run_retention_days: Annotated[
         int | None,
-        Field(ge=1, le=36_500, description="a [run](experiments.md) leaves this long after it ended; none: never"),
+        Field(ge=1, le=36_500, description="a [run](experiments.md) is deleted this long after its end; none: never"),
     ] = None
     max_bytes: Annotated[
         int | None,
         Field(
             ge=16 * _MIB,
             le=1 << 50,
-            description="above this size of the database, the oldest traces leave early: [retention](retention.md)",
+            description=(
+                "size of the database above which the oldest traces are deleted early: [retention](retention.md)"
+            ),
         ),
     ] = None
     sweep_interval_seconds: Annotated[
@@ -159,7 +190,7 @@ class Settings(BaseModel):
         Field(
             ge=0.1,
             le=7 * 86_400,
-            description="time between two sweeps, which delete what has expired and give the room back",
+            description="time between two sweeps, which delete expired data and free its disk space",
         ),
     ] = 3600
     sweep_share: Annotated[
@@ -167,16 +198,20 @@ class Settings(BaseModel):
         Field(
             ge=0.001,
             le=1,
-            description="share of what is stored that a sweep may delete because of its age; more stays"
-            " until [`tracejury sweep --yes`](retention.md#a-clock-that-is-wrong); 1: any",
+            description=(
+                "maximum fraction of stored data that a sweep may delete because of age; above it, nothing is"
+                " deleted until [`tracejury sweep --yes`](retention.md#a-clock-that-is-wrong); 1: no limit"
+            ),
         ),
     ] = 0.5
     duckdb_memory: Annotated[
         Size | None,
         Field(
-            description="what DuckDB may hold in memory; none: a quarter of what the machine or its cgroup has, 256 MiB"
-            " at least and 16 GiB at most. Opening the file may take more for a moment, and spans of more than 100 kB"
-            " take more for longer (`memory_raised` in the [log](operations.md))",
+            description=(
+                "DuckDB's memory limit; none: a quarter of the memory of the machine or its cgroup, between"
+                " 256 MiB and 16 GiB. Opening the file may briefly use more, and spans above 100 kB use more"
+                " for longer (`memory_raised` in the [log](operations.md))"
+            ),
             examples=["512MB"],
         ),
     ] = None
@@ -185,72 +220,87 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=256,
-            description="threads that DuckDB may use; none: as many as there are processors, 16 at most. Those of"
-            " questions stand back behind ingest",
+            description=(
+                "DuckDB's threads; none: one per processor, at most 16. Threads of queries have lower"
+                " priority than ingest"
+            ),
         ),
     ] = None
     attribute_keys: Annotated[
         AttributeKeys,
         Field(
-            description="attributes of your own that hold a field: project (`*` for all), [field](reading.md), keys;"
-            " the first that holds something wins",
+            description=(
+                "your own attributes for a field: project (`*` for all), [field](reading.md), keys. The first"
+                " key with a value is used"
+            ),
             examples=['{"*": {session_id: [my.session]}, shop: {input: [shop.question], output: [shop.answer]}}'],
         ),
     ] = {}
     drop_scopes: Annotated[
         DropScopes,
         Field(
-            description="instrumentation scopes whose spans are accepted and [dropped](programs.md#sent-twice): project"
-            " (`*` for all), names of scopes, with a version behind a space if only that is meant; a `*` at the end"
-            " stands for anything",
+            description=(
+                "instrumentation scopes whose spans are accepted and [dropped](programs.md#sent-twice):"
+                " project (`*` for all) and scope names, optionally with a space and a version; a trailing `*`"
+                " matches anything"
+            ),
             examples=['{"*": [com.anthropic.sdk.python], shop: [opentelemetry.instrumentation.*, "ai 6.*"]}'],
         ),
     ] = {}
     model_prices: Annotated[
         ModelPrices,
         Field(
-            description="[prices of models](reading.md#cost) over those that are shipped, in USD per million tokens;"
-            " `null`: no cost is computed",
+            description=(
+                "[prices of models](reading.md#cost) that override the built-in ones, in USD per million"
+                " tokens; `null` disables cost for a model"
+            ),
             examples=["{my-model: {input: 2, cached: 0.5, output: 8, reasoning: 8}, other: {input: 0.59, output: 1}}"],
         ),
     ] = {}
     rules: Annotated[
-        Path | None, Field(description="a folder of [rules](rules.md), one YAML file each; followed as it changes")
+        Path | None,
+        Field(description="folder of [rules](rules.md), one YAML file each; changes are picked up automatically"),
     ] = None
     settle_after_root_seconds: Annotated[
         float,
         Field(
             ge=0,
             le=86_400,
-            description="a trace has [settled](rules.md#what-becomes-of-a-span-or-a-trace) this long after its latest"
-            " span, if its root has ended",
+            description=(
+                "a trace whose root has ended [settles](rules.md#what-becomes-of-a-span-or-a-trace) this long"
+                " after its latest span"
+            ),
         ),
     ] = 10
     settle_quiet_seconds: Annotated[
         float,
-        Field(ge=0, le=86_400, description="a trace whose root is open has settled this long after its latest span"),
+        Field(ge=0, le=86_400, description="a trace whose root has not ended settles this long after its latest span"),
     ] = 180
     settle_missing_seconds: Annotated[
         float,
         Field(
             ge=0,
             le=86_400,
-            description="a trace that an [item of a run](experiments.md#evaluators-of-the-server) names, and of which"
-            " nothing has arrived, is waited for this long after the end of the run; longer if a collector in between"
-            " holds traces back, as to sample whole ones",
+            description=(
+                "how long after the end of a run the server waits for a trace that an [item of the"
+                " run](experiments.md#evaluators-of-the-server) names and that has not arrived; increase it if"
+                " a collector delays traces, for example for tail sampling"
+            ),
         ),
     ] = 30
     settle_longest_seconds: Annotated[
-        float, Field(ge=0, le=604_800, description="a trace has settled this long after its first span, whatever comes")
+        float, Field(ge=0, le=604_800, description="a trace settles at the latest this long after its first span")
     ] = 3600
     session_idle_seconds: Annotated[
         float,
         Field(
             ge=1,
             le=604_800,
-            description="a [session](sessions.md) is `closed` this long after its last span started or ended,"
-            " and `open` again when another trace of it comes; [rules about sessions](rules.md#sessions) judge it"
-            " so long after its last span came",
+            description=(
+                "a [session](sessions.md) becomes `closed` this long after its last span started or ended,"
+                " and `open` again with a new trace; [rules about sessions](rules.md#sessions) evaluate it"
+                " this long after the arrival of its last span"
+            ),
         ),
     ] = 900
     review_lease_seconds: Annotated[
@@ -258,7 +308,7 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=86_400,
-            description="an entry of a [review queue](review.md#queues) is kept this long for whoever was given it",
+            description="time for which a reviewer holds an entry of a [review queue](review.md#queues)",
         ),
     ] = 900
     job_attempts: Annotated[
@@ -266,31 +316,38 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=100,
-            description="attempts of an evaluation that the judge's endpoint does not answer, before it has"
-            " [failed](evaluation.md#attempts)",
+            description=(
+                "attempts of an evaluation whose judge does not respond, before it has [failed](evaluation.md#attempts)"
+            ),
         ),
     ] = 8
     retry_over_budget: Annotated[
         bool,
         Field(
-            description="evaluate on a new day, from 00:01 UTC, what [budgets](connections.md#budgets) left out in the"
-            " seven days before it; it comes before what is new, and is paid from the budgets of the new day"
+            description=(
+                "each day from 00:01 UTC, retry evaluations that [budgets](connections.md#budgets) skipped in"
+                " the previous seven days, before new ones and from the new day's budgets"
+            )
         ),
     ] = False
-    code_judges: Annotated[int, Field(ge=1, le=256, description="programs that judge at one time")] = 2
+    code_judges: Annotated[int, Field(ge=1, le=256, description="judge programs that run concurrently")] = 2
     encryption_key: Annotated[
         EncryptionKey | None,
         Field(
-            description="what [keys of connections](connections.md#keys) are encrypted with: 32 bytes as hexadecimal"
-            " digits or base64, or a passphrase of at least 12 characters. Better kept out of the file, in the"
-            " variable. None: `encryption.key` of the data directory, which the first start makes"
+            description=(
+                "key that encrypts [the keys of connections](connections.md#keys): 32 bytes as hexadecimal"
+                " digits or base64, or a passphrase of at least 12 characters. Prefer the environment variable"
+                " to the file. None: `encryption.key` in the data directory, created at the first start"
+            )
         ),
     ] = None
     llm_connections: Annotated[
         ConnectionDocuments,
         Field(
-            description="[connections](connections.md) to models that judge, by name, without keys; `credentialRef`"
-            " names the variable that holds one",
+            description=(
+                "[connections](connections.md) to judge models, by name, without keys; `credentialRef` names"
+                " the environment variable with the key"
+            ),
             examples=[
                 (
                     '{default: {baseUrl: "https://api.openai.com/v1", model: gpt-5-mini, credentialRef: OPENAI_API_KEY,'
@@ -302,15 +359,16 @@ class Settings(BaseModel):
     project_budgets: Annotated[
         BudgetDocuments,
         Field(
-            description="[what judging may cost](connections.md#budgets) in a day: project (`*` for each other one,"
-            " each its own) and budget",
+            description=(
+                "daily [judge budgets](connections.md#budgets) by project; `*` gives every other project its own budget"
+            ),
             examples=['{"*": {callsPerDay: 1000}, shop: {usdPerDay: 2.5}}'],
         ),
     ] = {}
     judge_traces: Annotated[
         bool,
         Field(
-            description="store a span for each request to a judge; [no rule matches one](connections.md#no-loops)",
+            description="store a span for each judge request; [rules never match it](connections.md#no-loops)",
         ),
     ] = False
     alert_webhooks: Annotated[
@@ -326,50 +384,56 @@ class Settings(BaseModel):
     webhook_private_hosts: Annotated[
         tuple[str, ...],
         Field(
-            description="hosts at private addresses that webhooks, and [connections of"
-            " tenants](connections.md#tenants), may go to: names, addresses, networks",
+            description=(
+                "hosts at private addresses that webhooks and [connections of"
+                " tenants](connections.md#tenants) may call: names, addresses, networks"
+            ),
             examples=["[hooks.internal, 10.0.0.0/8]"],
         ),
     ] = ()
     webhook_rotation_hours: Annotated[
         float,
-        Field(ge=0, le=8760, description="a webhook's secret is used as well so long after another one took its place"),
+        Field(ge=0, le=8760, description="time for which a replaced webhook secret still signs"),
     ] = 24
     results_endpoint: Annotated[
         ResultsUrl | None,
         Field(
-            description="receiver of [results](scores.md#scores-out): the URL that takes log records in OTLP, over"
-            " HTTP or gRPC",
+            description="receiver of [results](scores.md#scores-out): URL for OTLP log records, over HTTP or gRPC",
             examples=["https://collector.example.com/v1/logs", "grpcs://collector.example.com:4317"],
         ),
     ] = None
     results_headers: Annotated[
         Headers,
         Field(
-            description="what goes with each such request: header, and the name of the variable that holds its value",
+            description="headers of these requests: name, and the environment variable with the value",
             examples=["{authorization: RESULTS_AUTHORIZATION}"],
         ),
     ] = {}
-    results_batch: Annotated[int, Field(ge=1, le=10_000, description="results in one such request")] = 512
+    results_batch: Annotated[
+        int, Field(ge=1, le=10_000, description="maximum number of results in one such request")
+    ] = 512
     own_traces_endpoint: Annotated[
         OtlpUrl | None,
         Field(
-            description="who takes the [server's own traces](operations.md): the URL for spans in OTLP over HTTP",
+            description="receiver of the [server's own traces](operations.md): URL for OTLP spans over HTTP",
             examples=["https://collector.example.com/v1/traces"],
         ),
     ] = None
-    own_traces_headers: Annotated[
-        Headers, Field(description="what goes with each such request, as in `results_headers`")
-    ] = {}
-    sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="rows that one SQL answer may have")] = 10_000
+    own_traces_headers: Annotated[Headers, Field(description="headers of these requests, as in `results_headers`")] = {}
+    sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="maximum number of rows in an SQL response")] = (
+        10_000
+    )
     sql_seconds: Annotated[
-        float, Field(ge=0.1, le=3600, description="time that one SQL query may take; it ends at most 5 s later")
+        float, Field(ge=0.1, le=3600, description="timeout of an SQL query; it ends at most 5 s later")
     ] = 30
     sql_memory_bytes: Annotated[
         Bytes | None,
         Field(
-            description="what SQL queries may take together of `duckdb_memory`; none: half of it. Above this, those"
-            " that run are stopped. One that runs in a process of its own has this over `sql_at_once`, 32 MiB at least"
+            description=(
+                "total memory of SQL queries, as a part of `duckdb_memory`; none: half of it. Above it,"
+                " running queries are stopped. A query in its own process gets this divided by `sql_at_once`,"
+                " at least 32 MiB"
+            )
         ),
     ] = None
     sql_at_once: Annotated[
@@ -377,9 +441,11 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=64,
-            description="SQL queries that run at one time; another waits for as long as `sql_seconds`, and is told to"
-            " come again. One key leaves one place to others, and of more keys than places the one with the fewest"
-            " statements goes first",
+            description=(
+                "SQL queries that run concurrently; others wait up to `sql_seconds` and are then refused with"
+                " a retry delay. One key never uses all slots. If more keys wait than there are slots, the key"
+                " with the fewest statements runs first"
+            ),
         ),
     ] = 2
     shutdown_seconds: Annotated[
@@ -387,14 +453,16 @@ class Settings(BaseModel):
         Field(
             ge=0.1,
             le=3600,
-            description="time for stopping: half of it for the requests under way, half for the commits after them",
+            description="time limit for shutdown: half for running requests, half for the commits after them",
         ),
     ] = 30
     api_key: Annotated[
         ApiKey | None,
         Field(
-            description="the key of the operator, who may do everything; 16 to 200 characters. The command line sends"
-            " what the variable holds. Better kept out of the file. [Access](access.md)"
+            description=(
+                "the operator's key with full access, 16 to 200 characters. The command line sends the value"
+                " of the variable. Prefer the environment variable to the file. [Access](access.md)"
+            )
         ),
     ] = None
     reads: Annotated[
@@ -404,50 +472,63 @@ class Settings(BaseModel):
     insecure_open: Annotated[
         bool,
         Field(
-            description="listen beyond this machine although there is no key, so that anyone may read and write"
-            " everything"
+            description=(
+                "allow listening on non-local addresses without a key: anyone may then read and write everything"
+            )
         ),
     ] = False
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Field(description="names under which the server may be called without a key, besides those of this machine"),
+        Field(
+            description=(
+                "host names under which clients may call the server without a key, besides those of this machine"
+            )
+        ),
     ] = ()
     trusted_proxies: Annotated[
         tuple[Network, ...],
         Field(
-            description="addresses and networks of [proxies in front](access.md#proxies), whose `X-Forwarded-For` and"
-            " `X-Forwarded-Proto` count; without one, a client's address is that of its connection, and all behind a"
-            " proxy that send no key [count as one client](access.md#proxies)",
+            description=(
+                "addresses and networks of [reverse proxies](access.md#proxies) whose `X-Forwarded-For` and"
+                " `X-Forwarded-Proto` are trusted. Without this, the client address is that of the connection,"
+                " and all clients without a key behind a proxy [count as one](access.md#proxies)"
+            ),
             examples=["[10.0.0.7, 10.1.0.0/16]"],
         ),
     ] = ()
     path_prefix: Annotated[
         PathPrefix,
         Field(
-            description="the path under which [a proxy in front](access.md#under-a-path) offers the server; none: `/`",
+            description="path under which [a reverse proxy](access.md#under-a-path) serves the server; none: `/`",
             examples=["/tools/tracejury"],
         ),
     ] = ""
     key_requests_per_second: Annotated[
         float | None,
-        Field(ge=0.001, le=1e9, description="export requests that one key may send; more get a retry delay"),
+        Field(
+            ge=0.001,
+            le=1e9,
+            description="rate limit of export requests per key; above it, requests are refused with a retry delay",
+        ),
     ] = None
     key_bytes_per_second: Annotated[
-        float | None, Field(ge=1, le=1e12, description="bytes of export requests that one key may send, decompressed")
+        float | None, Field(ge=1, le=1e12, description="rate limit of decompressed export bytes per key")
     ] = None
     audit_entries: Annotated[
-        int, Field(ge=1000, le=100_000_000, description="entries of the audit that are kept, the latest ones")
+        int, Field(ge=1000, le=100_000_000, description="number of latest audit entries to keep")
     ] = 100_000
     tls_cert: Annotated[
         Path | None,
-        Field(description="a certificate chain in a PEM file, with `tls_key`: every address then takes TLS only"),
+        Field(description="certificate chain as a PEM file, with `tls_key`; all addresses then accept only TLS"),
     ] = None
-    tls_key: Annotated[Path | None, Field(description="the key of that certificate, in a PEM file")] = None
+    tls_key: Annotated[Path | None, Field(description="private key of the certificate as a PEM file")] = None
     redaction: Annotated[
         Redaction,
         Field(
-            description="what to redact before anything is written: `redaction.keys`, `redaction.patterns`,"
-            " `redaction.presets`; [redaction](access.md#redaction)",
+            description=(
+                "what to redact before anything is written: `redaction.keys`, `redaction.patterns`,"
+                " `redaction.presets`; [redaction](access.md#redaction)"
+            ),
             examples=["{keys: [user.*], patterns: ['AB-[0-9]{6}'], presets: [email, card, key]}"],
         ),
     ] = Redaction()
@@ -460,22 +541,26 @@ class Settings(BaseModel):
     ] = ()
     log_level: Annotated[
         str,
-        Field(pattern="^(debug|info|warning|error)$", description="how much is logged; logs go to standard error"),
+        Field(pattern="^(debug|info|warning|error)$", description="minimum log level; logs go to standard error"),
     ] = "info"
     log_format: Annotated[
         str,
         Field(
             pattern="^(text|json)$",
-            description="`json`: a line is a JSON object with `time`, `level`, `logger`, `message`, and the `requestId`"
-            " of the request that it is about",
+            description=(
+                "`json` logs one JSON object per line with `time`, `level`, `logger`, `message`, and the"
+                " `requestId` of the request, if any"
+            ),
         ),
     ] = "text"
     workarounds: Annotated[
         WorkaroundSettings,
         Field(
-            description="what is done because [DuckDB does not do it](operations.md#workarounds):"
-            " `workarounds.punch_holes`, `workarounds.rewrite_row_groups`, `workarounds.watch_quack_clients`,"
-            " `workarounds.hide_pandas`; all are on",
+            description=(
+                "workarounds for [missing features of DuckDB](operations.md#workarounds):"
+                " `workarounds.punch_holes`, `workarounds.rewrite_row_groups`,"
+                " `workarounds.watch_quack_clients`, `workarounds.hide_pandas`; all enabled by default"
+            ),
             examples=["{punch_holes: false}"],
         ),
     ] = WorkaroundSettings()
