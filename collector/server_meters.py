@@ -72,7 +72,7 @@ def _reading_meters(reading: ReadingCounts) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_read_alone_total",
-            text="Spans since the start that were read one by one instead of in columns, by why.",
+            text="Spans read one by one instead of in columns since startup, by reason.",
             read=lambda: {(("reason", reason),): count for reason, count in reading.spans.items()},
         ),
     )
@@ -82,26 +82,26 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_received_total",
-            text="Spans and log records that were decoded since the start, by what became of them.",
+            text="Spans and log records decoded since startup, by outcome.",
             read=lambda: {
                 (("kind", noun), ("outcome", outcome)): count for (outcome, noun), count in ingest.outcomes.items()
             },
         ),
         Meter(
             name="tracejury_dropped_spans_total",
-            text="Spans that the setting drop_scopes dropped since the start, by project and scope as it names them.",
+            text="Spans dropped by the setting drop_scopes since startup, by its project and scope.",
             read=lambda: {
                 (("project", entry.project), ("scope", entry.scope)): count for entry, count in ingest.dropped.items()
             },
         ),
         Meter(
             name="tracejury_queue_bytes",
-            text="Request bodies that are being worked on.",
+            text="Bytes of request bodies in progress.",
             read=lambda: ingest.budget.held,
         ),
         Meter(
             name="tracejury_decoder_panics_total",
-            text="Panics of the columnar decoder since the start, each of which cost a request the fast way at most.",
+            text=("Panics of the columnar decoder since startup; each request was decoded the slow way instead."),
             read=lambda: wire.panics.count,
         ),
     )
@@ -111,22 +111,22 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_undecoded_requests_total",
-            text="Export requests that were turned away before their spans or log records could be counted.",
+            text="Export requests refused before their spans or log records were counted.",
             read=traffic.undecoded_requests.read,
         ),
         Meter(
             name="tracejury_undecoded_bytes_total",
-            text="Bytes of their bodies that had arrived by then, as sent.",
+            text="Received bytes of the bodies of these requests.",
             read=traffic.undecoded_bytes.read,
         ),
         Meter(
             name="tracejury_http_requests_total",
-            text="Answers over HTTP since the start.",
+            text="HTTP responses since startup.",
             read=traffic.http.read,
         ),
         Meter(
             name="tracejury_grpc_requests_total",
-            text="Answers over gRPC since the start.",
+            text="gRPC responses since startup.",
             read=traffic.grpc.read,
         ),
     )
@@ -135,7 +135,7 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
 def _connection_meter(closed: ClosedConnections) -> Meter:
     return Meter(
         name="tracejury_closed_connections_total",
-        text="Connections since the start that a listener closed or refused because of a limit.",
+        text="Connections closed or refused by a listener because of a limit since startup.",
         read=lambda: {
             (("listener", listener), ("reason", reason)): count for (listener, reason), count in closed.counts.items()
         },
@@ -146,12 +146,12 @@ def _answer_meters(answers: AnswerRoom) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_answer_bytes",
-            text="Bytes of answers over HTTP that clients have not read yet.",
+            text="Bytes of HTTP responses that clients have not read yet.",
             read=lambda: answers.held,
         ),
         Meter(
             name="tracejury_refused_answers_total",
-            text="Answers over HTTP since the start that were refused, since others to the client were not read.",
+            text="HTTP responses refused since startup because the client had too many unread ones.",
             read=lambda: answers.refused,
         ),
     )
@@ -161,7 +161,7 @@ def _store_meters(store: Store) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_stored_total",
-            text="What became of all that was committed, over the life of the data directory.",
+            text="Committed rows by outcome, over the life of the data directory.",
             read=lambda: _by(
                 "outcome",
                 {
@@ -173,22 +173,22 @@ def _store_meters(store: Store) -> Sequence[Meter]:
         ),
         Meter(
             name="tracejury_backlog_bytes",
-            text="Spans and log records that are durable and wait for their commit.",
+            text="Bytes of durable spans and log records that wait for their commit.",
             read=lambda: store.backlog_bytes,
         ),
         Meter(
             name="tracejury_commits_failing",
-            text="1 while commits fail and are tried again.",
+            text="1 while commits fail and are retried.",
             read=lambda: int(store.failing is not None),
         ),
         Meter(
             name="tracejury_broken_queries_total",
-            text="Statements of clients since the start that made the database fail, and had it opened again.",
+            text="Client statements since startup that invalidated the database, which was then reopened.",
             read=lambda: store.queries.offences.count,
         ),
         Meter(
             name="tracejury_damage_errors_total",
-            text="Errors since the start that reported damage of stored data.",
+            text="Errors since startup that reported damaged data.",
             read=lambda: store.damage.count,
         ),
         Meter(
@@ -199,7 +199,7 @@ def _store_meters(store: Store) -> Sequence[Meter]:
         ),
         Meter(
             name="tracejury_commit_seconds",
-            text="How long transactions took, from their first statement to the end of their commit.",
+            text="Duration of transactions, from the first statement to the end of the commit.",
             read=lambda: store.gauges.commits,
         ),
     )
@@ -214,7 +214,7 @@ def _behind(waiting: str, what: str, state: str, look: Callable[[], Behind]) -> 
         ),
         Meter(
             name=f"tracejury_{what}_lag_seconds",
-            text="Time since the first of them came.",
+            text="Time since the arrival of the first of them.",
             read=lambda: look().seconds,
         ),
     )
@@ -224,27 +224,27 @@ def _work_meters(look: Callable[[], WaitingCounts]) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_jobs",
-            text="Evaluations to be made, by the state of their job.",
+            text="Unfinished evaluations by job state.",
             read=lambda: _by("state", look().jobs),
         ),
         Meter(
             name="tracejury_results_total",
-            text="Evaluations that were made, over the life of the data directory.",
+            text="Finished evaluations, over the life of the data directory.",
             read=lambda: look().results,
         ),
         Meter(
             name="tracejury_unwatched_results",
-            text="Results that monitors have not looked at yet.",
+            text="Results that monitors have not checked yet.",
             read=lambda: look().unwatched_results,
         ),
         Meter(
             name="tracejury_alerts",
-            text="Alerts that are not over.",
+            text="Alerts that have not recovered.",
             read=lambda: _by("state", look().alerts),
         ),
         Meter(
             name="tracejury_webhook_deliveries",
-            text="Deliveries of alerts to receivers, of the last ninety days, by what became of them.",
+            text="Alert deliveries of the last ninety days, by state.",
             read=lambda: _by("state", look().deliveries),
         ),
     )
@@ -254,27 +254,27 @@ def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_judge_calls_total",
-            text="Requests to judges since the start: answered; charged without a usable answer; failed at no cost.",
+            text=("Judge requests since startup: answered; charged without a usable response; failed at no cost."),
             read=lambda: _by("outcome", budgets.taken.outcomes),
         ),
         Meter(
             name="tracejury_judge_seconds",
-            text="How long a judge took to answer, or to fail.",
+            text="Duration of judge requests, until the response or the failure.",
             read=lambda: budgets.taken.answers,
         ),
         Meter(
             name="tracejury_judge_tokens_total",
-            text="Tokens that judges took since the start; the reserved ones if the endpoint reported none.",
+            text="Tokens used by judges since startup; the reserved ones if the endpoint reported none.",
             read=lambda: budgets.taken.tokens,
         ),
         Meter(
             name="tracejury_judge_usd_total",
-            text="What they cost, where the model has a price.",
+            text="Cost of judge requests whose model has a price.",
             read=lambda: budgets.taken.usd,
         ),
         Meter(
             name="tracejury_judge_unpriced_calls_total",
-            text="Calls whose cost is unknown, because their connection has no price.",
+            text="Judge calls with unknown cost, because the connection has no price.",
             read=lambda: budgets.taken.unpriced_calls,
         ),
     )
@@ -298,12 +298,12 @@ def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[M
     return (
         Meter(
             name="tracejury_failing_judge_waiting",
-            text="Evaluations that wait for a judge that gives no verdicts, by what fails and its cause.",
+            text="Evaluations waiting for a judge that gives no verdicts, by kind and cause.",
             read=waiting,
         ),
         Meter(
             name="tracejury_failing_judge_seconds",
-            text="Time since the first failure after its last verdict, of the one that has failed for longest.",
+            text=("Time since the first failure after the last verdict, of the judge that has failed for longest."),
             read=seconds,
         ),
     )
@@ -312,7 +312,7 @@ def _failing_meters(find: Callable[[int], Sequence[FailingJudge]]) -> Sequence[M
 def _rules_meter(by_state: Callable[[int], Mapping[str, int]]) -> Meter:
     return Meter(
         name="tracejury_rules",
-        text="Rules that judge, those in force that judge nothing, and disabled ones.",
+        text="Rules by state: judging, judging_nothing (active, without verdicts), disabled.",
         read=lambda: _by("state", by_state(time.time_ns())),
     )
 
@@ -321,23 +321,23 @@ def _sweep_meters(sweeper: Sweeper) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_sweeps_total",
-            text="Sweeps since the start.",
+            text="Sweeps since startup.",
             read=lambda: _by("outcome", {"done": sweeper.counts["sweeps"], "failed": sweeper.counts["failures"]}),
         ),
-        Meter(name="tracejury_sweep_seconds_total", text="Time that they took.", read=lambda: sweeper.seconds),
+        Meter(name="tracejury_sweep_seconds_total", text="Total time of sweeps.", read=lambda: sweeper.seconds),
         Meter(
             name="tracejury_swept_traces_total",
-            text="Traces that left with them.",
+            text="Traces deleted by sweeps.",
             read=lambda: sweeper.counts["traces"],
         ),
         Meter(
             name="tracejury_swept_spans_total",
-            text="Spans that left with them.",
+            text="Spans deleted by sweeps.",
             read=lambda: sweeper.counts["spans"],
         ),
         Meter(
             name="tracejury_swept_bytes_total",
-            text="What they gave back to the file system.",
+            text="Bytes freed by sweeps.",
             read=lambda: sweeper.counts["freed_bytes"],
         ),
     )
@@ -348,27 +348,27 @@ def _deletion_meters(store: Store, look: Callable[[], WaitingCounts]) -> Sequenc
     return (
         Meter(
             name="tracejury_deletions",
-            text="Deletions on request that are not done: deleting rows, or erasing bytes on the disk.",
+            text="Unfinished deletions on request: deleting rows, or erasing bytes on disk.",
             read=lambda: _by("state", look().deletions),
         ),
         Meter(
             name="tracejury_deleted_traces_total",
-            text="Traces that were deleted on request since the start.",
+            text="Traces deleted on request since startup.",
             read=lambda: erasure.counts["traces"],
         ),
         Meter(
             name="tracejury_deleted_spans_total",
-            text="Spans that were deleted with them.",
+            text="Spans deleted on request since startup.",
             read=lambda: erasure.counts["spans"],
         ),
         Meter(
             name="tracejury_row_groups_to_rewrite",
-            text="Row groups that the pass over the disk that is under way has still to write anew, as an estimate.",
+            text="Estimated number of row groups that the current erasure still has to rewrite.",
             read=lambda: erasure.progress.total - erasure.progress.done,
         ),
         Meter(
             name="tracejury_rewritten_row_groups_total",
-            text="Row groups that were written anew since the start, because of rows that were deleted in them.",
+            text="Row groups rewritten since startup, because rows in them were deleted.",
             read=lambda: erasure.rewritten,
         ),
     )
@@ -378,17 +378,17 @@ def _disk_meters(store: Store, data: Path) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_database_bytes",
-            text="The length of the database file; blocks that were given back count in it.",
+            text="Length of the database file, including freed blocks.",
             read=lambda: store.gauges.file_bytes,
         ),
         Meter(
             name="tracejury_disk_bytes",
-            text="What the data directory takes on the disk.",
+            text="Disk usage of the data directory.",
             read=lambda: _by("part", store.gauges.disk_bytes),
         ),
         Meter(
             name="tracejury_disk_free_bytes",
-            text="Room on the disk of the data directory.",
+            text="Free space on the disk of the data directory.",
             read=lambda: shutil.disk_usage(data).free,
         ),
     )
@@ -400,12 +400,12 @@ def _results_meters(look: Callable[[], WaitingCounts], exporter: ResultsExporter
     return (
         Meter(
             name="tracejury_results_told_total",
-            text="Results exported since the start, those it refused, and requests that were repeated.",
+            text="Exported results since startup, refused results, and retried requests.",
             read=lambda: _by("outcome", exporter.counts),
         ),
         Meter(
             name="tracejury_results_untold",
-            text="Results that are not exported yet.",
+            text="Results not exported yet.",
             read=lambda: look().untold_results,
         ),
     )
@@ -415,7 +415,7 @@ def _other_meters(ingest: Ingest, journal: AuditJournal, conditions: ServerCondi
     return (
         Meter(
             name="tracejury_conditions",
-            text="Conditions that hold now, by their name in the log.",
+            text="Current conditions, by their name in the log.",
             read=lambda: _by("name", conditions.counts),
         ),
         Meter(
