@@ -131,7 +131,7 @@ def test_a_rule_about_spans_samples_by_trace_and_tells_the_cost(server: Running,
     assert document["cost"]["judgeCallsAtLeast"] == sampled
     assert document["cost"]["evaluationsPerDay"] == sampled * 24
     shown = run("rules", "test", file, "--last", "1h", "--server", server.http).stdout
-    assert f"would cost {sampled} evaluations, some {sampled * 24} a day; each asks the judge once or more" in shown
+    assert f"would cost {sampled} evaluations, some {sampled * 24} a day; each calls the judge once or more" in shown
     assert f"the budget of 3 calls a day leaves out at least {sampled * 24 - 3} of them a day" in shown
     assert "60 spans" not in shown
     assert "63 spans started in the last 60m" in shown

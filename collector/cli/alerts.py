@@ -60,10 +60,10 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 
 @alerts.command("resolve")
 @click.argument("alert_id")
-@click.option("--by", metavar="NAME", help="Who dealt with it.")
+@click.option("--by", metavar="NAME", help="Name of the person who resolved it.")
 @source_options
 def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
-    """Resolve an alert; receivers are notified, and hear no more of this episode."""
+    """Resolve an alert. Receivers are notified, and get no more notifications of this episode."""
     one_source(server, data)
     with open_server(server, data) as asking:
         _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/resolve", by)
@@ -75,10 +75,10 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
 )
 @click.option("--project", metavar="NAME", help="Only alerts of this project.")
 @click.option("--rule", metavar="RULE", help="Only alerts of this rule or metric monitor, by name or id.")
-@click.option("--by", metavar="NAME", help="Who mutes them.")
+@click.option("--by", metavar="NAME", help="Name of the person who mutes them.")
 @source_options
 def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optional: str | None) -> None:
-    """Notify no receiver of alerts until a time; alerts are opened all the same."""
+    """Mute notifications of alerts until a time. Alerts still open."""
     one_source(server, data)
     with open_server(server, data) as asking:
         body = {"until": until.isoformat()} | {key: value for key, value in optional.items() if value is not None}
@@ -98,7 +98,7 @@ def list_mutes(*, server: str | None, data: Path | None) -> None:
 @click.argument("mute_id")
 @source_options
 def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
-    """Notify receivers again; what they missed meanwhile is not sent."""
+    """Unmute alerts. Missed notifications are not sent."""
     one_source(server, data)
     with open_server(server, data) as asking:
         asking.delete(f"/api/v1/alert-mutes/{path_segment(mute_id)}")
@@ -107,10 +107,10 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
 
 @alerts.command("acknowledge")
 @click.argument("alert_id")
-@click.option("--by", metavar="NAME", help="Who looks after it.")
+@click.option("--by", metavar="NAME", help="Name of the person who works on it.")
 @source_options
 def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
-    """Acknowledge an alert, so that others know that a person works on it; receivers are notified."""
+    """Acknowledge an alert, to show that someone works on it. Receivers are notified."""
     one_source(server, data)
     with open_server(server, data) as asking:
         _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/acknowledge", by)

@@ -45,10 +45,10 @@ def list_annotations(
 @click.argument("trace_id")
 @click.argument("verdict", type=click.Choice(_VERDICTS, case_sensitive=False))
 @click.option("--span", metavar="ID", help="A span of the trace.")
-@click.option("--name", metavar="NAME", help="The question that it answers: `verdict`, unless you have others.")
+@click.option("--name", metavar="NAME", help="Question that the vote answers. [default: verdict]")
 @click.option("--note", metavar="TEXT", help="Why.")
-@click.option("--expected", metavar="TEXT", help="What would have been right.")
-@click.option("--adjudicates", is_flag=True, help="The vote decides, whatever others voted.")
+@click.option("--expected", metavar="TEXT", help="The expected output.")
+@click.option("--adjudicates", is_flag=True, help="This vote overrides those of others.")
 @source_options
 def add_annotation(
     *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **fields: str | bool | None
@@ -70,7 +70,7 @@ def _print(annotations: list[AnnotationDocument]) -> None:
 
     console = output_console()
     if not annotations:
-        console.print("nobody has said anything")
+        console.print("no annotations")
         return
     table = list_table()
     for title in ("WHEN (UTC)", "OF", "QUESTION", "ANSWER", "BY", "NOTE"):

@@ -27,23 +27,27 @@ from collector.visible import one_line
 
 @click.command()
 @click.argument("rule")
-@click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
-@click.option("--name", metavar="NAME", help="The question that the votes answer: `verdict`, unless you have others.")
-@click.option("--source", type=click.Choice(["people", "user", "application"]), help="Whose votes are the truth.")
-@click.option("--days", type=click.IntRange(1, 3_650), help="Only results of so many days.")
+@click.option("--project", metavar="NAME", help="Project of the rule, if several rules have that name.")
+@click.option("--name", metavar="NAME", help="Question that the votes answer. [default: verdict]")
+@click.option("--source", type=click.Choice(["people", "user", "application"]), help="Source of the reference votes.")
+@click.option("--days", type=click.IntRange(1, 3_650), help="Only results of the last N days.")
 @click.option(
     "--with",
     "other",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Ask the judge of this rule file about what people voted on, and compare: it costs what the judge costs.",
+    help=("Call the judge of this rule file on targets with votes, and compare. This costs judge calls."),
 )
-@click.option("--labels", type=click.IntRange(2, 100), help="Of `--with` and `--examples`: so many labels; 20.")
-@click.option("--examples", is_flag=True, help="Instead: labelled examples for the prompt of an `llm_judge`, as YAML.")
+@click.option(
+    "--labels", type=click.IntRange(2, 100), help="Number of labels for `--with` and `--examples`. [default: 20]"
+)
+@click.option(
+    "--examples", is_flag=True, help="Print labelled examples for the prompt of an `llm_judge` as YAML instead."
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything, with the disagreements, as JSON.")
 @source_options
 def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None, **parameters: Any) -> None:
-    """Hold the judges of a rule, named or by its id, against people."""
+    """Compare the judges of a rule (name or id) with votes."""
     server, data, project, labels = (parameters.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
     opened = open_source if other is None else open_server  # a judge is asked by a server

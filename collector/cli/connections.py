@@ -33,7 +33,7 @@ def connections() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_connections(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """List connections with their spending of today (UTC). No key is shown."""
+    """List connections with today's spending (UTC). Keys are not shown."""
     one_source(server, data)
     with open_source(server, data) as source:
         documents = source.whole(_PATH)
@@ -55,9 +55,9 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
 @source_options
 @click.pass_context
 def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """Ask the model of a connection, by name or id, one tiny question, which counts like any other.
+    """Test a connection (name or id) with one small request to its model, which counts against its budgets.
 
-    The exit code is 1 where it does not answer as judges need.
+    Exits with 1 if the response is not in the format that judges need.
     """
     one_source(server, data)
     with open_source(server, data) as source:

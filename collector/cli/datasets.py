@@ -38,7 +38,7 @@ _MOST_CHANGES: Final = 1_000
 
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
 format_option = click.option(
-    "--format", "form", type=click.Choice(_FORMATS), help="By default as the name of the file ends."
+    "--format", "form", type=click.Choice(_FORMATS), help="By default from the file extension."
 )
 
 
@@ -89,7 +89,7 @@ def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> 
 @click.option("--description", default="", metavar="TEXT", help="A description of the dataset.")
 @server_option
 def create(*, name: str, description: str, server: str) -> None:
-    """Make a dataset, which has no version yet."""
+    """Create a dataset without a version."""
     with open_server(server, None) as asking:
         made = read_answer(DatasetDocument, asking.post(_ROOT, {"name": name, "description": description}))
     click.echo(f"dataset {one_line(made.name)} is there, without a version")
@@ -99,14 +99,20 @@ def create(*, name: str, description: str, server: str) -> None:
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @format_option
-@click.option("--from", "tool", type=click.Choice(_TOOLS), help="The tool that wrote the file; it is read here.")
-@click.option("--append", is_flag=True, help="Keep the items of the latest version; the file replaces those it names.")
-@click.option("--create", is_flag=True, help="Make the dataset where there is none.")
+@click.option(
+    "--from", "tool", type=click.Choice(_TOOLS), help="Tool that wrote the file; the file is converted locally."
+)
+@click.option(
+    "--append",
+    is_flag=True,
+    help="Keep the items of the latest version; items of the file with the same id replace them.",
+)
+@click.option("--create", is_flag=True, help="Create the dataset if it does not exist.")
 @click.option("--description", default="", metavar="TEXT", help="A description of the version.")
 @json_option
 @server_option
 def import_file(*, as_json: bool, server: str, **options: Any) -> None:
-    """Make a version of the items in a file. A file that was imported already makes none."""
+    """Import a file as a new version. A file that was already imported creates none."""
     name, file = options["name"], options["file"]
     tool = options["tool"]
     parameters = {
@@ -137,7 +143,7 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
 @format_option
 @server_option
 def export(*, version: str, file: Path, form: str | None, server: str) -> None:
-    """Write a version into a file; imported again, it is the same version."""
+    """Export a version to a file. Importing the file again gives the same version."""
     name, number = _parts(version)
     place = f"{_path(name)}/versions/{number}/export"
     download(server, place, {"format": form or _format_of(file)}, file)
@@ -145,7 +151,7 @@ def export(*, version: str, file: Path, form: str | None, server: str) -> None:
 
 @datasets.command()
 @click.argument("version", metavar="NAME[@N]")
-@click.option("--base", metavar="N", help="The version to compare with; the one before by default.")
+@click.option("--base", metavar="N", help="Version to compare with. [default: the previous one]")
 @json_option
 @source_options
 def diff(*, version: str, base: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
@@ -167,14 +173,16 @@ def diff(*, version: str, base: str | None, as_json: bool, server: str | None, d
 @click.argument("name")
 @click.option("--trace", "trace_id", metavar="ID", help="A trace; with --span, a span of it.")
 @click.option("--span", "span_id", metavar="ID", help="A span of the trace.")
-@click.option("--session", "session_id", metavar="ID", help="A session: its last question, with what came before it.")
-@click.option("--item", "item_id", metavar="ID", help="An item of a run, by the number that `experiments show` tells.")
-@click.option("--expected", metavar="TEXT", help="The output that is right.")
-@click.option("--use-output", is_flag=True, help="What came out is right.")
+@click.option(
+    "--session", "session_id", metavar="ID", help="A session: its last input, with the conversation before it."
+)
+@click.option("--item", "item_id", metavar="ID", help="An item of a run, by its number from `experiments show`.")
+@click.option("--expected", metavar="TEXT", help="The expected output.")
+@click.option("--use-output", is_flag=True, help="Use the recorded output as the expected output.")
 @json_option
 @server_option
 def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
-    """Add what was recorded to a dataset, as a new version. What it has already is not added again."""
+    """Add recorded data to a dataset as a new version. Items that it already has are not added again."""
     item = {
         "traceId": options["trace_id"],
         "spanId": options["span_id"],

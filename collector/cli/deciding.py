@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from rules.statistics.runs.options import Options
 
 _OPTIONS: Final = (
-    click.option("--evaluator", "evaluators", multiple=True, help="Only this one; again for more."),
+    click.option("--evaluator", "evaluators", multiple=True, help="Only this evaluator; repeatable."),
     click.option(
         "--threshold",
         "thresholds",
         multiple=True,
         metavar="NAME=NUMBER",
-        help="Scores of this evaluator pass by this threshold, in both runs; again for more.",
+        help="Threshold of this evaluator in both runs; repeatable.",
     ),
     click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm."),
-    click.option("--margin", type=float, default=0.05, show_default=True, help="A smaller loss is tolerated."),
-    click.option("--severity-margin", type=float, help="No single item may lose more by any evaluator."),
-    click.option("--floor", type=int, help="Each item must pass at least so many of its trials."),
-    click.option("--cost-margin", type=float, help="How much more it may cost: 0.1 is 10 %."),
-    click.option("--latency-margin", type=float, help="How much longer it may take."),
-    click.option("--slice", "slices", multiple=True, help="A key of metadata to compare by; again for more."),
+    click.option("--margin", type=float, default=0.05, show_default=True, help="Tolerated loss."),
+    click.option("--severity-margin", type=float, help="Maximum loss of a single item by any evaluator."),
+    click.option("--floor", type=int, help="Minimum number of passed trials per item."),
+    click.option("--cost-margin", type=float, help="Tolerated relative increase of cost: 0.1 is 10 %."),
+    click.option("--latency-margin", type=float, help="Tolerated relative increase of latency."),
+    click.option("--slice", "slices", multiple=True, help="Metadata key to slice by; repeatable."),
     click.option(
         "--unscored",
         multiple=True,
         metavar="KIND=WHAT",
-        help="What trials do that have no verdict (failed), are skipped or missing.",
+        help="Treatment of trials without a verdict (failed), skipped or missing.",
     ),
 )
 

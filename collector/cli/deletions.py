@@ -46,15 +46,15 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 @click.command()
 @click.option("--trace", metavar="ID", help="This trace.")
 @click.option("--project", metavar="NAME", help="All traces of this project; its rules, webhooks and runs stay.")
-@click.option("--before", type=PAST, metavar="TIME", help="Of the project, only traces that began before.")
-@click.option("--tenant", metavar="ID", help="Those of this tenant, for a key of none.")
-@click.option("--dry-run", is_flag=True, help="Count what would go, and delete nothing.")
-@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
+@click.option("--before", type=PAST, metavar="TIME", help="Only traces of the project that began before.")
+@click.option("--tenant", metavar="ID", help="Only data of this tenant, for a key without a tenant.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask for confirmation.")
 @server_option
 def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) -> None:
-    """Delete a trace, or the traces of a project, from every table and soon after from the disk, for good.
+    """Delete a trace, or the traces of a project, permanently: from every table, and soon after from disk.
 
-    The key has to be an ADMIN's. `tracejury deletions` shows how far it is.
+    Requires an ADMIN key. `tracejury deletions` shows the progress.
     """
     trace, project, before = (options[name] for name in ("trace", "project", "before"))
     if (trace is None) == (project is None):
@@ -93,7 +93,7 @@ def _print(rows: list[DeletionDocument]) -> None:
 
     console = output_console()
     if not rows:
-        console.print("nothing was asked to be deleted")
+        console.print("no deletions")
         return
     table = list_table()
     for title in ("DELETION", "STATE", "BY", "ASKED FOR (UTC)", "KEY"):

@@ -54,10 +54,10 @@ class EvaluateOptions:
 
 @click.command()
 @click.argument("case", required=False, metavar="[CASE.json]")
-@click.option("--evaluator", metavar="NAME", help="What judges; `tracejury evaluators` lists them.")
+@click.option("--evaluator", metavar="NAME", help="Evaluator to use; `tracejury evaluators` lists them.")
 @click.option("--config", metavar="JSON|@FILE", help="Its configuration.")
-@click.option("--trace", metavar="ID", help="Judge a stored trace; a case beside it adds expectations.")
-@click.option("--batch", metavar="FILE", help="One evaluation a line; - for standard input.")
+@click.option("--trace", metavar="ID", help="Judge a stored trace; a test case given with it adds expectations.")
+@click.option("--batch", metavar="FILE", help="One evaluation per line; - reads standard input.")
 @click.option("--eval-set", type=click.Path(path_type=Path, dir_okay=False), help="Judge recorded runs by an eval set.")
 @click.option("--evaluators", type=click.Path(path_type=Path, file_okay=False), help="The evaluator files of the set.")
 @click.option(
@@ -65,14 +65,14 @@ class EvaluateOptions:
 )
 @click.option("--report", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write JUnit XML to this file.")
-@click.option("--show-prompt", is_flag=True, help="Print a judge's first prompt, and ask no model.")
+@click.option("--show-prompt", is_flag=True, help="Print the first prompt of a judge without calling a model.")
 @judge_options
 @source_options
 @click.pass_context
 def evaluate(context: click.Context, /, **options: Any) -> None:
     """Judge a test case: its outcome as JSON.
 
-    Exits with 0 when it passes, 1 when it does not, 2 when it cannot be judged.
+    Exits with 0 if it passes, 1 if it does not, 2 if it cannot be judged.
     """
     choice = EvaluateOptions(judge=take_judge(options), **options)
     one_source(choice.server, choice.data)

@@ -78,21 +78,21 @@ class _Cases:
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.option("--run-key", metavar="KEY", help="Go on with the run of this key, or begin it.")
-@click.option("--trials", type=click.IntRange(1, 10_000), help="How often each case is run, instead of what FILE says.")
-@click.option("--git-sha", metavar="SHA", help="The commit that is run.")
-@click.option("--git-branch", metavar="NAME", help="The branch that is run, by which the gate finds a baseline.")
+@click.option("--run-key", metavar="KEY", help="Resume the run with this key, or start it.")
+@click.option("--trials", type=click.IntRange(1, 10_000), help="Trials per case, overriding FILE.")
+@click.option("--git-sha", metavar="SHA", help="Commit of the code.")
+@click.option("--git-branch", metavar="NAME", help="Branch of the code; the gate selects a baseline by it.")
 @click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 if fewer judged items pass.")
 @click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
-@click.option("--no-server", is_flag=True, help="Keep nothing but the reports: no server is asked.")
+@click.option("--no-server", is_flag=True, help="Use no server and keep only the reports.")
 @click.option("--report", "reports", type=_FILE, multiple=True, help="Also write JSON, CSV, Markdown, HTML or JUnit.")
 @judge_options
 @server_option
 @click.pass_context
 def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json: bool, **options: Any) -> None:
-    """Run a command or an endpoint on each case of a dataset, or let simulated users talk to it; evaluators judge.
+    """Run a command or an endpoint on each case of a dataset, or against simulated users, and evaluate the results.
 
-    FILE says which, in YAML. Each item is stored while the run goes on; a run that is cut off goes on with --run-key.
+    FILE defines the experiment in YAML. Items are stored while the run goes on; --run-key resumes an interrupted run.
     """
     judge = take_judge(options)
     is_kept, reports = not options.pop("no_server"), options.pop("reports")

@@ -94,7 +94,7 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
 
 @experiments.command()
 @click.argument("run")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Items that are shown.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Items to show.")
 @click.option(
     "--outcome",
     type=click.Choice(["passed", "not_passed", "error", "not_evaluated", "unjudged"]),
@@ -115,15 +115,15 @@ def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: st
 
 @experiments.command()
 @click.argument("run")
-@click.option("--evaluator", required=True, metavar="NAME", help="What judges; `tracejury evaluators` lists them.")
+@click.option("--evaluator", required=True, metavar="NAME", help="Evaluator to use; `tracejury evaluators` lists them.")
 @click.option("--config", metavar="JSON", help="Its configuration.")
-@click.option("--name", metavar="NAME", help="What its scores are called.")
+@click.option("--name", metavar="NAME", help="Name of the scores.")
 @click.option("--connection", metavar="NAME", help="The connection of its judge.")
-@click.option("--jury", multiple=True, metavar="NAME", help="A further connection, whose judge votes too; repeat it.")
-@click.option("--wait", is_flag=True, help="Wait until it is done; the exit code is 1 unless it gave verdicts.")
+@click.option("--jury", multiple=True, metavar="NAME", help="Connection of a further judge of the jury; repeatable.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exits with 1 if there are no verdicts.")
 @server_option
 def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
-    """Have the items of a run scored by the server, without running the application again."""
+    """Evaluate the items of a run on the server, without running the application again."""
     from evaluators.wire import parse_json
 
     try:
@@ -152,21 +152,20 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
 
 @experiments.command()
 @click.argument("run")
-@click.option("--baseline", metavar="RUN", help="What to compare with; by default the newest run that fits.")
-@click.option("--branch", metavar="NAME", help="The branch of that run; by default the branch of RUN.")
+@click.option("--baseline", metavar="RUN", help="Baseline run. [default: the latest comparable run]")
+@click.option("--branch", metavar="NAME", help="Branch of the baseline. [default: the branch of RUN]")
 @with_deciding_options
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 where more items are needed to know.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 if the result is inconclusive.")
 @click.option("--require-baseline", is_flag=True, help="Exit with 4 if there is no run to compare with.")
 @allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
 @click.pass_context
 def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **options: Any) -> None:
-    """Compare a run with an earlier one of its experiment: whether it is worse.
+    """Compare a run with an earlier run of its experiment, and report regressions.
 
-    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 2 when it cannot be compared,
-    3 when nothing was judged, or when it is inconclusive and that was to fail, 4 when there is nothing to compare with
-    and that was to fail.
+    Exits with 0 if it passes or has no baseline, 1 if it regressed, 2 if it cannot be compared, 3 if nothing was judged
+    or, with --fail-on-inconclusive, if it is inconclusive, 4 if it has no baseline and --require-baseline is set.
     """
     with exiting_as_gate(), open_server(server, None) as asking:
         body = {
@@ -189,21 +188,21 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
 @experiments.command()
 @click.argument("run")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default as the name of the file ends.")
+@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default from the file extension.")
 @server_option
 def export(*, run: str, file: Path, form: str | None, server: str) -> None:
-    """Write a run into a file: JSON, which the gate reads, CSV, Markdown, one HTML page, or JUnit XML."""
+    """Export a run to a file: JSON (which the gate reads), CSV, Markdown, HTML or JUnit XML."""
     write_run(server, run, file, form)
 
 
 @experiments.command()
 @click.argument("results", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default as the name of the file ends.")
+@click.option("--format", "form", type=click.Choice([*FORMS]), help="By default from the file extension.")
 def report(*, results: Path, file: Path, form: str | None) -> None:
-    """Write results of the SDK into a file as `export` does, without another server.
+    """Export results of the SDK to a file like `export`, without a server.
 
-    RESULTS has a run as it is begun, and its `items` as they are reported; `result.export` of the SDK writes it.
+    RESULTS contains a run and its reported `items`; `result.export` of the SDK writes it.
     """
     from evaluators.wire import parse_json
 

@@ -187,12 +187,12 @@ def _open_damaged(data: Path) -> "Iterator[Exports]":
 def export(
     *, directory: Path, start: dt.datetime, end: dt.datetime | None, form: str, server: str | None, data: Path | None
 ) -> None:
-    """Write the spans that start on each day, by time, into DIR/day=YYYY-MM-DD/, days without any left out.
+    """Export the spans that start on each day, by time, to DIR/day=YYYY-MM-DD/. Days without spans are omitted.
 
-    Parquet holds the rows of the view `spans`. In otlp-json each line is an export request of some hundred spans,
-    grouped by resource and scope, as `tracejury send` takes them.
+    Parquet files contain the rows of the view `spans`. In otlp-json, each line is an export request of some hundred
+    spans, grouped by resource and scope; `tracejury send` accepts these files.
 
-    A file has its name once it is whole; until then, and where an export was killed, it ends in `.part`.
+    Incomplete files, also of an interrupted export, end in `.part`.
     """
     one_source(server, data)
     days = _days(start, end, dt.datetime.now(dt.UTC))

@@ -24,15 +24,19 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 _OPTIONS: Final = (
     click.option("--baseline", type=_FILE, help="The baseline file. [default: baselines/EXPERIMENT.json]"),
-    click.option("--against", type=_FILE, help="Compare with these results instead, cost and time too."),
-    click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="For the verdict."),
+    click.option("--against", type=_FILE, help="Compare with these results instead, including cost and latency."),
+    click.option(
+        "--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="Directory for the verdict."
+    ),
     click.option("--update-baseline", is_flag=True, help=f"Accept the results; so does {UPDATE_VARIABLE}=true."),
     click.option("--pairing", type=click.Choice(["auto", "positional", "dataset_item_id"]), default="auto"),
-    click.option("--epsilon", type=float, default=0.001, show_default=True, help="A smaller difference is rounding."),
-    click.option("--seed", type=int, default=42, show_default=True, help="Of the random draws."),
+    click.option(
+        "--epsilon", type=float, default=0.001, show_default=True, help="Smaller differences count as rounding."
+    ),
+    click.option("--seed", type=int, default=42, show_default=True, help="Seed of the random draws."),
     click.option("--require-baseline", is_flag=True, help="Without a baseline in CI, exit with 4."),
     click.option("--no-bootstrap", is_flag=True, help="The first local run writes the baseline and fails."),
-    click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known."),
+    click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 if the result is inconclusive."),
     click.option("--no-fail-on-regression", is_flag=True, help="Record a regression and exit with 0."),
     click.option("--fail-on-removed-items", is_flag=True, help="Missing items fail the gate, not only warn."),
     allow_removed_option,
@@ -70,8 +74,8 @@ def exiting_as_gate() -> Iterator[None]:
 def gate(context: click.Context, /, results: Path, **arguments: Any) -> None:
     """Compare the results of a run with the baseline in a file, without a server.
 
-    Exits with 0 when it passes, 1 when it regressed, 2 when it cannot compare, 3 when nothing was judged, or when it is
-    inconclusive and that was to fail, 4 when CI has no baseline and one is required.
+    Exits with 0 if it passes, 1 if it regressed, 2 if it cannot be compared, 3 if nothing was judged or, with
+    --fail-on-inconclusive, if it is inconclusive, 4 if CI has no baseline and --require-baseline is set.
     """
     from collector.gating.gate import decide
     from collector.gating.results import BadResultsFile, read_results
@@ -96,13 +100,17 @@ def gate(context: click.Context, /, results: Path, **arguments: Any) -> None:
 
 
 @click.command("gate-report")
-@click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="Where the verdicts are.")
+@click.option(
+    "--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="Directory with the verdicts."
+)
 @click.option("--markdown", type=_FILE, help="Also write Markdown to this file.")
-@click.option("--comment", type=click.Choice(["github", "gitlab"]), help="Keep one comment on the request.")
+@click.option(
+    "--comment", type=click.Choice(["github", "gitlab"]), help="Create or update one comment on the pull request."
+)
 def gate_report(*, verdict_dir: Path, markdown: Path | None, comment: str | None) -> None:
-    """Show the verdicts of gates: as Markdown, in the job's summary, and as one comment on the request.
+    """Report the verdicts of gates as Markdown, in the job summary, and as one comment on the pull request.
 
-    A comment that is refused, as for forks, is told and fails nothing: the verdict is the gate's own exit code.
+    A refused comment, as for forks, is reported and does not fail: the gate's own exit code is the verdict.
     """
     from collector.gating.comments import PLACES, NoComment, put_comment
     from collector.gating.summary import markdown as markdown_of

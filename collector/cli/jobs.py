@@ -47,18 +47,18 @@ def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 
 @jobs.command("retry")
 @click.argument("ids", metavar="ID…", nargs=-1, type=click.IntRange(min=0, max=2**63 - 1))
-@click.option("--failed", is_flag=True, help="Everything that gave up, instead of jobs by their ids.")
-@click.option("--rule", metavar="NAME", help="What gave up of this rule, by its name or id.")
-@click.option("--error", metavar="KIND", help="What gave up with this kind of error, as `jobs list` shows it.")
+@click.option("--failed", is_flag=True, help="All jobs that gave up, instead of ids.")
+@click.option("--rule", metavar="NAME", help="Jobs of this rule that gave up, by name or id.")
+@click.option("--error", metavar="KIND", help="Jobs that gave up with this kind of error, as shown by `jobs list`.")
 @source_options
 def retry_jobs(
     *, ids: tuple[int, ...], failed: bool, rule: str | None, error: str | None, server: str | None, data: Path | None
 ) -> None:
-    """Evaluate again what gave up; the earlier results are kept as superseded."""
+    """Retry jobs that gave up. The earlier results are kept as superseded."""
     one_source(server, data)
     filters = {key: value for key, value in (("rule", rule), ("errorKind", error)) if value is not None}
     if bool(ids) == bool(failed or filters):
-        raise click.UsageError("name jobs by their ids, or what gave up by --failed, --rule and --error")
+        raise click.UsageError("pass ids of jobs, or select jobs that gave up with --failed, --rule and --error")
     with open_source(server, data) as source:
         retried = len(ids)
         for job_id in ids:

@@ -30,28 +30,30 @@ def keys() -> None:
     "--role",
     type=click.Choice(["VIEWER", "EDITOR", "ADMIN", "INGEST", "REVIEWER"], case_sensitive=False),
     required=True,
-    help="VIEWER reads, EDITOR also writes, ADMIN may do everything, INGEST only sends spans, REVIEWER only reviews.",
+    help=("VIEWER reads, EDITOR also writes, ADMIN has full access, INGEST only sends spans, REVIEWER only reviews."),
 )
-@click.option("--tenant", metavar="ID", help="The key writes for this tenant, and sees its rows and the shared ones.")
+@click.option(
+    "--tenant", metavar="ID", help="Tenant of the key: it writes data of this tenant, and reads that and shared data."
+)
 @click.option(
     "--expires",
     type=COMING,
     metavar="TIME",
-    help="The key opens nothing from then on, such as 2026-11-21, 2026-11-21T10:00:00Z or 90d from now.",
+    help="Expiry of the key, such as 2026-11-21, 2026-11-21T10:00:00Z or 90d from now.",
 )
 @click.option(
     "--keep-ingest-open",
     "open_until",
     type=COMING,
     metavar="TIME",
-    help="Take spans without a key until then, such as 2d from now, while exporters get theirs.",
+    help=("Accept spans without a key until then, such as 2d from now, while exporters are given keys."),
 )
 @json_option
 @server_option
 def create(
     *, name: str, role: str, tenant: str | None, as_json: bool, server: str, **times: dt.datetime | None
 ) -> None:
-    """Make a key. It is printed this once; the server keeps a digest of it only."""
+    """Create a key. It is printed only once; the server stores only a digest."""
     body: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
     for key, time in (("expiresAt", times["expires"]), ("ingestOpenUntil", times["open_until"])):
         if time is not None:
@@ -89,7 +91,7 @@ def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
 @click.argument("key_id", metavar="ID")
 @server_option
 def disable(*, key_id: str, server: str) -> None:
-    """Let a key open nothing any longer, and keep it in the list."""
+    """Disable a key; it stays in the list."""
     with open_server(server, None) as asking:
         made = _view(asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
     click.echo(f"key {made.id} ({one_line(made.name)}) opens nothing any longer")

@@ -108,19 +108,19 @@ def _application(command: str | None, runs: int | None) -> "Application | None":
 @mcp.command()
 @click.argument("client", type=click.Choice(_CLIENTS))
 @server_option
-@click.option("--over-http", is_flag=True, help="The client asks the server itself, at /mcp.")
+@click.option("--over-http", is_flag=True, help="The client calls the server directly, at /mcp.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="As of `tracejury mcp`.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="As of `tracejury mcp`.")
 @click.option("--app", metavar="COMMAND", help="As of `tracejury mcp`.")
 @click.option("--app-runs", type=click.IntRange(1), metavar="N", help="As of `tracejury mcp`.")
 @judge_options
 @click.option("--judge-calls", type=click.IntRange(1), metavar="N", help="As of `tracejury mcp`.")
-@click.option("--write", type=click.Path(path_type=Path, dir_okay=False), help="Write it into this file of the client.")
+@click.option("--write", type=click.Path(path_type=Path, dir_okay=False), help="Merge it into this file of the client.")
 @click.pass_context
 def install(context: click.Context, /, *, client: str, over_http: bool, write: Path | None, **how: Any) -> None:
-    """Print what a client's configuration needs; with --write, put it into that file, which keeps all else.
+    """Print the configuration of a client; with --write, merge it into that file.
 
-    No key is written: the client takes it from the environment variable TRACEJURY_API_KEY, or that of --judge-key-env.
+    No key is written: the client reads it from the environment variable TRACEJURY_API_KEY, or that of --judge-key-env.
     """
     server = how.pop("server")
     if over_http and any(each is not None for each in how.values()):

@@ -43,7 +43,7 @@ def metric_monitors() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """List monitors of metrics with their state."""
+    """List metric monitors with their state."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_PATH)
@@ -57,7 +57,7 @@ def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None
 @click.argument("file", metavar="MONITORS.yaml", type=click.File(encoding="utf-8"))
 @source_options
 def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
-    """Watch what a file says: a YAML list. A monitor of the same name is replaced where it differs."""
+    """Apply metric monitors from a file with a YAML list. Monitors with the same name are updated."""
     one_source(server, data)
     try:
         monitors = yaml.safe_load(file)
@@ -80,7 +80,7 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
 @click.argument("name")
 @source_options
 def delete(*, name: str, server: str | None, data: Path | None) -> None:
-    """Watch the metric of this monitor no longer."""
+    """Delete a metric monitor."""
     one_source(server, data)
     with open_server(server, data) as asking:
         views = [read_view(MetricMonitorView, each) for each in asking.whole(_PATH)]

@@ -50,18 +50,18 @@ def monitors(
 
 @monitors.command()
 @click.argument("file", metavar="SCORES.jsonl")
-@click.option("--alpha", type=float, help="The chance of a false alarm for each release. [default: 0.05]")
-@click.option("--margin", type=float, help="A drop must be larger than this. [default: 0.01]")
-@click.option("--minimum", type=int, help="Results that a release, or a baseline, must have. [default: 10]")
-@click.option("--baseline", type=int, help="The latest results that are compared with. [default: 2000]")
-@click.option("--every", type=int, help="Results between false alarms of drift, at least. [default: 100000]")
-@click.option("--off", type=click.Choice(["release", "drift"]), multiple=True, help="Leave this monitor out.")
-@click.option("--lower-is-better", is_flag=True, default=None, help="Of scores; a pass is always better.")
+@click.option("--alpha", type=float, help="Probability of a false alarm per release. [default: 0.05]")
+@click.option("--margin", type=float, help="Minimum drop. [default: 0.01]")
+@click.option("--minimum", type=int, help="Minimum number of results of a release or a baseline. [default: 10]")
+@click.option("--baseline", type=int, help="Number of latest baseline results. [default: 2000]")
+@click.option("--every", type=int, help="Minimum mean number of results between false drift alarms. [default: 100000]")
+@click.option("--off", type=click.Choice(["release", "drift"]), multiple=True, help="Disable this monitor.")
+@click.option("--lower-is-better", is_flag=True, default=None, help="Lower scores are better.")
 def replay(file: str, **options: Any) -> None:
-    """Show which alarms there would have been: a line of JSON for each stream in a file.
+    """Replay results from a file through monitors, and print the alarms of each stream as a line of JSON.
 
-    A line of the file is a result, in order: {"stream": …, "release": …, "passed": …, "score": …}. - reads standard
-    input; gzip is understood.
+    Each line of the file is a result, in order: {"stream": …, "release": …, "passed": …, "score": …}. - reads standard
+    input; gzip is supported.
     """
     from collector.cli.score_lines import read_results
     from rules.statistics.monitor import Monitor

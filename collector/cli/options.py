@@ -44,14 +44,14 @@ def one_source(server: str | None, data: Path | None) -> None:
 def judge_options(command: Command) -> Command:
     """Add `--judge-…`: the model that judges unless a configuration names another."""
     options = [
-        click.option("--judge-base-url", metavar="URL", help="The address of the judge's API, up to /v1."),
+        click.option("--judge-base-url", metavar="URL", help="Base URL of the judge's API, up to /v1."),
         click.option("--judge-model", metavar="MODEL", help="The model that judges."),
         click.option(
             "--judge-protocol",
             type=click.Choice(["RESPONSES", "CHAT_COMPLETIONS", "ANTHROPIC"], case_sensitive=False),
-            help="What the API speaks. [default: RESPONSES]",
+            help="Protocol of the API. [default: RESPONSES]",
         ),
-        click.option("--judge-key-env", metavar="NAME", help="The environment variable that holds the API's key."),
+        click.option("--judge-key-env", metavar="NAME", help="Environment variable with the API key."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -57,22 +57,33 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
 
 @review.command()
 @click.argument("name")
-@click.option("--question", metavar="NAME", help="The name of the annotations that answer it; without it `verdict`.")
-@click.option("--instructions", metavar="TEXT", help="The question that reviewers answer.")
-@click.option("--label", "labels", metavar="TEXT", multiple=True, help="An answer; CORRECT, INCORRECT, UNSURE if none.")
-@click.option("--answer", type=click.Choice(["label", "score", "text"]), help="What a vote is; a label if not given.")
-@click.option("--low", type=float, help="The lowest score; 0 if not given.")
-@click.option("--high", type=float, help="The highest score; 1 if not given.")
+@click.option("--question", metavar="NAME", help="Name under which votes are stored. [default: verdict]")
+@click.option("--instructions", metavar="TEXT", help="Instructions for reviewers.")
+@click.option(
+    "--label",
+    "labels",
+    metavar="TEXT",
+    multiple=True,
+    help="A label; repeatable. [default: CORRECT, INCORRECT, UNSURE]",
+)
+@click.option("--answer", type=click.Choice(["label", "score", "text"]), help="Type of a vote. [default: label]")
+@click.option("--low", type=float, help="Lowest score. [default: 0]")
+@click.option("--high", type=float, help="Highest score. [default: 1]")
 @click.option(
     "--feed",
     "feeds",
     metavar="RULE:POLICY[:SHARE]",
     multiple=True,
-    help="Fill it with results of a rule: failing, uncertainty, disagreement or random, and a share of these.",
+    help=(
+        "Add results of a rule by a policy: failing, uncertainty, disagreement or random; "
+        "optionally with a sampling rate."
+    ),
 )
-@click.option("--margin", type=click.FloatRange(0), help="Of `uncertainty`: how far from the threshold; 0.1.")
-@click.option("--against", metavar="RULE", help="Of `disagreement`: another rule that may judge otherwise.")
-@click.option("--reviewers", type=click.IntRange(1, 100), help="How many people look at each entry; 1 if not given.")
+@click.option(
+    "--margin", type=click.FloatRange(0), help="Maximum distance from the threshold for `uncertainty`. [default: 0.1]"
+)
+@click.option("--against", metavar="RULE", help="Other rule for `disagreement`.")
+@click.option("--reviewers", type=click.IntRange(1, 100), help="Reviewers per entry. [default: 1]")
 @click.option("--open", "is_open", is_flag=True, help="Show reviewers the votes of others before they vote.")
 @source_options
 def create(
@@ -83,7 +94,7 @@ def create(
     feeds: Sequence[str],
     **fields: Any,
 ) -> None:
-    """Make a queue."""
+    """Create a queue."""
     server, data = fields.pop("server"), fields.pop("data")
     one_source(server, data)
     more = {"margin": fields.pop("margin"), "against": fields.pop("against")}
@@ -100,7 +111,7 @@ def create(
 @click.option("--trace", "traces", metavar="ID", multiple=True, help="A trace, or a span as TRACE/SPAN.")
 @click.option("--item", "items", metavar="ID", multiple=True, help="An item of a run.")
 @click.option("--run", metavar="ID", help="All items of a run.")
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True), help="A random share of the run's items.")
+@click.option("--share", type=click.FloatRange(0, 1, min_open=True), help="Sampling rate of the run's items.")
 @source_options
 def add(
     *,
@@ -111,7 +122,7 @@ def add(
     data: Path | None,
     **of_run: str | float | None,
 ) -> None:
-    """Add to a queue, named or by its id, what people are to judge."""
+    """Add targets to a queue (name or id)."""
     one_source(server, data)
     targets = [dict(zip(("traceId", "spanId"), each.split("/", 1), strict=False)) for each in traces]
     targets += [{"itemResultId": each} for each in items]
@@ -128,7 +139,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None) -> None:
-    """Show the progress of a queue, and what each reviewer did."""
+    """Show the progress of a queue and of each reviewer."""
     one_source(server, data)
     with open_source(server, data) as asking:
         document = asking.get(f"{_PATH}/{_queue(asking, queue).id}/progress")
@@ -138,21 +149,19 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
     state = read_answer(ReviewProgress, document)
     click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} looked at now")
     people = [(each.author, each.votes, each.skipped, each.leased) for each in state.reviewers]
-    _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "nobody has reviewed anything yet")
+    _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "no reviews yet")
 
 
 @review.command()
 @click.argument("queue", required=False)
-@click.option(
-    "--name", metavar="NAME", help="Instead of a queue: the question that votes answer; `verdict` if neither."
-)
-@click.option("--days", type=click.IntRange(1, 3_650), help="Only votes of so many days.")
+@click.option("--name", metavar="NAME", help="Question that votes answer, instead of a queue. [default: verdict]")
+@click.option("--days", type=click.IntRange(1, 3_650), help="Only votes of the last N days.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, with what people see differently, as JSON.")
 @source_options
 def agreement(
     *, queue: str | None, as_json: bool, server: str | None, data: Path | None, **parameters: str | int | None
 ) -> None:
-    """Show how far people agree on a queue, or on a question."""
+    """Show the agreement of reviewers on a queue or a question."""
     one_source(server, data)
     with open_source(server, data) as asking:
         about = None if queue is None else _queue(asking, queue).id
@@ -190,7 +199,7 @@ def delete(*, queue: str, server: str | None, data: Path | None) -> None:
 @click.argument("queue")
 @source_options
 def fill(*, queue: str, server: str | None, data: Path | None) -> None:
-    """Draw now what the rules of a queue draw every few seconds."""
+    """Fill a queue from its rules now, which otherwise happens every few seconds."""
     one_source(server, data)
     with open_server(server, data) as asking:
         added = read_answer(AddedEntries, asking.post(f"{_PATH}/{_queue(asking, queue).id}/fill", {}))

@@ -36,14 +36,14 @@ def rules() -> None:
 
 @rules.command("test")
 @click.argument("file", metavar="RULE.yaml", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--last", type=Duration(), default="24h", show_default=True, help="Look at what started since then.")
-@click.option("--trace", metavar="ID", help="Say of this trace and each of its spans what becomes of it, and why.")
+@click.option("--last", type=Duration(), default="24h", show_default=True, help="Only data that started since then.")
+@click.option("--trace", metavar="ID", help="Show the decision on this trace and each of its spans, with the reason.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def try_out(
     *, file: Path, last: float, trace: str | None, as_json: bool, server: str | None, data: Path | None
 ) -> None:
-    """Show what a rule would match of what is stored, and what that would cost; nothing is judged."""
+    """Show the matches of a rule in stored data and their estimated cost, without evaluating."""
     from collector.api.documents.rule_documents import trial_document
     from collector.cli.trial_text import print_explained, print_trial
     from collector.evaluation.rule_trial import explain_trace, try_rule
@@ -87,15 +87,15 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
 
 @rules.command("backfill")
 @click.argument("name")
-@click.option("--from", "from_time", type=PAST, required=True, help="Look at spans that started since then.")
-@click.option("--to", "to_time", type=PAST, help="And before then. [default: now]")
-@click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
-@click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
+@click.option("--from", "from_time", type=PAST, required=True, help="Only spans that started since then.")
+@click.option("--to", "to_time", type=PAST, help="Only spans that started before then. [default: now]")
+@click.option("--project", metavar="NAME", help="Project of the rule, if several rules have that name.")
+@click.option("--follow", is_flag=True, help="Wait for the end, and show the progress.")
 @server_option
 def backfill(
     *, name: str, from_time: dt.datetime, to_time: dt.datetime | None, project: str | None, follow: bool, server: str
 ) -> None:
-    """Run a rule, named or by its id, over what was stored before it."""
+    """Backfill a rule (name or id) over stored data."""
     with open_server(server, None) as source:
         place = f"{rule_path(rule_named(source, name, project))}/backfills"
         bounds = {"from": from_time.isoformat()} | ({} if to_time is None else {"to": to_time.isoformat()})
@@ -104,15 +104,15 @@ def backfill(
 
 @rules.command("baseline")
 @click.argument("name")
-@click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
-@click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
-@click.option("--dry-run", is_flag=True, help="Only estimate what it judges and costs.")
+@click.option("--project", metavar="NAME", help="Project of the rule, if several rules have that name.")
+@click.option("--follow", is_flag=True, help="Wait for the end, and show the progress.")
+@click.option("--dry-run", is_flag=True, help="Only estimate evaluations and cost.")
 @server_option
 def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, server: str) -> None:
-    """Judge again by a rule, named or by its id, what its monitors lack to compare with after an edit.
+    """Build a new baseline for the monitors of a rule (name or id) after an edit.
 
-    The latest 200 results of the current release and of what it is compared with, in each service, 1,000 in all. What
-    the edited rule has judged already counts, and is not judged again. What its judge costs is estimated first.
+    Evaluates again the latest 200 results of the current release and of its baseline in each service, at most 1,000.
+    Results of the edited rule count and are not repeated. The cost of the judge is estimated first.
     """
     from collector.cli.rule_text import baseline_text
 

@@ -32,17 +32,17 @@ def runs() -> None:
 @click.argument("baseline")
 @click.argument("candidate")
 @with_deciding_options
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 if the result is inconclusive.")
 @allow_removed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @server_option
 @click.pass_context
 def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **arguments: Any) -> None:
-    """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
+    """Compare CANDIDATE with BASELINE, from the stored data of both.
 
-    Both are ids of runs on the server, or both files with the JSON export of a run, which need no server. Exits with 0
-    when it passes, 1 when it regressed, 2 when they cannot be compared, 3 when nothing of CANDIDATE was judged, or when
-    it is inconclusive and that was to fail.
+    Both are ids of runs on the server, or both are files with the JSON export of a run, which need no server. Exits
+    with 0 if it passes, 1 if it regressed, 2 if they cannot be compared, 3 if nothing of CANDIDATE was judged or, with
+    --fail-on-inconclusive, if it is inconclusive.
     """
     files = [Path(each) for each in (baseline, candidate)]
     are_files = [each.is_file() for each in files]
@@ -64,7 +64,7 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
 @click.argument("run")
 @server_option
 def pin(*, run: str, server: str) -> None:
-    """Keep RUN beyond its expiry."""
+    """Pin RUN, so that it does not expire."""
     with open_server(server, None) as asking:
         asking.post(f"/api/v1/runs/{path_segment(run)}/pin", {})
     click.echo(f"the run {one_line(run)} is kept until it is unpinned")
@@ -74,7 +74,7 @@ def pin(*, run: str, server: str) -> None:
 @click.argument("run")
 @server_option
 def unpin(*, run: str, server: str) -> None:
-    """Keep RUN no longer than others."""
+    """Unpin RUN, so that it expires."""
     with open_server(server, None) as asking:
         asking.delete(f"/api/v1/runs/{path_segment(run)}/pin")
     click.echo(f"the run {one_line(run)} leaves when it expires")

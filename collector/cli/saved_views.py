@@ -29,7 +29,7 @@ def saved_views() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) -> None:
-    """List saved views by name, with what each shows."""
+    """List saved views by name, with their filters."""
     one_source(server, data)
     with open_source(server, data) as asking:
         documents = asking.whole(_PATH)
@@ -79,10 +79,13 @@ def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> 
 @saved_views.command()
 @click.argument("name")
 @click.argument("query", default="")
-@click.option("--replace", is_flag=True, help="Let the view of that name show this, if there is one.")
+@click.option("--replace", is_flag=True, help="Replace the view of that name, if it exists.")
 @source_options
 def save(*, name: str, query: str, replace: bool, server: str | None, data: Path | None) -> None:
-    """Name a list. QUERY is what stands after the ? of its address, or all of that; without one it shows all traces."""
+    """Save a list of traces as a view.
+
+    QUERY is the URL of the list or the part after its ?; without it, the view shows all traces.
+    """
     one_source(server, data)
     body = {"name": name, "query": query.rpartition("?")[2]}
     with open_server(server, data) as asking:
@@ -98,7 +101,7 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
 @click.argument("view")
 @source_options
 def delete(*, view: str, server: str | None, data: Path | None) -> None:
-    """Delete one, named or by its id; links to it lead nowhere from then on."""
+    """Delete a saved view (name or id). Links to it stop working."""
     one_source(server, data)
     with open_server(server, data) as asking:
         saved = _find(asking, view)

@@ -12,23 +12,23 @@ from collector.cli.options import read_settings
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Settings in YAML; TRACEJURY_* variables and the options below are stronger.",
+    help="Settings in YAML; TRACEJURY_* variables and the options below override them.",
 )
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where spans are kept.")
-@click.option("--grpc", metavar="ADDR", help="Where OTLP over gRPC is taken; port 0 picks one.")
-@click.option("--otlp-http", metavar="ADDR", help="Where OTLP over HTTP is taken.")
-@click.option("--http", metavar="ADDR", help="Where the API listens.")
+@click.option("--grpc", metavar="ADDR", help="Address for OTLP over gRPC; port 0 selects a free port.")
+@click.option("--otlp-http", metavar="ADDR", help="Address for OTLP over HTTP.")
+@click.option("--http", metavar="ADDR", help="Address of the API and the pages.")
 @click.option("--rules", type=click.Path(path_type=Path), metavar="DIR", help="A folder of rules, one YAML file each.")
 @click.option(
     "--sample",
     is_flag=True,
-    help="Send a few sample traces if the data directory is empty, and judge them if no rules are set.",
+    help=("Send sample traces if the data directory is empty, and evaluate them if no rules are configured."),
 )
 @click.pass_context
 def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: object) -> None:
-    """Take spans in until Ctrl-C or SIGTERM.
+    """Run the server until Ctrl-C or SIGTERM.
 
-    One JSON line on standard output says when it is ready and where it listens; logs go to standard error.
+    Prints one line of JSON with its addresses to standard output when it is ready; logs go to standard error.
     """
     settings = read_settings(config, {name: value for name, value in flags.items() if value is not None})
     from collector.memory import collect_rarely

@@ -48,8 +48,8 @@ def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path |
 
 @sessions.command("show")
 @click.argument("session_id")
-@click.option("--turns", type=click.IntRange(1, 200), default=50, show_default=True, help="The last ones, so many.")
-@click.option("--before", metavar="PLACE", help="Turns before these: the place that the output names.")
+@click.option("--turns", type=click.IntRange(1, 200), default=50, show_default=True, help="Number of latest turns.")
+@click.option("--before", metavar="PLACE", help="Turns before this position, which the output names.")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
 @source_options
 def show_session(

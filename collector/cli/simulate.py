@@ -39,17 +39,19 @@ class NotSimulated(click.ClickException):
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="The file of the conversations.")
-@click.option("--goldens", type=click.Path(path_type=Path, dir_okay=False), help="Write them as items of a dataset.")
-@click.option("--trials", type=click.IntRange(1, 10_000), help="How often each scenario is played.")
+@click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="File for the conversations.")
+@click.option(
+    "--goldens", type=click.Path(path_type=Path, dir_okay=False), help="Also write them to this file as dataset items."
+)
+@click.option("--trials", type=click.IntRange(1, 10_000), help="Trials per scenario.")
 @click.option("--server", metavar="URL", help="The server that is sent the spans; else the one of TRACEJURY_URL.")
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 @click.pass_context
 def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options: Any) -> None:
-    """Let simulated users talk to a command or an endpoint, and keep the conversations.
+    """Run conversations of simulated users with a command or an endpoint, and record them.
 
-    FILE says which scenarios, in YAML. Each conversation is written into the journal when it ends; run again, the
-    command goes on with those that are not there.
+    FILE defines the scenarios in YAML. Each conversation is appended to the journal at its end. A repeated command
+    continues with the missing ones.
     """
     from collector.plan_file import BadPlan, read_plan_file
     from collector.simulating.plan import SimulationPlan

@@ -28,10 +28,10 @@ _COMMENT = re.compile(r"--(\s|.*\n)")
 @click.argument("statement", metavar="SELECT")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of objects.")
 @click.option("--csv", "form", flag_value="csv", help="CSV with a header, safe for spreadsheets.")
-@click.option("--raw-csv", "form", flag_value="raw-csv", help="CSV with a header and every text as it is.")
+@click.option("--raw-csv", "form", flag_value="raw-csv", help="CSV with a header, without escaping for spreadsheets.")
 @source_options
 def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, data: Path | None) -> None:
-    """Ask a question in SQL; read-only. The views are `spans`, `traces`, `tool_calls` and `logs`."""
+    """Run a read-only SQL query. The views are `spans`, `traces`, `tool_calls` and `logs`."""
     one_source(server, data)
     if as_json and form is not None:
         raise click.UsageError(f"--json and --{form} exclude each other")

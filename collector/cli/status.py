@@ -32,7 +32,7 @@ _TIMEOUT_S = 4.0
 
 
 @click.command()
-@click.option("--ready", is_flag=True, help="Ask whether it takes spans, too.")
+@click.option("--ready", is_flag=True, help="Also check that it accepts spans.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
@@ -40,9 +40,9 @@ _TIMEOUT_S = 4.0
     help="The data directory of the server. [default: that of the settings]",
 )
 def health(*, ready: bool, data: Path | None) -> None:
-    """Exit with 0 if the server that holds a data directory answers, over TLS too, and with 1 if it does not.
+    """Exit with 0 if the server of a data directory responds (also over TLS), otherwise with 1.
 
-    No key is sent, and nothing is written but what is wrong.
+    Sends no key, and prints only problems.
     """
     from storage.engine.lock import read_holder
 

@@ -22,11 +22,11 @@ def traces() -> None:
 @traces.command("list")
 @click.option("--project", metavar="NAME", help="Only traces of this project.")
 @click.option("--rule", metavar="NAME", help="Only traces that this rule judged, by its name or id.")
-@click.option("--passed/--not-passed", default=None, help="Only traces of which a judgement that counts says so.")
+@click.option("--passed/--not-passed", default=None, help="Only traces with such a counted result.")
 @click.option(
     "--outcome",
     type=click.Choice(["scored", "failed", "skipped"]),
-    help="Only traces with such a result; failed: with no verdict.",
+    help="Only traces with such a result (failed: no verdict).",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
@@ -47,11 +47,11 @@ def list_traces(
 @traces.command("show")
 @click.argument("trace_id")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
-@click.option("--otlp", "as_otlp", is_flag=True, help="The trace as OTLP/JSON, as `tracejury send` takes it.")
+@click.option("--otlp", "as_otlp", is_flag=True, help="Print the trace as OTLP/JSON, for `tracejury send`.")
 @click.option(
     "--explain",
     metavar="SPAN",
-    help="Explain this span: which key gave each field, and what each rule decided; the id may be shortened.",
+    help=("Explain this span: the source key of each field, and the decision of each rule. The id may be shortened."),
 )
 @source_options
 def show_trace(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _VALUE_CELLS: Final = 60
 _UNITS_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _JUDGES: Final = {
-    "never": "no judge is asked",
+    "never": "no judge is called",
     "optional": "each may ask the judge",
-    "always": "each asks the judge once or more",
+    "always": "each calls the judge once or more",
 }
 
 

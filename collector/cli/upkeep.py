@@ -29,15 +29,15 @@ _LOOK_S = 1.0  # between two looks at how many spans are left
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would leave, and delete nothing.")
-@click.option("--yes", "is_confirmed", is_flag=True, help="The clock is right: delete what has expired, however much.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be deleted.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Confirm that the clock is right: delete all expired data.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
 @source_options
 def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | None, data: Path | None) -> None:
-    """Delete the traces that have expired, and give what they took back to the disk.
+    """Delete expired traces and free their disk space.
 
-    What has expired stays, and the exit status is 1, if the clock of the machine is in doubt or if too much has expired
-    at once; `--yes` confirms that it is right.
+    Deletes nothing and exits with 1 if the machine's clock is in doubt or if too much has expired at once; `--yes`
+    confirms that the clock is right.
     """
     one_source(server, data)
     params = {"dryRun": dry_run, "confirm": is_confirmed}
@@ -59,7 +59,7 @@ def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | Non
         if document.get("held") is not None:
             click.echo(f"but what has expired stays: {one_line(str(document['held']))}")
         return
-    freed = "the disk gets its room back with the next sweep, because somebody is reading"
+    freed = "disk space is freed by the next sweep, because queries are running"
     if document.get("freedBytes") is not None:
         freed = f"{numbers['freedBytes'] / _MIB:,.1f} MiB were given back to the disk"
     click.echo(f"{count_text(numbers['traces'], 'trace')} left with {count_text(numbers['spans'], 'span')}; {freed}")
@@ -70,9 +70,9 @@ def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | Non
 @click.command()
 @source_options
 def reread(*, server: str | None, data: Path | None) -> None:
-    """Read the spans again that an older version read, and say how many are left.
+    """Read spans again that an older version read, and report how many are left.
 
-    A server does so by itself, when it has nothing else to do; then this waits for it.
+    A server does this when idle; the command then waits for it.
     """
     one_source(server, data)
     reported = None
@@ -88,7 +88,7 @@ def reread(*, server: str | None, data: Path | None) -> None:
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @source_options
 def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
-    """Copy the database into a new directory, while the server goes on, and read the copy back completely."""
+    """Copy the database into a new directory while the server runs, and verify the copy by reading all of it."""
     from collector.encryption_key import KEY_FILE
     from collector.secrets import VARIABLE
     from storage.engine.database import FILE_NAME
@@ -131,12 +131,12 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     "key_file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="`encryption.key` of the data directory that the backup is of: no backup holds it.",
+    help="`encryption.key` of the original data directory; backups do not contain it.",
 )
 def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
-    """Make a data directory of a backup, read all of it, and check that it opens.
+    """Restore a backup to a data directory, and verify it by reading all of it and opening it.
 
-    What is encrypted in it needs the key of the server: the file `encryption.key`, or TRACEJURY_ENCRYPTION_KEY.
+    Encrypted data in it requires the server's key: the file `encryption.key`, or TRACEJURY_ENCRYPTION_KEY.
     """
     from collector.encryption_key import BadKeyFile, take_key
     from storage.engine.database import FILE_NAME
@@ -174,9 +174,9 @@ def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def check(*, directory: Path) -> None:
-    """Read a backup, or a data directory that no server uses, completely, and report damage. Changes nothing.
+    """Verify a backup, or a data directory that no server uses, by reading all of it.
 
-    The exit status is 1 if anything is damaged, or if a start refuses the database.
+    Reports damage and changes nothing. Exits with 1 if anything is damaged, or if the server would refuse to start.
     """
     from storage.engine.database import FILE_NAME
     from storage.engine.lock import read_holder

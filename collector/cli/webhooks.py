@@ -26,7 +26,7 @@ def webhooks() -> None:
 
 
 @webhooks.command("list")
-@click.option("--project", metavar="NAME", help="Only those of this project, and not those of all projects.")
+@click.option("--project", metavar="NAME", help="Only receivers of exactly this project.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
 def list_webhooks(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
@@ -43,10 +43,12 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
 
 @webhooks.command("test")
 @click.argument("webhook_id")
-@click.option("--wait", type=click.FloatRange(min=0), default=20, show_default=True, help="Seconds to wait for it.")
+@click.option(
+    "--wait", type=click.FloatRange(min=0), default=20, show_default=True, help="Seconds to wait for the response."
+)
 @source_options
 def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None) -> None:
-    """Send a test to a receiver, and say what it answered."""
+    """Send a test to a receiver, and print its response."""
     one_source(server, data)
     with open_server(server, data) as asking:
         place = _place(asking, webhook_id)
@@ -64,7 +66,7 @@ def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None)
 @webhooks.command("replay")
 @click.argument("webhook_id")
 @click.argument("delivery_id", nargs=-1)
-@click.option("--failed", is_flag=True, help="All deliveries that were given up.")
+@click.option("--failed", is_flag=True, help="All failed deliveries.")
 @source_options
 def replay(
     *, webhook_id: str, delivery_id: tuple[str, ...], failed: bool, server: str | None, data: Path | None
