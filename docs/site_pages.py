@@ -118,7 +118,7 @@ def _in_the_site(text: str, place: str) -> str:
 
 
 def _sources() -> Iterator[str]:
-    """Every page of the site that somebody wrote."""
+    """Yield the handwritten pages of the site."""
     yield from PAGES
     for path in sorted((ROOT / DOCS).rglob("*.md")):
         yield path.relative_to(ROOT).as_posix()

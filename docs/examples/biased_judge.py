@@ -106,7 +106,7 @@ def main(server: str) -> None:
     ask(server, "POST", "traces", export())
     while not (judges := ask(server, "GET", f"{place}/calibration")["judges"]) or judges[0]["judged"] < ANSWERS:
         time.sleep(0.2)
-    show(server, place, "Before anybody voted")
+    show(server, place, "Before any votes")
     for number in VOTES:
         vote = {"verdict": "CORRECT" if is_good(number) else "INCORRECT", "by": "Ada"}
         ask(server, "PUT", f"traces/{trace_of(number)}/annotation?spanId={number + 1:016x}", vote)
