@@ -9,8 +9,8 @@ from storage.alerting.alerts import Alert, AlertFinding
 MOST_NAME_CHARACTERS: Final = 200
 
 ENDS: Final[Mapping[str, str]] = {
-    "recovered": "the rate came back: more than half of the drop is made good, significantly",
-    "withdrawn": "the release has no results any more",
+    "recovered": "the rate recovered significantly: more than half of the drop is regained",
+    "withdrawn": "the release has no more results",
     "lasting": "it lasted so long that it is what results are compared with from here on",
     "evaluator": "its evaluator or threshold was changed",
     "settings": "the settings of the monitor changed",

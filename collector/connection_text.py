@@ -129,7 +129,7 @@ class ConnectionText(WireModel):
     max_output_tokens: Annotated[int, Strict(), Field(ge=1, le=_MAX_TOKENS)] | None = None
     temperature: Temperature | None = None
     reasoning_effort: Effort | None = None
-    headers: _Headers = Field(default_factory=dict)  # beside those of the protocol; everybody who sees it sees them
+    headers: _Headers = Field(default_factory=dict)  # added to those of the protocol; not secret
     header_refs: _HeaderRefs = Field(default_factory=dict)  # header and the variable of the server that holds its value
     fallback: Annotated[NonBlank, Field(max_length=MAX_NAME)] | None = None  # used while this one is unavailable
     shared: Flag = False  # rules of tenants may use it, too

@@ -103,7 +103,7 @@ def secrets_of_server(store: Store, directory: Path, configured: str | None) -> 
         try:
             make_key(directory)
         except OSError as error:
-            log.warning("no key for secrets can be made, %s cannot be written: %s", file, error.strerror)
+            log.warning("cannot create a key for secrets: %s is not writable: %s", file, error.strerror)
     secrets = secrets_for_looking(directory, configured)
     if configured is not None:
         _encrypt_again(secrets, kept, file)
@@ -137,7 +137,7 @@ def make_key(directory: Path, key: str | None = None) -> None:
             os.fsync(writing.fileno())
         with suppress(FileExistsError):
             os.link(part, file)  # a rename would replace a key that another process has made meanwhile
-            log.info("made %s: secrets are encrypted with it, and no backup holds it, so keep a copy elsewhere", file)
+            log.info("created %s, which encrypts secrets; backups do not contain it, so keep a copy elsewhere", file)
     finally:
         part.unlink(missing_ok=True)
     opened = os.open(directory, os.O_RDONLY)

@@ -117,7 +117,7 @@ class FollowerThread:
         except (Damaged, Moved, Overloaded) as error:
             self._pauses.note(error, quietly=self.stopping.is_set())
         except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
-            self._log.exception("%s failed; it is tried again", self._doing)
+            self._log.exception("%s failed; will retry", self._doing)
 
 
 class IngestFirst:

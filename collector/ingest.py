@@ -281,7 +281,7 @@ class Ingest:
         except Malformed as error:
             return failed(error.with_traceback(None))  # else it would keep the request, in a cycle with its answer
         except Exception as error:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
-            log.exception("the decoder failed at a long request")
+            log.exception("decoding a long request failed")
             return failed(error.with_traceback(None))
 
     def _decode_shorter(self) -> None:
@@ -299,7 +299,7 @@ class Ingest:
         try:
             return self._kept(decode(requests, received_at_us=received_at_us))
         except Exception:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
-            log.exception("the decoder failed; trying each request of the group by itself")
+            log.exception("decoding failed; retrying each request of the group alone")
         return join([self._decode_alone(request, received_at_us) for request in requests])
 
     def _decode_alone(self, request: Request, received_at_us: int) -> Decoded:

@@ -38,7 +38,7 @@ def keep_freed_memory() -> None:
 _YOUNG_OBJECTS = 50_000
 """So many new containers have Python look for cycles of garbage, instead of 700. What a commit of 8,192 spans says in
 JSON is more than 100,000, none of them garbage before the commit is read. Of all recorded instrumentations in equal
-parts a span took 103 µs of CPU to read with 700, 71 with 50,000, and 65 where nobody looked; of spans of 1.2 kB 17.8,
+parts a span took 103 µs of CPU to read with 700, 71 with 50,000, and 65 without the collector; of spans of 1.2 kB 17.8,
 16.4 and 17.4."""
 
 

@@ -129,7 +129,7 @@ class MetricMonitorText(BaseModel):
     window_seconds: int = Field(default=300, ge=10, le=86_400)
     percentile: float = Field(default=0.95, gt=0, lt=1, description="The percentile, if the metric is a latency.")
     min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer in the window there is no value.")
-    looks: int = Field(default=1, ge=1, le=100, description="So many looks in a row have to agree.")
+    looks: int = Field(default=1, ge=1, le=100, description="Number of consecutive checks that must agree.")
     severity: Severity = "warning"
     enabled: bool = True
 

@@ -48,10 +48,10 @@ def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) 
     if keyring.is_open and wide and not settings.insecure_open:
         raise Unusable(
             f"{wide[0]} can be reached from other machines, and there is no API key: set TRACEJURY_API_KEY, "
-            "or insecure_open if anybody may read and write everything"
+            "or insecure_open to give every client full access"
         )
     if not keyring.is_open and not keyring.has_lasting_credential:
-        log.warning("no key that lasts can administer this server; TRACEJURY_API_KEY sets one")
+        log.warning("no ADMIN key without expiry exists; TRACEJURY_API_KEY sets one")
     rates = Rates(requests=settings.key_requests_per_second, nbytes=settings.key_bytes_per_second)
     journal = AuditJournal(store.access, keyring, kept=settings.audit_entries)
     journal.start()

@@ -110,7 +110,7 @@ def _stop_signals(shutdown_s: float, *, is_starting: Callable[[], bool]) -> asyn
 
     def begin() -> None:
         if is_starting():
-            log.info("stopped during the start; the next start goes on with the step that this one was at")
+            log.info("stopped during startup; the next start continues with the current step")
             os._exit(0)
         stop.set()
         for number in _STOPPING:
@@ -128,7 +128,7 @@ def _end_within(seconds: float, code: int) -> None:
 
     def end() -> None:
         if code:
-            log.critical("not stopped within %g s, and killed; the next start commits the rest", seconds)
+            log.critical("killed, because shutdown took more than %g s; the next start commits the rest", seconds)
         os._exit(code)
 
     timer = threading.Timer(seconds, end)
@@ -156,7 +156,7 @@ def _lives(store: Store) -> bool:
 
 async def _send_sample(server: Running, settings: Settings) -> None:
     if settings.tls_cert is not None:
-        log.info("the sample is sent without TLS only, and no address takes that")
+        log.info("the sample is not sent: no address accepts spans without TLS")
         return
     from collector import sample  # noqa: PLC0415 - the exporters in it make a fifth of the time that a start takes
 

@@ -66,7 +66,7 @@ class Redaction(BaseModel):
 
     keys: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
-        Field(max_length=100, description="Attributes whose values are taken out; * and ? as in globs."),
+        Field(max_length=100, description="Attributes whose values are removed; * and ? as in globs."),
     ] = ()
     patterns: Annotated[
         tuple[Annotated[str, AfterValidator(_pattern)], ...],
@@ -92,7 +92,7 @@ class WorkaroundSettings(BaseModel):
         bool, Field(description="Free blocks of the database file are given back to the file system after a sweep.")
     ] = True
     rewrite_row_groups: Annotated[
-        bool, Field(description="Row groups with deleted rows are written anew, so that these leave memory and disk.")
+        bool, Field(description="Row groups with deleted rows are rewritten, which removes these from memory and disk.")
     ] = True
     watch_quack_clients: Annotated[
         bool, Field(description="A query over Quack is stopped when the kernel reports that its client is gone.")

@@ -44,7 +44,7 @@ class CodeJudge(Configuration):
     shell: Flag = Field(default=False, description="Give the script, a text, to a shell.")
     cwd: str | None = Field(default=None, description="The folder in which the program starts; by default the current.")
     environment: Mapping[str, str] = Field(
-        default={}, description="Variables besides PATH and LANG; nothing else is handed on."
+        default={}, description="Environment variables besides PATH and LANG; no others are passed on."
     )
     time_limit_seconds: Annotated[float, Strict(), Field(gt=0, le=3600)] = Field(
         default=30.0, description="After this long the program and all that it started are killed."
@@ -52,15 +52,13 @@ class CodeJudge(Configuration):
     max_output_bytes: Annotated[int, Strict(), Field(ge=1, le=64 << 20)] = Field(
         default=1 << 20, description="The program may print this much."
     )
-    criteria: str | None = Field(
-        default=None, description="What is expected, in words, of cases whose metadata.criteria do not say."
-    )
+    criteria: str | None = Field(default=None, description="Criteria of cases without metadata.criteria.")
     reads: tuple[ReadPart, ...] = Field(
         default=("input", "output"),
         description="What the program goes by: a case of which any of it was not captured is skipped. A list of "
         f"{', '.join(get_args(ReadPart))}; an empty one judges every case.",
     )
-    config: Mapping[str, Any] | None = Field(default=None, description="Handed to the program as it is.")
+    config: Mapping[str, Any] | None = Field(default=None, description="Passed to the program unchanged.")
 
     @field_validator("script", mode="before")
     @classmethod

@@ -26,8 +26,8 @@ class MatchingStrategy(WireModel):
     """Rule by which a retrieved item counts as an expected one."""
 
     type: Type = Field(default="byEquality", description="The rule.")
-    field: str | None = Field(default=None, description="Of byField: the member whose values are compared.")
-    fields: tuple[str, ...] = Field(default=(), description="Of byFields: the members whose values are all compared.")
+    field: str | None = Field(default=None, description="For byField: the key whose values are compared.")
+    fields: tuple[str, ...] = Field(default=(), description="For byFields: the keys whose values are all compared.")
     normalize: Flag = Field(
         default=False, description="Of byContainment: compare in small letters, any white space being one blank."
     )

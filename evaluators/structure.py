@@ -30,7 +30,9 @@ class StructuralMatch(Configuration):
         description="STRICT: the same names, arrays in order; LENIENT: what is expected is there, in any order.",
     )
     output_key: str = Field(default="output", description="The key of both the actual and the expected output.")
-    binary: Flag = Field(default=False, description="1 when nothing differs, else 0, instead of the share of leaves.")
+    binary: Flag = Field(
+        default=False, description="Score 1 if nothing differs, else 0, instead of the fraction of matching leaves."
+    )
 
 
 def structural_match(settings: StructuralMatch) -> Check:

@@ -20,7 +20,7 @@ from evaluators.wire import WireModel, parse_json
 class ErrorDetector(WireModel):
     """Text in a result that means that the call failed."""
 
-    contains: str | tuple[str, ...] = Field(description="A text, or several, any of which says so.")
+    contains: str | tuple[str, ...] = Field(description="A text, or several of which one must match.")
 
     @property
     def texts(self) -> tuple[str, ...]:

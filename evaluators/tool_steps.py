@@ -26,7 +26,7 @@ class ExpectedStep(WireModel):
 
     tool: NonBlank
     args: Mapping[str, Any] | Literal["any"] | None = Field(
-        default=None, description='The arguments; without any, and with "any", they are not looked at.'
+        default=None, description='The arguments; without any, and with "any", they are not checked.'
     )
     max_duration_ms: Amount | None = Field(default=None, description="The call takes no longer than this.")
     args_match: ArgsMatch | None = Field(default=None, description="How the arguments of this step are compared.")

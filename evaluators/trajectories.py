@@ -133,7 +133,7 @@ def efficiency(settings: Efficiency) -> Check:
         if not shares:
             if best_usage and find(case, "metadata", "traceSummary") is not None:
                 raise NotCaptured(f"the numbers for {', '.join(best_usage)}")
-            raise missing(case, "traceSummary", "nothing that the best run tells is known of this one")
+            raise missing(case, "traceSummary", "none of the best run's numbers is known of this run")
         score = sum(shares.values()) / len(shares)
         listed = ", ".join(f"{name} {known[name]:g} (best {best_usage[name]:g})" for name in shares)
         table = {
@@ -179,7 +179,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
         name="tool_policy",
         title="Tool Policy",
         version=2,
-        checks="The agent called what it has to, nothing that it must not, and in order, in the run or in each turn.",
+        checks=("The agent made the required calls, no forbidden ones, and in order, in the run or in each turn."),
         reads=("actualOutputs.toolCalls", "actualOutputs.trajectory"),
         configuration=ToolPolicy,
         check=tool_policy,

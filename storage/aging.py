@@ -110,7 +110,7 @@ class Aging:
                 steady_ns = self._options.steady_ns()
                 self._doubt = _Doubt(steady_ns, forward_ns, self._writer.totals.batch, steady_ns)
             if self._clients_agree(self._doubt):
-                log.warning("the clock is trusted again: for hours, the spans that came have agreed with it")
+                log.warning("the clock is trusted again: received spans have agreed with it for hours")
                 self._trust()
                 return None
             return self._text(forward_ns)

@@ -52,7 +52,7 @@ class StoredDelays:
         try:
             self._writer.store(write, 1, frees=True)  # a few rows; without it, what waits would wait for too long
         except Overloaded as error:
-            log.warning("the clock was set by %.1f s, and stored delays cannot be moved yet: %s", by_ns / 1e9, error)
+            log.warning("the clock was set by %.1f s; stored times cannot be shifted yet: %s", by_ns / 1e9, error)
         else:
-            log.warning("the clock was set by %.1f s; stored delays have moved along", by_ns / 1e9)
+            log.warning("the clock was set by %.1f s; stored times were shifted accordingly", by_ns / 1e9)
             self._moved_ns += by_ns

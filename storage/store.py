@@ -276,7 +276,7 @@ class Store:
         if self._database.is_read_only:
             return "the data directory is read-only"
         if self.disk_is_full:
-            return "the disk is full; what room is left is kept for spans that wait for their commit"
+            return "the disk is full; the remaining space is reserved for spans that wait for their commit"
         if (self._database.closed_s or 0.0) > _CLOSED_S:
             return f"the database cannot be opened ({self._database.problem})"
         return None
@@ -378,7 +378,7 @@ class Store:
             try:
                 self._database.checkpoints.make()
             except (Busy, duckdb.Error) as error:  # DuckDB's log keeps what a checkpoint could not move
-                log.warning("the checkpoint at the end failed; the next start repeats it: %s", error)
+                log.warning("the checkpoint at shutdown failed; the next start repeats it: %s", error)
         else:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
 
@@ -424,7 +424,7 @@ class Store:
             self.damage.lost_rows += lost.rows + lost.uncounted
             log.error("spool: %s; %s", lost, LOST_RECORDS)
         else:
-            log.warning("spool: all spans and log records in the damaged places are in the database; none is lost")
+            log.warning("spool: all spans and log records of the damaged records are in the database; none is lost")
         with suppress(Overloaded):  # as on a full disk: the next start reports it again
             self._writer.between(lambda: self._spool.release(read_state(self._database).position.sequence))
 

@@ -66,7 +66,7 @@ def test_a_line_has_what_tells_an_alert_from_others(changes: dict[str, Any], lin
             {"measure": "score"},
             "recovered: 0.941 of 34 in release 1.5.1; the alert: 0.920 → 0.780 on average (-0.140)",
         ),
-        (BACK | {"how": "withdrawn"}, {}, f"the release has no results any more; the alert: {CHANGE}"),
+        (BACK | {"how": "withdrawn"}, {}, f"the release has no more results; the alert: {CHANGE}"),
         ({"how": "resolved", "by": "ada"}, {}, f"it was resolved manually; the alert: {CHANGE}"),
         (None, {}, f"over; the alert: {CHANGE}"),
         (
@@ -106,7 +106,7 @@ def test_a_recovered_alert_reads_as_recovered_on_every_face(tmp_path: Path) -> N
         assert "at alert    1.5.0: 78.0 % of 91" in shown
         assert "ended       recovered, 1.5.1: 94.1 % of 34 (80.9 % to 98.4 %)" in shown
         assert "\nnow" not in shown
-        assert f"{back}; the rate came back" in words(http.get(f"/alerts/{finding.alert_id}").text)
+        assert f"{back}; the rate recovered" in words(http.get(f"/alerts/{finding.alert_id}").text)
 
 
 def test_alerts_of_two_services_differ_on_every_face(tmp_path: Path) -> None:

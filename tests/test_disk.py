@@ -235,7 +235,7 @@ def test_a_server_starts_on_a_full_disk_and_resumes_by_itself(tmp_path: Path, se
             disks.fill(disk)
             refused(load, 500)
             assert a_dataset(server, "full") == 503
-            assert "was opened again" not in server.log
+            assert "reopened it" not in server.log
             server.kill()
             sent = load.stop()
         with a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server:

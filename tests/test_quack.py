@@ -352,7 +352,7 @@ def test_it_is_there_again_after_a_restart(tmp_path: Path) -> None:
         assert client.rows("SELECT count(*) FROM tj.spans") == [[2]]
         _kill_quack(second)
         until(lambda: _attaches(address), lambda works: works)
-        assert "is started again" in second.log
+        assert "restarting it" in second.log
 
 
 def test_it_is_there_again_once_its_folder_can_be_made(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_database_that_cannot_be_opened_again_is_told_and_takes_nothing(
         assert not conditions.holds(CANNOT_COMMIT)
         assert store.wait_committed(60)
         assert rows(store, "SELECT count(*) FROM spans") == [(4,)]
-    assert sum("cannot be opened again" in line for line in caplog.messages) == 1
+    assert sum("cannot reopen the database" in line for line in caplog.messages) == 1
     assert sum("the database is open again" in line for line in caplog.messages) == 1
 
 

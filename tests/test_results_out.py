@@ -235,7 +235,7 @@ def test_grpc_goes_over_tls(tmp_path: Path) -> None:
     with a_grpc_receiver(in_turn(Reply()), pair=(key, certificate)) as receiver:
         env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url}
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
-            until(lambda: server.log, lambda log: "results cannot be exported and wait" in log)
+            until(lambda: server.log, lambda log: "cannot export results; they wait" in log)
         assert receiver.requests == []
         env["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(roots)
         with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:

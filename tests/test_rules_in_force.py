@@ -369,7 +369,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     rules._wake = SetJustAfter()
     rules.start()
     try:
-        until(lambda: sum("rules in force" in message for message in caplog.messages), lambda loads: loads == 2)
+        until(lambda: sum("active rules" in message for message in caplog.messages), lambda loads: loads == 2)
     finally:
         rules.close()
 

@@ -239,7 +239,7 @@ def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
         async with turns(at_once=1, wait_s=PATIENCE_S) as places:
             async with places.turn():
                 gone = [asyncio.create_task(_wait(places, left)) for _ in range(64)]
-                assert set(await asyncio.gather(*gone)) == {"whoever asked has left"}
+                assert set(await asyncio.gather(*gone)) == {"the client has disconnected"}
                 stays = asyncio.create_task(_wait(places))
             assert await stays == ""
             assert await _wait(places, left) == ""  # without waiting, the client is not checked

@@ -144,7 +144,7 @@ def test_sigterm_during_a_schema_step_ends_the_server_and_the_next_start_goes_on
     with Live(data, new=True) as server:
         until(lambda: server.log, lambda log: "schema step 51 (known_times) begins" in log)
         assert server.stop(within_s=10) == 0
-        assert "stopped during the start" in server.log
+        assert "stopped during startup" in server.log
         assert "is done" not in server.log
     with Live(data, new=True) as server:
         server.wait_ready()

@@ -94,7 +94,7 @@ def test_an_alert_that_is_over_says_how_it_ended(server: Closed, visit: Visit) -
     token = token_on(visit.get(path).text)
     server.running.store.alerts.recover(finding.alert_id, {"how": "withdrawn"}, NOW_NS)
     page = visit.get(path).text
-    assert "the release has no results any more" in words(page)
+    assert "the release has no more results" in words(page)
     assert '<button class="primary">' not in page
     late = visit.client.post(f"{visit.origin}{path}/acknowledge", data={"csrf": token})
     assert late.status_code == 409

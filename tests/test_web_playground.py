@@ -297,8 +297,8 @@ def test_somebody_asks_two_models_in_a_browser(
         answers = page.locator(".answer")
         assert [answers.nth(at).get_attribute("aria-label") for at in range(answers.count())] == [
             "Recorded response",
-            "Answer 1",
-            "Answer 2",
+            "Response 1",
+            "Response 2",
         ]
         assert ("Very." in answers.nth(1).inner_text(), "Bitterly." in answers.nth(2).inner_text()) == (True, True)
         assert "Bergen" in played.models[0].requests[0].body["messages"][1]["content"]

@@ -112,7 +112,7 @@ class AuditJournal:
             except Overloaded as error:
                 waits.note(error)
             except Exception:  # noqa: BLE001 - the top of a thread: the next entries may be stored again
-                log.exception("entries of the audit were lost")
+                log.exception("audit entries were lost")
 
 
 def _alike(entry: AuditEntry) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
 in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
-log record). `only key` counts where the dialect was recognised by something else, for keys that could be anybody's;
+log record). `only key` counts where the dialect was recognised by something else, for keys that are not specific to it;
 `json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone, `kind
 KIND/key` on those that do one thing.
 """

@@ -116,7 +116,7 @@ class Deliverer:
         try:
             due, next_ns = await asyncio.to_thread(self._due)
         except Exception:  # noqa: BLE001 - the top of the thread: what cannot be read now is looked for again
-            log.warning("the due deliveries of webhooks cannot be read; trying again", exc_info=True)
+            log.warning("cannot read due webhook deliveries; will retry", exc_info=True)
             return self._options.look_again_s
         busy = Counter(each.webhook_id for each in self._under_way.values())
         for each in due:
@@ -214,7 +214,7 @@ class Deliverer:
             self._waits.note(error)
             return False
         except Exception:  # noqa: BLE001 - the top of the task: without it nothing would be recorded any more
-            log.exception("outcomes of %d deliveries cannot be stored", len(outcomes))
+            log.exception("cannot store the outcomes of %d deliveries", len(outcomes))
             return False
         self._waits.end()
         return True

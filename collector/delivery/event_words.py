@@ -13,7 +13,7 @@ _MOST_LINES: Final = 10
 _STEPS: Final[Mapping[str, str]] = {
     "alert.opened": "opened",
     "alert.escalated": "worse than reported",
-    "alert.acknowledged": "looked after",
+    "alert.acknowledged": "acknowledged",
     "alert.recovered": "over",
 }
 _MOST_CHARACTERS: Final = 200

@@ -37,7 +37,7 @@ _ENDINGS: Final[Mapping[str, str]] = {
     "withdrawn": "The release is gone",
     "lasting": "It lasts, and is the new baseline",
     "evaluator": "The evaluator or its threshold was changed",
-    "settings": "Other settings of the monitors began anew",
+    "settings": "The monitors restarted with other settings",
     "deleted": "The rule was deleted",
     "resolved": "Resolved manually",
 }
@@ -46,7 +46,7 @@ _ENDINGS: Final[Mapping[str, str]] = {
 _TITLES: Final[Mapping[EventType, str]] = {
     "alert.opened": "Quality dropped",
     "alert.escalated": "Worse still",
-    "alert.acknowledged": "Somebody looks after it",
+    "alert.acknowledged": "Alert acknowledged",
     "alert.recovered": "Quality is back",
     "alert.digest": "Digest",
     "RUN_REGRESSION": "A run is worse",

@@ -61,7 +61,7 @@ class Certificate:
                 self._problem = f"{error}; the certificate from before is shown until this is mended"
             else:
                 self._problem = None
-                log.info("the certificate of %s was read again; it expires at %s", self.current.name, self._expires)
+                log.info("reloaded the certificate %s; it expires at %s", self.current.name, self._expires)
             self._state = state
         problems = {} if self._problem is None else {"files": self._problem}
         return problems | self._expiry(datetime.now(UTC))

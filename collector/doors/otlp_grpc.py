@@ -39,7 +39,7 @@ _READING_BYTES = 256 << 20
 """What messages that are arriving may hold, if none is larger than the largest of late."""
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
-"""Messages arriving at the same time: 32 stalled senders stop nobody else; four of the default limit are 256 MiB."""
+"""Messages arriving at the same time: 32 stalled senders block no others; four of the default limit are 256 MiB."""
 
 _STREAMS: Final = 256
 """Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""

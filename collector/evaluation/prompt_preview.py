@@ -40,7 +40,7 @@ class _Listener:
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:  # noqa: ARG002 - the protocol's
         self.heard = self.heard or tuple(messages)
-        raise _NotCalled("nobody is asked")
+        raise _NotCalled("no model is called")
 
 
 async def preview_prompt(evaluator: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> PromptPreview:

@@ -88,11 +88,11 @@ class RunWatcher:
         try:
             event = self._regression(run, at_ns)
         except Conflict as error:
-            log.info("the run %s is not compared with the one before: %s", run_id, error)
+            log.info("run %s is not compared with the previous run: %s", run_id, error)
         except Overloaded:
             raise  # it was not its turn, so it is compared later
         except Exception:  # noqa: BLE001 - one run that cannot be compared must not hold up the others
-            log.exception("the run %s could not be compared with the one before", run_id)
+            log.exception("run %s could not be compared with the previous run", run_id)
         else:
             return event if is_subscribed else None
         return None

@@ -122,7 +122,7 @@ class ResultsExporter:
         if rejected:
             log.warning("the receiver of results rejected %d of %d: %s", rejected, count, taken.why)
         if self._failing:
-            log.info("results are exported again")
+            log.info("exporting results works again")
             self._failing = False
 
     def _part(self, results: Sequence[ResultToTell], refused: Rejected) -> bool:
@@ -136,5 +136,5 @@ class ResultsExporter:
     def _note(self, later: RetryLater) -> None:
         self._counts["retried"] += 1
         if not self._failing:
-            log.warning("results cannot be exported and wait: %s", later.why)
+            log.warning("cannot export results; they wait: %s", later.why)
             self._failing = True

@@ -34,4 +34,4 @@ class Background:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, ToolRefused):  # whose reason the run has
-            log.error("what a tool has left going on failed", exc_info=error)
+            log.error("a background task of a tool failed", exc_info=error)

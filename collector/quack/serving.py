@@ -139,7 +139,7 @@ class Gateway:
                         pipe.close()
                 self._process = None
                 if not self._closed.is_set():
-                    log.warning("the process that speaks Quack ended (exit code %s), and is started again", code)
+                    log.warning("the Quack process ended (exit code %s); restarting it", code)
             if self._closed.wait(_PAUSE_S):
                 return
             try:
@@ -172,7 +172,7 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
     if settings.tls_cert is not None and not is_loopback(host.strip("[]")):
         raise BadSettings("quack: does not support TLS, which tls_cert requires; use a loopback address and a proxy")
     if context.authenticator.keyring.is_open:
-        log.warning("DuckDB attaches at %s with an API key only, and there is none", settings.quack)
+        log.warning("DuckDB clients cannot attach at %s: they need an API key, and none exists", settings.quack)
     with bind(settings.quack) as probe:  # Quack would share a bound address, and does not report its port
         port = address_of(probe).rpartition(":")[2]
     seconds = context.sql_limits.seconds

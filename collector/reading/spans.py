@@ -73,7 +73,7 @@ class ConventionsReader:
         try:
             columns = self._reader.read(spans).columns
         except Exception:  # noqa: BLE001 - what breaks a batch must not hide all of it
-            log.exception("%d spans cannot be read together, and are read one by one", spans.num_rows)
+            log.exception("cannot read %d spans in columns; reading them one by one", spans.num_rows)
             self._reader = SpanReader(self._own)
             self._counts.add({"failed": spans.num_rows})
             return self._one_by_one(spans, {})
@@ -103,7 +103,7 @@ class ConventionsReader:
         try:
             records = spans_of(spans)
         except Exception as error:  # noqa: BLE001 - whatever the values are, a span is stored
-            log.exception("%d spans cannot be taken apart", spans.num_rows)
+            log.exception("cannot split %d spans", spans.num_rows)
             return rows_table([_unreadable(error)] * spans.num_rows)
         return rows_table(
             [self._row(span, logs.get((span.tenant, span.trace_id, span.span_id), ())) for span in records]

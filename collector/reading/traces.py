@@ -18,7 +18,7 @@ def sums_of(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     try:
         return meanings(spans)
     except Exception:  # noqa: BLE001 - what breaks one trace must not hide all others
-        log.exception("%d spans cannot be added up together, and are trace by trace", spans.num_rows)
+        log.exception("cannot aggregate %d spans together; aggregating trace by trace", spans.num_rows)
     tables = [_alone(trace) for trace in _each(spans)]
     return pa.concat_tables([traces for traces, _ in tables]), pa.concat_tables([calls for _, calls in tables])
 

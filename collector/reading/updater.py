@@ -159,7 +159,7 @@ class TraceUpdater:
             if len(keys) == 1:
                 self._put_aside(keys[0], error)
                 return keys
-            log.debug("%d traces cannot be added up together, half of them come next: %s", len(keys), error)
+            log.debug("cannot aggregate %d traces together; retrying with half of them: %s", len(keys), error)
         return self._add_up(keys[: len(keys) // 2])
 
     def _store_sums(self, keys: list[TraceKey]) -> list[TraceKey]:
@@ -180,7 +180,7 @@ class TraceUpdater:
 
     def _put_aside(self, key: TraceKey, error: Exception) -> None:
         """Store a trace without its sums, so that the others go on."""
-        log.error("trace %s of tenant %r cannot be added up, and is set aside: %s", key.trace_id, key.tenant, error)
+        log.error("trace %s of tenant %r cannot be aggregated, and is set aside: %s", key.trace_id, key.tenant, error)
         if len(self._set_aside) < _MOST_SET_ASIDE:
             self._set_aside[key] = type(error.__cause__ or error).__name__  # the message may hold a value
         with suppress(*_REFUSALS):

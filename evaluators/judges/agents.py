@@ -261,7 +261,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     _kind(
         tool_argument_hallucination,
         ToolArgumentHallucination,
-        checks="The share of tool calls whose arguments come from the input or from earlier results.",
+        checks="The fraction of tool calls whose arguments come from the input or from earlier results.",
         reads=("inputs.input", "actualOutputs.toolCalls"),
         judge=lambda _: "always",
     ),

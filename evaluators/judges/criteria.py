@@ -115,7 +115,7 @@ class LlmJudge(Configuration):
         default=None, description="A prompt of your own: `version: 1`, a section [system], and one [user] with places."
     )
     votes: Annotated[int, Strict(), Field(ge=1, le=MAX_VOTES)] = Field(
-        default=1, description="How often the judge is asked, an odd number; the median vote counts."
+        default=1, description="Number of judge calls, an odd number; the median vote counts."
     )
 
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=_MAX_EXAMPLES)] = Field(

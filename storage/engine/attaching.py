@@ -75,7 +75,7 @@ class FileOpener:
             problem = error
         for nbytes in _larger(settings):
             log.warning(
-                "to open %s takes more memory than it had, and it is tried with %s: %s",
+                "opening %s takes more memory than the limit; retrying with %s: %s",
                 self._path,
                 _text(nbytes),
                 problem,
@@ -101,14 +101,17 @@ class FileOpener:
         if self._recoveries > 1:
             self.raised_bytes = nbytes
             log.warning(
-                "DuckDB may hold %s until the next start, because %s was not enough twice; set duckdb_memory: %s",
+                (
+                    "DuckDB's memory limit is %s until the next start, because %s was not enough twice; set "
+                    "duckdb_memory: %s"
+                ),
                 _text(nbytes),
                 settings[_LIMIT],
                 _text(nbytes),
             )
             return connection
         connection.close()
-        log.warning("%s is recovered; DuckDB may hold %s again", self._path, settings[_LIMIT])
+        log.warning("%s is recovered; DuckDB's memory limit is %s again", self._path, settings[_LIMIT])
         return self._attached(settings)
 
     def _attached(self, settings: Settings) -> duckdb.DuckDBPyConnection:

@@ -38,7 +38,7 @@ def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
         if used_bytes > limit_bytes - room_bytes:
             connection.execute(f"SET GLOBAL memory_limit = '{limit_bytes - room_bytes}B'")
     except duckdb.OutOfMemoryException as error:  # it is in use
-        log.debug("no room can be made: %s", error)
+        log.debug("cannot free memory: %s", error)
     finally:
         connection.execute(f"SET GLOBAL memory_limit = '{limit}'")  # which also gives back what is not used
 
@@ -59,6 +59,6 @@ def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:
     try:
         connection.execute(f"SET GLOBAL memory_limit = '{used_bytes - excess_bytes}B'")
     except duckdb.OutOfMemoryException as error:  # some are in use
-        log.debug("not all cached blocks can be dropped: %s", error)
+        log.debug("cannot drop all cached blocks: %s", error)
     finally:
         connection.execute(f"SET GLOBAL memory_limit = '{limit}'")

@@ -320,7 +320,7 @@ class Database:
         except duckdb.Error as error:
             self._idle.close()
             self.damage.note_error(error, own=True)
-            log.warning("the log of the database cannot be moved into its file: %s", error)
+            log.warning("the checkpoint of the database failed: %s", error)
 
     def _drop_cached(self) -> None:
         """Evict cached blocks beyond their share, unless a cursor is open."""
@@ -377,15 +377,13 @@ class Database:
             self._note_invalidity(because)
             began_s = time.monotonic()
             if not self._cursors.end(_END_S):
-                log.error(
-                    "the database is invalid, and cannot be opened again: %d cursors are open", len(self._cursors)
-                )
+                log.error("the database is invalid and cannot be reopened: %d cursors are open", len(self._cursors))
                 raise Reopened
             try:
                 self._open_again(because)
             except (duckdb.Error, Unusable) as error:
                 raise Reopened from error
-            log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
+            log.warning("the database was invalid; reopened it in %.2f s", time.monotonic() - began_s)
 
     def _invalidity(self) -> str | None:
         """Return why DuckDB refuses the file, or None."""
@@ -461,7 +459,7 @@ class Database:
         except (duckdb.Error, Unusable) as error:
             self.damage.note_error(error, own=True)
             if self._closed_since is None:
-                log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
+                log.error("cannot reopen the database; will retry: %s", error)  # noqa: TRY400 - as on a full disk
                 self._closed_since = time.monotonic(), str(error)
             raise
         self.threads.opened()

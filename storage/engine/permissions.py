@@ -35,7 +35,9 @@ def make_private(directory: Path) -> None:
             _restrict(path)
     mode = stat.S_IMODE(directory.stat().st_mode)
     if mode & _OTHERS:
-        log.warning("%s has the mode %04o: others see the names of its files; chmod 700 ends that", directory, mode)
+        log.warning(
+            "%s has mode %04o: other users see the names of its files; to prevent that, chmod 700", directory, mode
+        )
 
 
 def _restrict(path: Path) -> None:
@@ -46,4 +48,4 @@ def _restrict(path: Path) -> None:
     except FileNotFoundError:  # it left meanwhile
         pass
     except OSError as error:  # not ours, or a read-only file system
-        log.warning("%s can be read by others, and its mode cannot be changed: %s", path, error.strerror)
+        log.warning("%s is readable by other users, and its mode cannot be changed: %s", path, error.strerror)

@@ -80,7 +80,9 @@ class DiskRoom:
             finally:
                 os.close(file)
         except OSError as error:
-            log.warning("no room can be set aside for a start on a full disk: %s: %s", self._reserve, error.strerror)
+            log.warning(
+                "cannot create the disk reserve for a start on a full disk: %s: %s", self._reserve, error.strerror
+            )
             self._target_bytes = 0  # tried once: if it is not possible, it will not be later
         self._reserved_bytes = _size(self._reserve)
 
@@ -96,7 +98,9 @@ def release_reserve(directory: Path) -> None:
     size = _size(reserve)
     if size and shutil.disk_usage(directory).free < size:
         reserve.unlink(missing_ok=True)
-        log.warning("the disk is full: released %s (%d MiB), so that the server can start", reserve, size >> 20)
+        log.warning(
+            "the disk is full: deleted the reserve %s (%d MiB), so that the server can start", reserve, size >> 20
+        )
 
 
 @contextmanager

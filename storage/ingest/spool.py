@@ -241,7 +241,7 @@ class Spool:
             os.ftruncate(self._file, segment.size)
             os.lseek(self._file, segment.size, os.SEEK_SET)
         except OSError:
-            log.exception("spool: could not take back a failed append; starting a new segment")
+            log.exception("spool: cannot undo a failed append; starting a new segment")
             self._sequence = segment.last_sequence = last_sequence
             self.rotate()
 

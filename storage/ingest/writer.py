@@ -293,7 +293,7 @@ class Writer:
             except _REFUSALS as error:
                 rows = chunk.batch.num_rows
                 if rows > 1:
-                    log.debug("DuckDB refuses a commit of %d rows, half of them come next: %s", rows, error)
+                    log.debug("DuckDB refuses a commit of %d rows; retrying with half of them: %s", rows, error)
                     self._most_rows = rows // 2
                     return True
                 self._put_aside(chunk, error)
@@ -329,7 +329,7 @@ class Writer:
 
     def _fail(self, error: Exception) -> None:
         if self.failing is None:
-            log.error("a commit failed and will be tried again; new spans wait in the spool: %s", error)
+            log.error("a commit failed; will retry, new spans wait in the spool: %s", error)
         self.failing = str(error)
         self._mend(error)
 
@@ -348,7 +348,7 @@ class Writer:
             writer.write_table(row)
         nothing = SpanBatch(spans=batch.spans[:0], resources=batch.resources[:0], scopes=batch.scopes[:0])
         self._commit(nothing, chunk.after, set_aside=row.num_rows)
-        log.error("one row that DuckDB refuses was written to %s: %s", path, error)
+        log.error("wrote a row that DuckDB refuses to %s: %s", path, error)
 
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         began_ns = time.time_ns()

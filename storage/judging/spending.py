@@ -201,7 +201,7 @@ class JudgeCallStore:
                 if self._is_over():
                     self._start_anew()
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end judging for good
-                log.exception("calls to judges could not be put on record")
+                log.exception("cannot write judge calls to their journal")
                 for _, stored in reserving:
                     if not stored.done():
                         _tell(stored, error)
@@ -276,7 +276,7 @@ class JudgeCallStore:
                 self._write_at_s = time.monotonic() + _GATHER_S
             else:
                 if self._failing is None:
-                    log.warning("calls to judges are on record, and not in the database yet: %s", error)
+                    log.warning("judge calls are in their journal, but not in the database yet: %s", error)
                 self._failing = f"calls to judges cannot be written: {error}"
                 self._gathered = writing.under(self._gathered)
                 self._write_at_s = time.monotonic() + _PAUSE_S

@@ -280,7 +280,7 @@ class _Adding:
             raise Missing(f"there is no run {self.run.run_id} any more")
         places, conflicting = self._places(cursor, of_it)
         if places and not state[0]:
-            raise Conflict("the run has ended, and takes no more items")
+            raise Conflict("the run has ended and accepts no more items")
         self.reported = Reported(
             stored=len(places), already_present=len(self.items) - len(places), conflicting=conflicting
         )

@@ -191,7 +191,7 @@ class Quack:
                 self._mend_catalog(str(error))
             return f"SELECT error('{_literal(str(error))}')"
         except Exception:  # noqa: BLE001 - DuckDB would swallow it, and no log would have it
-            log.exception("a statement could not be looked at")
+            log.exception("checking a statement failed")
             return None
         finally:
             with self._lock:
@@ -223,7 +223,7 @@ class Quack:
             return select
 
     def _mend_catalog(self, why: str) -> None:
-        log.error("a statement made DuckDB fail in itself: %s", why.partition("\n")[0])
+        log.error("a statement caused an internal error of DuckDB: %s", why.partition("\n")[0])
         with self._lock:
             self._catalog = _catalog_of(self._options.views)
 

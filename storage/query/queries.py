@@ -309,7 +309,7 @@ class Queries:
 
     def _broke(self, statement: str, asker: str, message: str) -> BadQuery:
         self.offences.add(asker, statement)
-        log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", message)
+        log.error("a statement of key %s caused an internal error of DuckDB: %s", asker or "(none)", message)
         self._database.reopen()
         return BadQuery(f"this statement makes the database fail, and is refused from now on: {message}")
 

@@ -133,7 +133,7 @@ def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: s
     parameters = entry | {"now_us": turn.now_us, "lease_us": turn.lease_us}
     row = cursor.execute(sql.query("review_turn_of"), parameters).fetchone()
     if row is None:
-        raise Missing("this queue has no such entry; what it was about may have expired")
+        raise Missing("this queue has no such entry; its target may have expired")
     state, has_voted, others = row
     return _Standing(state=state, has_voted=has_voted, others=others)
 

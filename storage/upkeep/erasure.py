@@ -154,7 +154,7 @@ class Erasure:
     def _end(self, deletion: Deletion) -> None:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
         self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1, frees=True)
-        log.info("deletion %s: the rows of %d traces are gone", deletion.deletion_id, deletion.traces)
+        log.info("deletion %s: deleted the rows of %d traces", deletion.deletion_id, deletion.traces)
         self.deletions.let_merge()
 
     def _erase_some(self, erasing: Sequence[Deletion]) -> None:
@@ -189,7 +189,7 @@ class Erasure:
         }
         self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1, frees=True)
         self._count(freed_bytes=freed_bytes)
-        log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
+        log.info("erased the data of %d deletions from disk; freed %d MiB", len(erasing), freed_bytes >> 20)
         self.deletions.let_merge()
 
     def _unstored(self) -> list[Path]:

@@ -18,7 +18,7 @@ _MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
 def remove_leftovers(directory: Path) -> None:
     """Remove files that killed processes left in a directory. For the holder of its lock, before the database opens."""
     for path in _temporary(directory):
-        log.warning("removed %s, which a process left that was killed", path)
+        log.warning("removed %s, left by a killed process", path)
         path.unlink(missing_ok=True)
     for name in SCRATCH:
         shutil.rmtree(directory / name, ignore_errors=True)
@@ -45,7 +45,7 @@ def forget_records(paths: Iterable[Path], trace_ids: set[str]) -> None:
         content = path.read_bytes()  # Arrow keeps texts as they are, and a damaged file cannot be read otherwise
         if any(trace_id.encode() in content for trace_id in trace_ids):
             path.unlink()
-            log.info("deleted %s, because its trace was", path)
+            log.info("deleted %s, because its trace was deleted", path)
 
 
 def _temporary(directory: Path) -> list[Path]:

@@ -232,7 +232,7 @@ class Rewriting:
                 for table in tables:
                     yield from self._close_holes(table)
             except Moved as error:
-                log.debug("holes are not closed: %s", error)
+                log.debug("cannot reuse freed blocks: %s", error)
 
     def _merge_some(self, tables: Sequence[str]) -> bool:
         """Let one checkpoint merge as much as it does at a time; return True if that closed any hole."""

@@ -32,5 +32,5 @@ def _or_cut_off(pieces: Iterator[bytes]) -> Iterator[bytes]:
     try:
         yield from pieces
     except (StorageError, LackOfMemory) as error:
-        log.error("an answer that had begun was cut off, and its client sees that: %s", error)  # noqa: TRY400 - one line
+        log.error("a started response was cut off, which its client can detect: %s", error)  # noqa: TRY400 - one line
         raise CutOff from None

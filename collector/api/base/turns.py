@@ -91,7 +91,7 @@ class Turns:
             async with asyncio.timeout(self._wait_s):
                 while not (await asyncio.wait({place}, timeout=_LOOK_S))[0]:
                     if has_left is not None and await has_left():
-                        raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
+                        raise Overloaded("the client has disconnected", retry_after_s=_RETRY_AFTER_S)
         except TimeoutError:
             limit = self._limit(f"try again later{hint(asker)}")
             message = f"other requests took all the time for {self._wait_s:g} s; the limit is {limit}"

@@ -322,7 +322,7 @@ def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: Annotatio
 def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
     vote = counting(votes_on(here, about, name))
     if vote is None:
-        return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
+        return problem(HTTPStatus.NOT_FOUND, "it has no votes")
     return encoded(annotation_document(vote))
 
 

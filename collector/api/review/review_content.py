@@ -165,4 +165,4 @@ def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
 
 
 def _gone() -> Missing:
-    return Missing("what this entry is about is not here any more")
+    return Missing("the target of this entry no longer exists")

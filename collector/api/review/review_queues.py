@@ -287,7 +287,7 @@ def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> R
     """
     entry = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
     if entry is None:
-        raise Missing("this queue has no such entry; what it was about may have expired")
+        raise Missing("this queue has no such entry; its target may have expired")
     return entry
 
 

@@ -51,7 +51,7 @@ def show_of_session(
     """Return the vote that counts: the adjudicator's, else the latest of a person."""
     vote = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
     if vote is None:
-        return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
+        return problem(HTTPStatus.NOT_FOUND, "it has no votes")
     return encoded(annotation_document(vote))
 
 

@@ -19,7 +19,7 @@ def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTar
     """
     target = session_seen(here, tenant, session_id)
     if target.tenant != tenant:
-        raise Missing("there is no such session here that is yours to vote on")
+        raise Missing("no such session exists for votes of this key")
     return target
 
 

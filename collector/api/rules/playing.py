@@ -170,7 +170,7 @@ async def _stored(
         receipt = await here.reader.take(trace.body, who)
     except Exception as error:  # noqa: BLE001 - the answer is returned in any case
         failure = failure_of(error)
-        log.warning("an answer of the playground is not stored: %s", failure.message)
+        log.warning("a response of the playground is not stored: %s", failure.message)
         return replace(answer, not_stored=failure.message)
     return replace(answer, trace_id=trace.trace_id) if receipt.accepted else replace(answer, not_stored=receipt.message)
 

@@ -321,7 +321,7 @@ class RunEvaluator:
             return
         bug = next((error for each in progress.futures if (error := each.exception())), None)
         if bug is not None:
-            log.error("asking about items of run %s failed", progress.evaluation.run_id, exc_info=bug)
+            log.error("selecting items of run %s failed", progress.evaluation.run_id, exc_info=bug)
             progress.items, progress.futures, progress.resumes_s = (), [], self._clock() + _LOOK_S
             return
         judged = [item.item_number for item in progress.items if not item.has_failed]

@@ -229,7 +229,7 @@ class LlmConnections:
             known = {each.row.name: each for each in self.all("") if each.row.origin == "FILE"}
             taken = {each.row.name for each in self.all("") if each.row.origin == "API"}
             for name in sorted(files.keys() & taken):
-                log.error("llm_connections: %r is left out: a connection of that name was made over the API", name)
+                log.error("llm_connections: %r is ignored: a connection with that name was created over the API", name)
             filed = {name: text for name, text in files.items() if name not in taken}
             ended = [self._ended(each) for name, each in known.items() if name not in filed]
             before = {name: known.get(name) or self._gone.get(name) for name in filed}

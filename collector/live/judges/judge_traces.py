@@ -51,7 +51,7 @@ class JudgeTraces:
         self._tracer = self._provider.get_tracer("tracejury.judges")
 
     def record(self, call: Call) -> None:
-        """Send, soon, what became of a request that is over; not of one for a tenant: everybody sees these spans."""
+        """Queue the span of a finished request, except of a tenant's: these spans are visible to all."""
         if call.account.tenant:
             return
         span = self._tracer.start_span(

@@ -54,7 +54,7 @@ class JudgeServices:
         """
         traces = None
         if settings.judge_traces and settings.tls_cert is not None:
-            log.warning("judge_traces is off, because no address takes spans without TLS")
+            log.warning("judge_traces is off: no address accepts spans without TLS")
         elif settings.judge_traces:
             # The exporter takes a fifth of the time that a start takes.
             from collector.live.judges.judge_traces import JudgeTraces  # noqa: PLC0415 - see above

@@ -69,7 +69,7 @@ class MetricMonitorThread:
         try:
             return self._looker.look(row, now_ns)
         except Exception:  # noqa: BLE001 - one broken monitor must not hold up the others
-            log.exception("the metric monitor %r could not be looked at", row.name)
+            log.exception("checking the metric monitor %r failed", row.name)
             return None
 
     def _look_if_current(self) -> None:

@@ -102,7 +102,7 @@ class MonitorThread:
                 continue
             self._ingest_first.caught_up()
             for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
-                log.info("alert %s is over (its rule was deleted)", alert_id)
+                log.info("alert %s recovered (its rule was deleted)", alert_id)
             self._caught_up.tell(requested)
             self._monitors.wait_for_results(_TICK_S)
             self._wait_ended.wait(_GATHER_S)

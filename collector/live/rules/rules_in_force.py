@@ -296,12 +296,12 @@ class RulesInForce:
             return
         except Exception:  # noqa: BLE001 - the top of a thread: rules stay as they are, and it is tried again
             self._loaded = None
-            log.exception("rules from files could not be put in force")
+            log.exception("rules from files could not be activated")
             return
         for problem in problems:
             if problem not in known:
                 log.error("rules: %s", problem)
-        log.info("%d rules in force, %d problems with files", len(self._now.active), len(problems))
+        log.info("%d active rules, %d problems in rule files", len(self._now.active), len(problems))
 
     def _follow(self) -> tuple[FileProblem, ...]:
         if self._folder is None:

@@ -63,6 +63,6 @@ class Eraser:
                 log.debug("deletions pause: %s", error)
                 pause_s = _PAUSE_S
             except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end deleting for good
-                log.exception("a step of a deletion failed; it comes again")
+                log.exception("a step of a deletion failed; will retry")
                 pause_s = _LONG_PAUSE_S
             self._wake.wait(pause_s)

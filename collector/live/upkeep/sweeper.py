@@ -85,7 +85,7 @@ class Sweeper:
                 self.sweep()
             except Overloaded as error:
                 self._fail()
-                log.warning("the sweep was given up and comes again: %s", error)
+                log.warning("the sweep was aborted; will retry: %s", error)
             except Exception:  # noqa: BLE001 - a sweep that fails must not be the last one
                 self._fail()
                 log.exception("a sweep failed")

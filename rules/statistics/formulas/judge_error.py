@@ -48,7 +48,7 @@ class JudgeAccuracy:
         """
         better = self.sensitivity.share + self.specificity.share - 1
         if better <= 0:
-            raise Useless("sensitivity and specificity together are no more than 1: the judge tells nothing")
+            raise Useless("sensitivity and specificity together are no more than 1: the judge is not informative")
         return better
 
 

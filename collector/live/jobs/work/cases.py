@@ -126,7 +126,7 @@ class Cases(Generic[For]):
             except ChildFailed:  # closed
                 self._hand_back(list(left.values()))
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
-                log.exception("test cases could not be made")
+                log.exception("building test cases failed")
                 self._job_context.after_error(self._ordered(left.values()), error)
 
     def _made(self, examined: Examined) -> None:

@@ -229,7 +229,7 @@ class Examiner:
                 if self._child.closed:
                     raise
                 if not tells_each:
-                    log.warning("checking %d jobs failed, and is tried again one by one: %s", len(left), error)
+                    log.warning("a batch of %d checks failed; retrying one by one: %s", len(left), error)
                     tells_each = True
                     continue
                 culprit = left.pop(self._at, None) if self._at is not None else None
@@ -343,7 +343,7 @@ def _rule(active: ActiveRule) -> dict[str, Any]:
 
 def _gone(task: Task) -> JobResult:
     job, active = task
-    return skipped(job, active, "target_gone", "not evaluated, because nothing of it is stored any more")
+    return skipped(job, active, "target_gone", "not evaluated, because its data is no longer stored")
 
 
 def _killed(wants: Wants, task: Task, error: ChildFailed) -> _Reply:

@@ -44,7 +44,7 @@ class LeftOver:
         self._next_s = self._began_s + _EVERY_S
         if self._count:
             self._until = last_job
-            log.info("%d evaluations wait from before this start, and are taken up", self._count)
+            log.info("resuming %d evaluations from before this start", self._count)
 
     def tell(self, *, is_idle: bool) -> None:
         """Log how many of them are left, at intervals, and once none is."""
@@ -54,10 +54,10 @@ class LeftOver:
         left, _ = self._jobs.left(self._until)
         took_s = self._clock() - self._began_s
         if not left:
-            log.info("all %d evaluations that waited at the start are made, after %.1f s", self._count, took_s)
+            log.info("all %d resumed evaluations are done after %.1f s", self._count, took_s)
             self._until = None
         elif is_time:
-            log.info("%d of %d evaluations that waited at the start are left, after %.0f s", left, self._count, took_s)
+            log.info("%d of %d resumed evaluations are left after %.0f s", left, self._count, took_s)
             self._next_s = self._clock() + _EVERY_S
 
 
@@ -250,7 +250,7 @@ class Ledger:
                 waits.note(error)
                 pause_s = _PAUSE_S
             except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
-                log.exception("the ledger of jobs failed; it is tried again")
+                log.exception("the job ledger failed; will retry")
                 pause_s = _PAUSE_S
             self._stopping.wait(rest_s)
             with self._changed:
@@ -343,7 +343,7 @@ class Ledger:
         )
         self._day = day
         if jobs:
-            log.info("%d evaluations that were over budget are taken up on a new day", jobs)
+            log.info("retrying %d evaluations of earlier days that were over budget", jobs)
             self.wake()
 
     def _take_handed_in(self) -> _HandedIn:

@@ -124,7 +124,7 @@ class Reporter:
             TypeError, ValueError: the item is no JSON.
         """
         if self._is_closed:
-            raise RuntimeError("the reporter is closed, and sends no more items")
+            raise RuntimeError("the reporter is closed and sends no more items")
         self._items.put((run, item, len(json.dumps(item, allow_nan=False))))
 
     def flush(self) -> None:
