@@ -11,7 +11,7 @@ MOST_NAME_CHARACTERS: Final = 200
 ENDS: Final[Mapping[str, str]] = {
     "recovered": "the rate recovered significantly: more than half of the drop is regained",
     "withdrawn": "the release has no more results",
-    "lasting": "it lasted so long that it is what results are compared with from here on",
+    "lasting": "the drop lasted so long that it became the new baseline",
     "evaluator": "its evaluator or threshold was changed",
     "settings": "the settings of the monitor changed",
     "deleted": "its rule, or its monitor, was deleted",

@@ -264,7 +264,7 @@ def test_releases_that_are_gone_leave_the_warning(shop: Shop) -> None:
     until(shop.evaluated, lambda count: count == 0)
     assert "has judged, or is judging, all results that are stored" in shop.baseline()
     assert "0 of the 10 results" in str(shop.lacks())
-    assert "Nothing is left to judge again" in str(shop.lacks())
+    assert "Nothing is left to evaluate again" in str(shop.lacks())
     shop.come(3, 1.0, "3")
     shop.come(20, 0.2, "4")
     assert (shop.lacks(), shop.alerts(are_stored=False)) == (None, [("3", "4")])
@@ -276,13 +276,13 @@ def test_a_warning_recommends_no_baseline_that_is_refused(shop: Shop) -> None:
     shop.come(5, 1.0, "1")
     shop.come(12, 1.0, "2")
     shop.save(21)
-    assert "judges the releases again" in str(shop.lacks())
+    assert "evaluates the compared releases again" in str(shop.lacks())
     assert "Evaluate them again" in shop.server.client.get(page).text
     shop.baseline()
     assert "5 of the 10 results" in str(shop.lacks())
-    assert "Nothing is left to judge again" in str(shop.lacks())
+    assert "Nothing is left to evaluate again" in str(shop.lacks())
     listed = execute("rules", "list", "--server", shop.server.http).output
-    assert "Nothing is left to judge again" in listed
+    assert "Nothing is left to evaluate again" in listed
     assert f"rules baseline {shop.rule_id}" not in listed
     assert "Evaluate them again" not in shop.server.client.get(page).text
     shop.come(30, 0.2, "3")
@@ -469,8 +469,10 @@ def test_the_warning_names_each_place_that_lacks_results(shop: Shop) -> None:
         shop.come(12, 1.0, "1", service=service)
     shop.save(evaluator="length", config={"maximumOutputLength": 20, "threshold": 0.9})
     message = str(shop.lacks())
-    assert message.startswith("its evaluator or threshold was changed, so comparison begins anew: monitors have 0 of ")
-    place, _, remedy = message.partition("that they need in ")[2].partition(". `tracejury ")
+    assert message.startswith(
+        "its evaluator or threshold was changed, so the comparison restarted: monitors have 0 of "
+    )
+    place, _, remedy = message.partition("results of the previous release in ")[2].partition(". `tracejury ")
     assert place.endswith(" and 1 more")
     assert sum(f"project '{shop.project}' (service '{service}')" in place for service in services) == 3
     assert remedy.startswith("rules baseline ")

@@ -85,9 +85,9 @@ def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
     "counts, standing, words",
     [
         ((3, 1, 2, 2), "unknown", "5 of each"),
-        ((0, 0, 0, 0), "unknown", "people passed 0 and failed 0"),
-        ((45, 5, 45, 5), "useless", "useless"),
-        ((5, 45, 45, 5), "useless", "useless"),
+        ((0, 0, 0, 0), "unknown", "annotators passed 0 and failed 0"),
+        ((45, 5, 45, 5), "useless", "no better than chance"),
+        ((5, 45, 45, 5), "useless", "no better than chance"),
         ((5, 2, 3, 3), "unproven", "cannot distinguish the judge from one that guesses"),
         ((45, 5, 5, 45), "informative", "corrected rate"),
     ],
@@ -312,7 +312,7 @@ def test_the_worked_example_runs_as_the_page_tells_it(example: Offline) -> None:
     with Visit(example.url) as visit:
         rule = example.ask("GET", "trace-eval-rules")["content"][0]
         page = f"/quality?rule={rule['id']}&project=shop"
-        assert "people passed 0 and failed 0" in visit.get(page).text
+        assert "annotators passed 0 and failed 0" in visit.get(page).text
         vote_on_every_third(example)
         assert without_fingerprint(run(*command).output) == without_fingerprint(after)
         shown = visit.get(page).text

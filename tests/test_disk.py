@@ -239,7 +239,7 @@ def test_a_server_starts_on_a_full_disk_and_resumes_by_itself(tmp_path: Path, se
             server.kill()
             sent = load.stop()
         with a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server:
-            assert "released" in server.log
+            assert "deleted the reserve" in server.log
             assert server.client.get(f"{server.http}/api/v1/traces").status_code == 200
             assert a_dataset(server, "still full") == 503
             disks.give_back(disk)

@@ -86,7 +86,7 @@ def test_a_directory_has_no_server_and_no_application(tmp_path: Path) -> None:
     for flags in (["--server", "http://127.0.0.1:1"], ["--app", "true", "--app-runs", "1"]):
         result = run("mcp", "--data", tmp_path, *flags)
         assert result.exit_code == 2
-        assert "goes with neither" in result.output
+        assert "cannot be combined with" in result.output
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])

@@ -230,7 +230,7 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         assert [(each["baseline"]["release"], each["candidate"]["release"]) for each in alerts] == [("1", "2")]
         assert server.client.get(f"{rules}/{made['id']}").json()["comparison"] is None
         server.client.put(f"{rules}/{made['id']}", json=rule(22))
-        assert "comparison begins anew" in server.client.get(f"{server.http}/alerts/{alerts[0]['alertId']}").text
+        assert "the comparison restarted" in server.client.get(f"{server.http}/alerts/{alerts[0]['alertId']}").text
         begun = execute("rules", "baseline", "short", "--follow", "--server", server.http)
         assert "done, 135 looked at, 135 matched" in begun.output
         results(135)

@@ -97,7 +97,7 @@ def test_a_report_of_the_sdk_has_what_an_export_has(files: dict[str, tuple[str, 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     """A name that says no form, and a folder that is not there, are told."""
     result = results.Result("empty", Experiment("e", Dataset("d", CASES), task, [right]).run().items)
-    with pytest.raises(ValueError, match=r"run\.txt has no ending that says its form: \.json, \.csv"):
+    with pytest.raises(ValueError, match=r"run\.txt has no known file extension: \.json, \.csv"):
         result.export(tmp_path / "run.txt", command=COMMAND)
     with pytest.raises(ValueError, match="cannot be written"):
         result.export(tmp_path / "none" / "run.csv", command=COMMAND)
@@ -128,4 +128,4 @@ def test_an_experiment_from_a_file_runs_without_a_server(tmp_path: Path) -> None
     assert "Paris" in reports[1].read_text(encoding="utf-8")
     assert run(file, "--min-pass-rate", "0.5").exit_code == 1
     wrong = run(file, "--report", str(tmp_path / "run.txt"))
-    assert (wrong.exit_code, "has no ending that says its form" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "has no known file extension" in wrong.stderr) == (2, True)

@@ -357,7 +357,7 @@ def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
     vote(api, path, next_entry(api, path, "Ada")["id"], "Ada", "bad")
     assert "1 of 2" in run("review", "list", *where).output
     progress = run("review", "progress", queue["id"], *where).output
-    assert progress.startswith("1 of 2 done, 1 votes, 0 looked at now")
+    assert progress.startswith("1 of 2 done, 1 votes, 0 in review")
     assert "Ada" in progress
     assert run("review", "delete", "of the shell", *where).exit_code == 0
     assert "is no review queue" in run("review", "delete", "of the shell", *where).output

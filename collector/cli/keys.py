@@ -94,7 +94,7 @@ def disable(*, key_id: str, server: str) -> None:
     """Disable a key; it stays in the list."""
     with open_server(server, None) as asking:
         made = _view(asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
-    click.echo(f"key {made.id} ({one_line(made.name)}) opens nothing any longer")
+    click.echo(f"key {made.id} ({one_line(made.name)}) is disabled")
 
 
 @keys.command()

@@ -20,7 +20,7 @@ from collector.visible import one_line
 if TYPE_CHECKING:
     from collector.mcp.application import Application
 
-_ALONE: Final = "--data looks at a directory, and goes with neither --server nor --app"
+_ALONE: Final = "--data reads a directory and cannot be combined with --server or --app"
 _OWN: Final = "--folder has a server of its own, and goes with neither --server nor --data"
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
 
@@ -180,9 +180,9 @@ def _write(path: Path, key: str, entry: Mapping[str, Any]) -> None:
     try:
         document = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
-        raise click.ClickException(f"{path} is not JSON, and is left as it is: {error}") from error
+        raise click.ClickException(f"{path} is not JSON, and was not changed: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.setdefault(key, {}), dict):
-        raise click.ClickException(f"{path} has no object {key!r}, and is left as it is")
+        raise click.ClickException(f"{path} has no object {key!r}, and was not changed")
     document[key]["tracejury"] = dict(entry)
     with whole_file(path) as file:
         file.write(f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode())

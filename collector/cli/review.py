@@ -147,9 +147,9 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
         print_json(document)
         return
     state = read_answer(ReviewProgress, document)
-    click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} looked at now")
+    click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} in review")
     people = [(each.author, each.votes, each.skipped, each.leased) for each in state.reviewers]
-    _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "no reviews yet")
+    _table(("REVIEWER", "VOTES", "SKIPPED", "IN REVIEW"), people, "no reviews yet")
 
 
 @review.command()

@@ -43,7 +43,7 @@ def form_of(file: Path, chosen: str | None = None) -> str:
     form = chosen or next((name for name, endings in FORMS.items() if ending in endings), None)
     if form is None:
         endings = ", ".join(f".{each}" for named in FORMS.values() for each in named)
-        raise click.UsageError(f"{one_line(file.name)} has no ending that says its form: {endings}")
+        raise click.UsageError(f"{one_line(file.name)} has no known file extension: {endings}")
     return form
 
 

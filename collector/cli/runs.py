@@ -67,7 +67,7 @@ def pin(*, run: str, server: str) -> None:
     """Pin RUN, so that it does not expire."""
     with open_server(server, None) as asking:
         asking.post(f"/api/v1/runs/{path_segment(run)}/pin", {})
-    click.echo(f"the run {one_line(run)} is kept until it is unpinned")
+    click.echo(f"the run {one_line(run)} is pinned and does not expire")
 
 
 @runs.command()
@@ -77,7 +77,7 @@ def unpin(*, run: str, server: str) -> None:
     """Unpin RUN, so that it expires."""
     with open_server(server, None) as asking:
         asking.delete(f"/api/v1/runs/{path_segment(run)}/pin")
-    click.echo(f"the run {one_line(run)} leaves when it expires")
+    click.echo(f"the run {one_line(run)} is unpinned and expires")
 
 
 def _of_files(files: list[Path], arguments: Mapping[str, Any]) -> Mapping[str, Any]:

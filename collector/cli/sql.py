@@ -43,4 +43,4 @@ def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, 
         (print_table_json if as_json else print_table)(table)
     if table.truncated:
         rows = count_text(len(table.rows), "row")
-        click.echo(f"there is more: only the first {rows} came; add a LIMIT or a WHERE", err=True)
+        click.echo(f"truncated: only the first {rows} rows are shown; add a LIMIT or a WHERE", err=True)

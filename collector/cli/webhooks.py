@@ -58,7 +58,7 @@ def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None)
             time.sleep(_LOOK_AGAIN_S)
             delivery = read_answer(DeliveryDocument, asking.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
     if delivery.state != "delivered":
-        why = delivery.last_error or f"nothing came of it within {wait:g} s"
+        why = delivery.last_error or f"no result within {wait:g} s"
         raise click.ClickException(f"the test was not delivered: {one_line(why)}")
     click.echo(f"delivered: answered {delivery.last_status}")
 

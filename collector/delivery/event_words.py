@@ -14,7 +14,7 @@ _STEPS: Final[Mapping[str, str]] = {
     "alert.opened": "opened",
     "alert.escalated": "worse than reported",
     "alert.acknowledged": "acknowledged",
-    "alert.recovered": "over",
+    "alert.recovered": "recovered",
 }
 _MOST_CHARACTERS: Final = 200
 _MOST_EVALUATORS: Final = 5

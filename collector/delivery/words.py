@@ -35,22 +35,22 @@ class Words:
 
 _ENDINGS: Final[Mapping[str, str]] = {
     "withdrawn": "The release is gone",
-    "lasting": "It lasts, and is the new baseline",
+    "lasting": "The drop lasts and is the new baseline",
     "evaluator": "The evaluator or its threshold was changed",
     "settings": "The monitors restarted with other settings",
     "deleted": "The rule was deleted",
     "resolved": "Resolved manually",
 }
-"""How alerts end without quality being back."""
+"""Reasons of the end of alerts without a recovery of quality."""
 
 _TITLES: Final[Mapping[EventType, str]] = {
     "alert.opened": "Quality dropped",
-    "alert.escalated": "Worse still",
+    "alert.escalated": "Quality dropped further",
     "alert.acknowledged": "Alert acknowledged",
-    "alert.recovered": "Quality is back",
+    "alert.recovered": "Quality recovered",
     "alert.digest": "Digest",
-    "RUN_REGRESSION": "A run is worse",
-    "webhook.test": "A test",
+    "RUN_REGRESSION": "Experiment run regressed",
+    "webhook.test": "Test",
 }
 _TITLES_OF_METRICS: Final[Mapping[EventType, str]] = {
     "alert.opened": "Metric out of bounds",

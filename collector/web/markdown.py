@@ -1,4 +1,4 @@
-"""Markdown that came from elsewhere, as HTML in which nothing runs, nothing is loaded, and nothing leaves its place."""
+"""Untrusted Markdown as HTML that runs no script, loads nothing, and stays within its block."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Texts that came from elsewhere, as HTML in which nothing of them runs, hides, reorders what is around, or floods."""
+"""Untrusted text as HTML that runs no script, hides or reorders nothing around it, and has a bounded length."""
 
 import json
 from typing import Final

@@ -141,14 +141,14 @@ def in_words(calibration: Calibration) -> str:
     people_passed = table.passed_passed + table.passed_failed
     if calibration.standing == "unknown":
         return (
-            f"Not known yet: people passed {people_passed} and failed {table.labels - people_passed} of what it "
-            f"judged; {FEWEST} of each are needed."
+            f"Unknown so far: annotators passed {people_passed} and failed {table.labels - people_passed} of its "
+            f"results; at least {FEWEST} of each are needed."
         )
     if calibration.standing == "useless":
-        return "This judge is useless: it passes what people fail as readily as what they pass. Do not use its rate."
+        return "This judge is no better than chance: it passes failed results as often as passed ones. Do not use its rate."
     if calibration.standing == "unproven":
         return "These labels cannot distinguish the judge from one that guesses: label more before you use its rate."
-    return "The judge tells what people pass from what they fail; the corrected rate is the one to use."
+    return "The judge separates what annotators pass from what they fail; use the corrected rate."
 
 
 def _share(part: int, whole: int) -> IntervalMeasure:

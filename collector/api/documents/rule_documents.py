@@ -175,8 +175,8 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
         places = ", ".join(_place(key) for _, key in lacking[:_MOST_PLACES])
         more = f" and {len(lacking) - _MOST_PLACES:,} more" if len(lacking) > _MOST_PLACES else ""
         return (
-            f"its evaluator or threshold was changed, so comparison begins anew: monitors have {lacking[0][0]:,} of "
-            f"the {needed:,} results of the release before that they need in {places}{more}. "
+            f"its evaluator or threshold was changed, so the comparison restarted: monitors have {lacking[0][0]:,} of "
+            f"the {needed:,} required results of the previous release in {places}{more}. "
             f"{_remedy(here, active, is_one=rule_id is not None)}"
         )
 
@@ -201,14 +201,14 @@ def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
     # For a list, the results of rules without a baseline are not searched: after an upgrade that may be all rules.
     if (was_judged or is_one) and not _is_anything_left(here, active):
         return (
-            "Nothing is left to judge again: all results that are stored of these releases were judged, so this ends "
-            "with the next release, if those before it have enough results by then"
+            "Nothing is left to evaluate again: all stored targets of these releases were evaluated. This ends at the "
+            "next release, if the previous ones have enough results by then"
         )
     if not was_judged:
-        return f"{command} judges the releases again that are compared. Results of a backfill do not count until then"
+        return f"{command} evaluates the compared releases again. Until then, results of a backfill do not count"
     return (
-        "A baseline was judged and gave no more: its results may still be coming, or may have failed. "
-        f"{command} judges what is missing"
+        "A baseline was built but is incomplete: its evaluations may be running or may have failed. "
+        f"{command} evaluates what is missing"
     )
 
 

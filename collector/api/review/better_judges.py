@@ -189,10 +189,10 @@ def _version(verdicts: Sequence[tuple[bool | None, bool, LabelledResult | JobRes
 
 def _in_words(labels: int, mended: int, spoilt: int, p_value: float) -> str:
     if not labels:
-        return "Nothing can be said: people voted on nothing that the judge in force judged, or it could not be asked."
-    summary = f"Of {labels} labels it gets {mended} right that were wrong, and {spoilt} wrong that were right"
+        return "No comparison: no results of the current judge have votes, or the judge was unavailable."
+    summary = f"Of {labels} labels it corrects {mended} and breaks {spoilt}"
     if p_value >= _ALPHA:
-        return f"{summary}: with these labels neither version can be called the better one."
+        return f"{summary}: the difference is not significant."
     return f"{summary}: it is {'better' if mended > spoilt else 'worse'}."
 
 

@@ -57,10 +57,10 @@ class JudgeAgainstPeople:
         if not self.left_out:
             return text
         if all(each.is_example for each in self.results if each.is_chosen):
-            return f"{text} {self.left_out} labels are left out: the judge was shown them as examples."
+            return f"{text} {self.left_out} labels are excluded: they are examples in the prompt of the judge."
         return (
-            f"{text} {self.left_out} labels are left out: they were chosen for being near the threshold or disputed. "
-            "Let the queue draw a random share of the rule as well, and they count with their weight."
+            f"{text} {self.left_out} labels are excluded: they were selected by uncertainty or disagreement. "
+            "If the queue also draws a random sample of the rule, they count with their weight."
         )
 
     def of_release(self, service: str, release: str | None, *, passed: int, failed: int) -> JudgedSide:

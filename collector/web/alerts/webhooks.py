@@ -193,7 +193,7 @@ def ask_for_secret(request: Request, webhook_id: str, here: Here, who: Who) -> R
 @router.post("/webhooks/{webhook_id}/secret")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Sign with another secret from now on: the one that is given, or one that is made here and shown this once."""
+    """Rotate the secret: use the entered one, or generate one and show it once."""
     webhook, entered = _find(here, who, webhook_id), form.text("secret")
     secret = entered or ("" if webhook.template in _OWN_SECRETS else new_secret())
     wish = replace(_as_it_is(webhook), secret=secret)

@@ -95,7 +95,7 @@ def ask_for_item(request: Request, run: Seen, number: ItemNumber, here: Here, wh
 @router.post(_OF_ITEM)
 @needs(Permission.WRITE, by_tenant=True)
 def promote_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who, form: Sent) -> Response:
-    """Add it; one that came from the dataset is that item, with what is expected by now."""
+    """Add the item; an item from the dataset keeps its id and takes its current expected output."""
     return _promoted(request, here, who, _of_item(here, run.run_id, number), form)
 
 

@@ -211,7 +211,9 @@ def show_rule(
         estimate=_estimate(here, kept.active) if comparison and may_write else None,
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
-        decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
+        decided=here.rule_record.decided(kept.stored.revision, now_ns)
+        if is_own
+        else [],  # else it would cover the spans of all tenants
         unscored=here.rule_record.unscored(kept.stored.revision, now_ns) if is_own else [],
         unscored_words=_UNSCORED,
         results=results,

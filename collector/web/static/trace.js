@@ -3,7 +3,7 @@
 
 import { exchange, isTyped } from "./app.js";
 
-const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, TOLD, ERROR, PASSED, FAILED, BROKEN, NOTE] =
+const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, DURATION, ERROR, PASSED, FAILED, BROKEN, NOTE] =
   Array(16).keys();
 const MARGIN_ROWS = 12;
 const WIDE = 1000;
@@ -128,9 +128,9 @@ class Tree {
   draw() {
     const first = Math.max(Math.floor(box.scrollTop / this.high) - MARGIN_ROWS, 0);
     const last = Math.min(Math.ceil((box.scrollTop + box.clientHeight) / this.high) + MARGIN_ROWS, this.shown.length);
-    const wanted = new Set(this.shown.slice(first, last));
+    const needed = new Set(this.shown.slice(first, last));
     for (const [number, row] of this.drawn) {
-      if (wanted.has(number)) continue;
+      if (needed.has(number)) continue;
       if (row.contains(document.activeElement)) box.focus({ preventScroll: true });
       row.remove();
       this.drawn.delete(number);
@@ -179,7 +179,7 @@ class Tree {
     fill("note", span[NOTE]);
     part("tokens").textContent = span[TOKENS];
     part("cost").textContent = span[COST];
-    part("duration").textContent = span[TOLD];
+    part("duration").textContent = span[DURATION];
     const fold = part("fold");
     if (span[IS_PARENT]) {
       const isFolded = this.folded.has(number) && !this.hits;
@@ -282,13 +282,13 @@ class Tree {
   }
 
   find(text) {
-    const wanted = text.trim().toLowerCase();
+    const query = text.trim().toLowerCase();
     this.matching = [];
-    this.hits = wanted ? new Set() : null;
+    this.hits = query ? new Set() : null;
     const above = [];
     this.spans.forEach((span, number) => {
       above[span[DEPTH]] = number;
-      if (!wanted || ![span[NAME], span[MODEL], span[TYPE], span[ID]].some((each) => each.toLowerCase().includes(wanted))) return;
+      if (!query || ![span[NAME], span[MODEL], span[TYPE], span[ID]].some((each) => each.toLowerCase().includes(query))) return;
       this.matching.push(number);
       this.hits.add(number);
       for (let depth = span[DEPTH] - 1; depth >= 0 && !this.hits.has(above[depth]); depth--) this.hits.add(above[depth]);
@@ -297,7 +297,7 @@ class Tree {
     this.drawn.clear();
     box.scrollTop = 0;
     this.arrange();
-    return wanted ? this.matching.length : null;
+    return query ? this.matching.length : null;
   }
 
   zoom(from, to) {

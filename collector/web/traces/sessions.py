@@ -34,7 +34,7 @@ router = page_router()
 _PAGE_ROWS: Final = 50
 _TURN_MESSAGES: Final = 40  # shown of a turn, the last ones; a guess
 _PAGE_TURNS: Final = 30
-"""A guess: more than a screen holds; what came before is a page of its own."""
+"""A guess: more than a screen holds. Earlier turns have their own page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
