@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from mcp import types
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import NODEFAULT, structs
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from collector.access.permission import Permission
+from collector.api.answers.wire import WireDocument, description_of, read_type
 from collector.mcp.asking import Api, Rights
 
 
@@ -21,12 +23,41 @@ class Arguments(BaseModel):
 class Answer(BaseModel):
     """Answer of a tool."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Made of a document of the API, it takes the fields that it declares.
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
     cut: list[str] = Field(default=[], description="What was cut to fit, by where it stands; ask for less at once.")
 
 
 Taken = TypeVar("Taken", bound=Arguments)
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def shows(document: type[WireDocument], *names: str) -> Callable[[type[Model]], type[Model]]:
+    """Declare fields of a document of the API, by their names in JSON, before those that a model has itself.
+
+    Types and descriptions are those of the document. Documents inside it are objects: their schemas would be sent to
+    each client, too. Texts are any texts, since a newer server may send others; those of this version are examples.
+    """
+    hints = get_type_hints(document, include_extras=True)
+    declared = {each.encode_name: each for each in structs.fields(document)}
+
+    def declare(model: type[Model]) -> type[Model]:
+        own = {name: (model.model_fields[name].annotation, model.model_fields[name]) for name in model.__annotations__}
+        shown = {name: _shown(hints[declared[name].name], declared[name]) for name in names}
+        fields: Any = shown | own
+        made: Any = create_model(
+            model.__name__, __base__=model.__bases__, __doc__=model.__doc__, __module__=model.__module__, **fields
+        )
+        return cast("type[Model]", made)
+
+    return declare
+
+
+def _shown(hint: Any, field: structs.FieldInfo) -> tuple[Any, Any]:  # noqa: ANN401 - a type
+    default = ... if field.default is NODEFAULT else field.default
+    texts = [text for kind in (hint, *get_args(hint)) if get_origin(kind) is Literal for text in get_args(kind)]
+    return read_type(hint, dict[str, Any]), Field(default, description=description_of(hint), examples=texts or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,14 +152,14 @@ class QualityLineDocument(WireDocument, kw_only=True):
     service_name: Annotated[
         str | None, From("service"), about("The service of a release; releases of two services are not compared.")
     ]
-    fingerprint: str | None
+    fingerprint: Annotated[str | None, about("Of the evaluator: compare results only where it is the same.")]
     passed: int
     results: int
     rate: float | None
     low: float
     high: float
     scored: int
-    failed: int
+    failed: Annotated[int, about("Could not be judged.")]
     skipped: int
     mean_score: Number
     cost_usd: Annotated[JsonNumber, about("A lower bound if there are `unpricedCalls`.")]

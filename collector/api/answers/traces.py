@@ -114,8 +114,8 @@ class DecisionDocument(WireDocument):
     rule: str
     revision: int
     digest: Digest
-    decision: str
-    clause: str | None
+    decision: Annotated[str, about("scored, failed, filtered, not sampled, waiting, …")]
+    clause: Annotated[str | None, about("The condition that was not met.")]
     decided_at: Annotated[str | None, time_of("decided_at_ns")]
 
 

@@ -98,24 +98,34 @@ class PageAnswer(WireDocument):
 
 
 @cache
-def read_type(kind: Any) -> Any:  # noqa: ANN401 - a type
+def read_type(kind: Any, document: Any = None) -> Any:  # noqa: ANN401 - types
     """Derive the type by which a client reads answers of older and newer servers.
 
-    Texts of which this version knows some are any texts, and what may be null may be missing.
+    Texts of which this version knows some are any texts, and what may be null may be missing. With `document`,
+    documents are read as that type.
     """
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if document is not None:
+            return document
         fields = [_read_field(each) for each in structs.fields(kind)]
         return msgspec.defstruct(kind.__name__, fields, bases=(kind,), module=kind.__module__, kw_only=True)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return dict[str, Any]
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return read_type(parts[0])
+        return read_type(parts[0], document)
     if origin is Literal:
         return Union[tuple({type(each) for each in parts})]  # noqa: UP007 - of a tuple
+    inner = tuple(read_type(each, document) for each in parts)
     if origin in {Union, UnionType}:
-        return Union[tuple(map(read_type, parts))]  # noqa: UP007 - of a tuple
-    return origin[tuple(map(read_type, parts))] if parts else kind
+        return Union[inner]  # noqa: UP007 - of a tuple
+    return origin[inner] if parts else kind
+
+
+def description_of(hint: Any) -> str | None:  # noqa: ANN401 - a type
+    """Return the description of a field that has one."""
+    metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((each.description for each in metadata if isinstance(each, Meta)), None)
 
 
 def _read_field(field: structs.FieldInfo) -> tuple[str, Any, Any]:

@@ -5,8 +5,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
+from collector.api.answers.alerting import AlertDocument
 from collector.mcp.asking import Api, part
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tool import Answer, Arguments, Tool, shows
 
 
 class ListAlerts(Arguments):
@@ -18,21 +19,13 @@ class ListAlerts(Arguments):
     limit: int = Field(default=20, ge=1, le=100)
 
 
+@shows(
+    AlertDocument,
+    *("alertId", "line", "projectName", "serviceName", "ruleName", "kind", "severity", "state", "openedAt"),
+    *("recoveredAt", "baseline", "candidate"),
+)
 class AlertLine(BaseModel):
     """An alert of a list."""
-
-    alertId: str
-    line: str
-    projectName: str | None
-    serviceName: str | None
-    ruleName: str
-    kind: str
-    severity: str
-    state: str
-    openedAt: str
-    recoveredAt: str | None
-    baseline: dict[str, Any]
-    candidate: dict[str, Any]
 
 
 class ListedAlerts(Answer):
@@ -45,9 +38,7 @@ async def list_alerts(api: Api, arguments: ListAlerts) -> ListedAlerts:
     """List them."""
     filters = arguments.model_dump(exclude={"limit"}, exclude_none=True)
     page = await api.get("/api/v1/alerts", size=arguments.limit, **filters)
-    return ListedAlerts(
-        alerts=[AlertLine(**{name: alert[name] for name in AlertLine.model_fields}) for alert in page["content"]]
-    )
+    return ListedAlerts(alerts=page["content"])
 
 
 class OneAlert(Arguments):

@@ -6,10 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
+from collector.api.answers.offline import DatasetDocument, VersionDocument
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tool import Answer, Arguments, Tool, shows
 
 _MOST_DATASETS = 200
 
@@ -18,14 +19,9 @@ class ListDatasets(Arguments):
     """No arguments."""
 
 
+@shows(DatasetDocument, "id", "name", "description", "latestVersion", "latestItemCount")
 class DatasetLine(BaseModel):
     """A dataset of a list."""
-
-    id: str
-    name: str
-    description: str
-    latestVersion: int | None
-    latestItemCount: int | None
 
 
 class ListedDatasets(Answer):
@@ -41,7 +37,7 @@ async def list_datasets(api: Api, arguments: ListDatasets) -> ListedDatasets:  #
     """List them."""
     datasets = await api.listed("/api/v1/datasets", _MOST_DATASETS)
     return ListedDatasets(
-        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in datasets],
+        datasets=datasets,
         files=[] if api.files is None else await asyncio.to_thread(api.files.names),
     )
 
@@ -116,14 +112,9 @@ class PromoteToDataset(Arguments):
     description: str = ""
 
 
+@shows(VersionDocument, "datasetName", "version", "itemCount", "added", "changed")
 class MadeVersion(Answer):
     """The new version."""
-
-    dataset_name: str
-    version: int
-    item_count: int
-    added: int
-    changed: int
 
 
 async def promote_to_dataset(api: Api, arguments: PromoteToDataset) -> MadeVersion:
@@ -140,14 +131,7 @@ async def promote_to_dataset(api: Api, arguments: PromoteToDataset) -> MadeVersi
         for each in arguments.items
     ]
     body = {"datasetName": arguments.dataset_name, "description": arguments.description, "items": items}
-    made = await api.post("/api/v1/datasets/promote", body)
-    return MadeVersion(
-        dataset_name=made["datasetName"],
-        version=made["version"],
-        item_count=made["itemCount"],
-        added=made["added"],
-        changed=made["changed"],
-    )
+    return MadeVersion(**await api.post("/api/v1/datasets/promote", body))
 
 
 class Annotate(Arguments):

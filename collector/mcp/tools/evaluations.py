@@ -8,13 +8,14 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
+from collector.api.answers.offline import RunEvaluationDocument
 from collector.mcp.application import Produced, outputs_of
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
 from collector.mcp.model_answers import AnsweringModel
 from collector.mcp.spending import asks_a_model, limited_connection
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tool import Answer, Arguments, Tool, shows
 from collector.mcp.tools.datasets import version_of
 from collector.mcp.tools.runs import dataset_of
 
@@ -252,21 +253,13 @@ class ListRunEvaluations(Arguments):
     run_id: str
 
 
+@shows(
+    RunEvaluationDocument,
+    *("id", "evaluator", "evaluatorName", "connectionId", "status", "lastError", "scoredCount", "failedCount"),
+    *("skippedCount", "createdBy", "createdAt", "completedAt"),
+)
 class RunEvaluationLine(BaseModel):
     """State of one evaluation of a run."""
-
-    id: str
-    evaluator: str
-    evaluatorName: str
-    connectionId: str | None
-    status: str = Field(description="WAITING, RUNNING, DONE, FAILED or CANCELLED.")
-    lastError: str | None
-    scoredCount: int
-    failedCount: int
-    skippedCount: int
-    createdBy: str | None
-    createdAt: str
-    completedAt: str | None
 
 
 class ListedRunEvaluations(Answer):
@@ -278,8 +271,7 @@ class ListedRunEvaluations(Answer):
 async def list_run_evaluations(api: Api, arguments: ListRunEvaluations) -> ListedRunEvaluations:
     """List them."""
     evaluations = await api.listed(f"/api/v1/runs/{part(arguments.run_id)}/evaluations", _MOST_EVALUATIONS)
-    lines = [RunEvaluationLine(**{name: each[name] for name in RunEvaluationLine.model_fields}) for each in evaluations]
-    return ListedRunEvaluations(evaluations=lines)
+    return ListedRunEvaluations(evaluations=evaluations)
 
 
 async def _checked(api: Api, arguments: JudgedBy) -> dict[str, Any]:

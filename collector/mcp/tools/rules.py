@@ -6,10 +6,12 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
+from collector.api.answers.alerting import QualityLineDocument
+from collector.api.answers.judging import RuleDocument
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.spending import asks_a_model, is_limited
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tool import Answer, Arguments, Tool, shows
 from rules.statistics.finished import unpaired_passes
 from rules.statistics.formulas.rates import newcombe_two_samples
 
@@ -24,17 +26,9 @@ class ListRules(Arguments):
     project: str | None = Field(default=None, description="Those that are about this project; without it all.")
 
 
+@shows(RuleDocument, "id", "name", "project", "target", "evaluator", "enabled", "sampleRate", "problem")
 class ListedRule(BaseModel):
     """A rule of a list."""
-
-    id: str
-    name: str
-    project: str | None = Field(description="Null: of every project.")
-    target: str
-    evaluator: str
-    enabled: bool
-    sampleRate: float
-    problem: str | None = Field(description="Why it judges nothing at present.")
 
 
 class ListedRules(Answer):
@@ -46,8 +40,7 @@ class ListedRules(Answer):
 async def list_rules(api: Api, arguments: ListRules) -> ListedRules:
     """List them."""
     where = "/api/v1/trace-eval-rules" if arguments.project is None else _rules_of(arguments.project)
-    rules = await api.listed(where, _MOST_RULES)
-    return ListedRules(rules=[ListedRule(**{name: rule[name] for name in ListedRule.model_fields}) for rule in rules])
+    return ListedRules(rules=await api.listed(where, _MOST_RULES))
 
 
 _MOST_TRIED = 50_000
@@ -121,29 +114,21 @@ class QualityOfRule(Arguments):
     time: Literal["trace", "judged"] = Field(default="trace", description="Of what was judged, or of the judgement.")
 
 
+_RATE = ("passed", "results", "rate", "low", "high")
+
+
+@shows(QualityLineDocument, *_RATE)
 class PassRate(BaseModel):
     """The number of passes. The interval is Wilson's, of 95 %."""
 
-    passed: int
-    results: int
-    rate: float | None
-    low: float
-    high: float
 
-
+@shows(
+    QualityLineDocument,
+    *("group", "serviceName", "fingerprint", *_RATE, "scored", "failed", "skipped", "meanScore", "costUsd"),
+    "unpricedCalls",
+)
 class QualityLine(BaseModel):
-    """Results of one evaluator in a day, release or project."""
-
-    group: str | None
-    service: str | None = Field(description="The service of a release; releases of two services are not compared.")
-    fingerprint: str | None = Field(description="Of the evaluator: compare results only where it is the same.")
-    passes: PassRate
-    scored: int
-    failed: int = Field(description="Could not be judged.")
-    skipped: int
-    mean_score: float | None
-    cost_usd: float | None = Field(description="A lower bound if there are unpriced_calls.")
-    unpriced_calls: int = Field(description="Calls of judges whose cost is unknown.")
+    """Results of one evaluator in a day, release or project. The interval of the rate is Wilson's, of 95 %."""
 
 
 class ShownQuality(Answer):
@@ -156,32 +141,14 @@ class ShownQuality(Answer):
 
 async def quality_of_rule(api: Api, arguments: QualityOfRule) -> ShownQuality:
     """Show how they add up."""
-    lines = [_line(line) for line in await _quality(api, arguments)]
-    return ShownQuality(rule=arguments.rule, by=arguments.by, lines=lines)
+    return ShownQuality(rule=arguments.rule, by=arguments.by, lines=await _quality(api, arguments))
 
 
-async def _quality(api: Api, arguments: QualityOfRule) -> list[dict[str, Any]]:
+async def _quality(api: Api, arguments: QualityOfRule) -> Any:  # noqa: ANN401 - JSON
     document = await api.get("/api/v1/quality", **arguments.model_dump())
-    lines: list[dict[str, Any]] = document["lines"]
-    if not lines:
+    if not document["lines"]:
         raise ToolRefused(f"no rule {arguments.rule!r} has results in these days; list_rules lists the names")
-    return lines
-
-
-def _line(line: dict[str, Any]) -> QualityLine:
-    kept = ("group", "fingerprint", "scored", "failed", "skipped")
-    return QualityLine(
-        service=line["serviceName"],
-        passes=_rate(line),
-        mean_score=line["meanScore"],
-        cost_usd=line["costUsd"],
-        unpriced_calls=line["unpricedCalls"],
-        **{name: line[name] for name in kept},
-    )
-
-
-def _rate(line: dict[str, Any]) -> PassRate:
-    return PassRate(**{name: line[name] for name in PassRate.model_fields})
+    return document["lines"]
 
 
 class CompareReleases(Arguments):
@@ -226,15 +193,15 @@ async def compare_releases(api: Api, arguments: CompareReleases) -> ComparedRele
         raise _incomparable(rows, before, after)
     chosen = max(common, key=lambda each: after[each]["results"])
     service, fingerprint = chosen
-    rates = _rate(before[chosen]), _rate(after[chosen])
-    first, second = ((each.passed, each.results) for each in rates)
+    rates = before[chosen], after[chosen]
+    first, second = ((each["passed"], each["results"]) for each in rates)
     test, bounds = unpaired_passes(first, second), newcombe_two_samples(first, second)
-    difference = (rates[1].rate or 0.0) - (rates[0].rate or 0.0)
+    difference = (rates[1]["rate"] or 0.0) - (rates[0]["rate"] or 0.0)
     return ComparedReleases(
         service=service,
         fingerprint=fingerprint,
-        baseline=rates[0],
-        candidate=rates[1],
+        baseline=PassRate(**rates[0]),
+        candidate=PassRate(**rates[1]),
         difference=difference,
         low=bounds.low,
         high=bounds.high,

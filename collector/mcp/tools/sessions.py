@@ -1,34 +1,25 @@
 """Sessions: conversations of several traces, found, and shown turn by turn."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
+from collector.api.answers.sessions import SessionSummaryDocument, TurnDocument
 from collector.mcp.asking import Api, part
-from collector.mcp.tool import Answer, Arguments, Tool
-from collector.mcp.tools.traces import Number, judged
+from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.mcp.tools.traces import judged
 
 _MOST_TEXTS = 120_000
 """Traces whose texts are searched for an answer. With 200,000 a text without a match took 317 ms."""
 
 
+@shows(
+    SessionSummaryDocument,
+    *("sessionId", "projects", "userId", "firstInput", "state", "startTime", "lastTime", "traceCount"),
+    *("errorTraceCount", "inputTokens", "outputTokens", "costUsd", "toolCallCount", "summedSpanCount"),
+)
 class SessionLine(BaseModel):
     """A session of a list."""
-
-    sessionId: str
-    projects: list[str]
-    userId: str | None
-    firstInput: str | None
-    state: Literal["open", "closed"]
-    startTime: str | None
-    lastTime: str | None
-    traceCount: int
-    errorTraceCount: int
-    inputTokens: int | None
-    outputTokens: int | None
-    costUsd: Number
-    toolCallCount: int
-    summedSpanCount: int
 
 
 class FindSessions(Arguments):
@@ -59,10 +50,7 @@ async def find_sessions(api: Api, arguments: FindSessions) -> FoundSessions:
     filters = arguments.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
     bounds = {"from": arguments.since, "to": arguments.until, "size": arguments.limit, "newest": _MOST_TEXTS}
     page = await api.get("/api/v1/sessions", **filters, **bounds)
-    lines = [{name: each[name] for name in SessionLine.model_fields} for each in page["content"]]
-    return FoundSessions(
-        sessions=[SessionLine(**line) for line in lines], next=page["next"], searched_to=page["searchedTo"]
-    )
+    return FoundSessions(sessions=page["content"], next=page["next"], searched_to=page["searchedTo"])
 
 
 class GetSession(Arguments):
@@ -74,17 +62,11 @@ class GetSession(Arguments):
     before: str | None = Field(default=None, description="The `earlier` of the answer before: turns before those.")
 
 
+@shows(TurnDocument, "number", "traceId", "startTime", "errorCount", "messages", "toolCalls", "costSoFarUsd")
 class SessionTurnLine(BaseModel):
     """A trace's part of a conversation."""
 
-    number: int
-    traceId: str
-    startTime: str | None
-    errorCount: int
-    messages: list[dict[str, Any]]
-    toolCalls: list[dict[str, Any]]
     evaluations: list[dict[str, Any]]
-    costSoFarUsd: Number
 
 
 class ShownSession(Answer):
@@ -99,13 +81,8 @@ async def get_session(api: Api, arguments: GetSession) -> ShownSession:
     """Show it."""
     path = f"/api/v1/sessions/{part(arguments.session_id)}"
     session = await api.get(path, size=arguments.turns, before=arguments.before, tenant=arguments.tenant)
-    turns = [
-        {name: turn[name] for name in SessionTurnLine.model_fields}
-        | {"evaluations": list(map(judged, turn["evaluations"]))}
-        for turn in session["turns"]
-    ]
-    line = SessionLine(**{name: session[name] for name in SessionLine.model_fields})
-    return ShownSession(session=line, turns=[SessionTurnLine(**turn) for turn in turns], earlier=session["earlier"])
+    turns = [turn | {"evaluations": list(map(judged, turn["evaluations"]))} for turn in session["turns"]]
+    return ShownSession(session=session, turns=turns, earlier=session["earlier"])
 
 
 TOOLS = (

@@ -4,28 +4,22 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from collector.api.answers.traces import DecisionDocument, SpanDocument, TraceDocument, TraceSummaryDocument
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import ToolRefused
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tool import Answer, Arguments, Tool, shows
 from collector.result_words import OutcomeName
 
 SEARCH_MS = 120
 """For looking back through traces, so that an answer comes within 300 ms. What is rare may need another look."""
 
-Number = int | float | str | None  # what JSON has no number for is a text
+_HEAD = ("traceId", "project", "serviceName", "startTime", "durationMs", "spanCount", "errorCount")
+_USED = ("inputTokens", "outputTokens", "costUsd")
 
 
+@shows(TraceSummaryDocument, *_HEAD, "rootSpanName")
 class TraceLine(BaseModel):
     """A trace of a list."""
-
-    traceId: str
-    project: str
-    serviceName: str
-    rootSpanName: str
-    startTime: str | None
-    durationMs: Number
-    spanCount: int
-    errorCount: int
 
 
 class FindTraces(Arguments):
@@ -77,54 +71,28 @@ class GetTrace(Arguments):
     spans: int = Field(default=100, ge=0, le=500, description="So many spans in the outline.")
 
 
+@shows(
+    SpanDocument,
+    *("spanId", "parentSpanId", "name", "spanType", "startTime", "durationMs", "model", "toolName", *_USED, "error"),
+)
 class SpanLine(BaseModel):
     """A span in outline."""
 
-    spanId: str
-    parentSpanId: str | None
-    name: str
-    spanType: str
-    startTime: str | None
-    durationMs: Number
-    model: str | None
-    toolName: str | None
-    inputTokens: int | None
-    outputTokens: int | None
-    costUsd: Number
-    error: str | None
 
-
+@shows(TraceDocument, *_HEAD, *_USED, "summedSpanCount", "sessionId", "userId", "input", "output", "toolCalls")
 class ShownTrace(Answer):
     """A trace as read, and its spans in outline."""
 
-    traceId: str
-    project: str
-    serviceName: str
-    startTime: str | None
-    durationMs: Number
-    spanCount: int
-    errorCount: int
-    inputTokens: int | None
-    outputTokens: int | None
-    costUsd: Number
-    sessionId: str | None
-    userId: str | None
-    input: str | None
-    output: str | None
-    toolCalls: list[dict[str, Any]]
     evaluations: list[dict[str, Any]] = Field(description="Results of rules about the trace.")
     spans: list[SpanLine]
-    summedSpanCount: int = Field(description="Tokens and cost are of the first so many spans.")
     truncated: bool = Field(default=False, description="There are more spans and toolCalls.")
 
 
 async def get_trace(api: Api, arguments: GetTrace) -> ShownTrace:
     """Show it."""
     trace = await _trace(api, arguments.trace_id, arguments.tenant)
-    taken = {name: trace[name] for name in ShownTrace.model_fields if name in trace}
     spans = trace["spans"][arguments.first_span : arguments.first_span + arguments.spans]
-    lines = [{name: span[name] for name in SpanLine.model_fields} for span in spans]
-    return ShownTrace(**(taken | {"spans": lines, "evaluations": list(map(judged, trace["evaluations"]))}))
+    return ShownTrace(**(trace | {"spans": spans, "evaluations": list(map(judged, trace["evaluations"]))}))
 
 
 class GetSpan(Arguments):
@@ -155,13 +123,11 @@ class ExplainDecisions(Arguments):
     tenant: str | None = None
 
 
+@shows(DecisionDocument, "rule", "decision", "clause")
 class Decided(BaseModel):
     """Decision of a rule about a trace or a span."""
 
     spanId: str | None
-    rule: str
-    decision: str = Field(description="scored, failed, filtered, not sampled, waiting, …")
-    clause: str | None = Field(description="The condition that was not met.")
 
 
 class Explained(Answer):
@@ -179,10 +145,7 @@ async def explain_decisions(api: Api, arguments: ExplainDecisions) -> Explained:
     evaluations: list[dict[str, Any]] = []
     for each in spans:
         where = {"spanId": each.get("spanId")}
-        decisions += [
-            Decided(spanId=each.get("spanId"), **{k: one[k] for k in ("rule", "decision", "clause")})
-            for one in _about(each, arguments.rule)
-        ]
+        decisions += [Decided(**(one | where)) for one in _about(each, arguments.rule)]
         evaluations += [judged(one) | where for one in each["evaluations"] if _is_of(one, arguments.rule)]
     return Explained(decisions=decisions, evaluations=evaluations)
 
