@@ -14,7 +14,8 @@ import subprocess
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -72,12 +73,37 @@ def modules() -> list[Path]:
     return sorted(path for folder in PRODUCT.values() for path in (ROOT / folder).rglob("*.py"))
 
 
-def listings() -> Iterator[str]:
-    """Yield each class, dictionary, call or sequence that lists fields which only a webhook has."""
-    for path in modules():
-        for node in ast.walk(_tree(path)):
-            if len(WEBHOOK_ONLY.intersection(map(_snake_case, _listed(node)))) >= LISTING:
-                yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)} {type(node).__name__}"
+def listings(names: Collection[str] = WEBHOOK_ONLY) -> Iterator[str]:
+    """Yield each class, dictionary, call or sequence that lists fields of a resource by names that only it has."""
+    for place, fields in _listings():
+        if len(fields.intersection(names)) >= LISTING:
+            yield place
+
+
+@cache
+def _listings() -> list[tuple[str, frozenset[str]]]:
+    """Return each place of the product that lists several names."""
+    return [
+        (f"{path.relative_to(ROOT)} {place}", names)
+        for path in modules()
+        for place, node in _nodes(_tree(path), "")
+        if len(names := frozenset(map(_snake_case, _listed(node)))) >= LISTING
+    ]
+
+
+def _nodes(parent: ast.AST, place: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield each node with the class, function or constant that it is or is in."""
+    for node in ast.iter_child_nodes(parent):
+        inner = place
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                inner = f"{place}.{name}".lstrip(".")
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not place:
+                inner = name
+            case _:
+                pass
+        yield inner, node
+        yield from _nodes(node, inner)
 
 
 def _listed(node: ast.AST) -> Iterator[str]:

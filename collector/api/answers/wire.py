@@ -59,7 +59,7 @@ class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
 
         Documents inside it, and lists of them, are made of what the records have there.
         """
-        for name, source, convert in _sources(cls):
+        for name, source, convert in sources_of(cls):
             if name in others:
                 continue
             value = _value(records, source)
@@ -148,7 +148,8 @@ def _value(records: tuple[object, ...], name: str) -> Any:  # noqa: ANN401 - of 
 
 
 @cache
-def _sources(kind: type[WireDocument]) -> tuple[tuple[str, str, Convert | None], ...]:
+def sources_of(kind: type[WireDocument]) -> tuple[tuple[str, str, Convert | None], ...]:
+    """List the fields of a document with the attribute that each is made of, and its conversion."""
     return tuple((name, *_source(name, hint)) for name, hint in get_type_hints(kind, include_extras=True).items())
 
 
