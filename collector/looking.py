@@ -24,7 +24,7 @@ from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
 from collector.api.base.context import NO_SERVER, Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import QueryTurns
-from collector.api.serving.application import make_part, subject_of
+from collector.api.serving.application import make_part
 from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
@@ -42,6 +42,7 @@ from collector.live.rules.rules_in_force import RulesInForce
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
 from collector.parts import body_limits, host_names, open_backup, store_options
+from collector.path_names import subject_of
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
 from collector.settings import Settings

@@ -33,6 +33,11 @@ def route_path(scope: MutableMapping[str, Any]) -> str:
     return kept[1]
 
 
+def subject_of(path: str) -> str:
+    """Return the subject of a path: its first segment, after `/api/v1` if it begins so."""
+    return path.removeprefix("/api/v1").partition("/")[2].partition("/")[0]
+
+
 def name_in(segment: str) -> str:
     """Return what a parameter of a matched path is."""
     return segment.replace("%2F", "/").replace("%25", "%")

@@ -10,7 +10,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from collector.api.serving.application import MODULES, subject_of
+from collector.api.serving.application import MODULES
+from collector.path_names import subject_of
 from tests.answers import check_answer, the_document
 from tests.contract_changes import breaking_changes
 

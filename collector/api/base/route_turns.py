@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Any, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -23,6 +23,9 @@ from collector.api.base.request_turns import SMALL_BYTES, RouteTurns
 from collector.api.base.turns import Turns
 from collector.path_names import name_in, route_path
 
+MATCHED: Final = "tracejury.matched"
+"""Key of a scope: the route that a request is for, and what it adds to the scope."""
+
 
 class TurnRoute(APIRoute):
     """A route whose large JSON is parsed in a thread, and which runs in a thread in its client's turn.
@@ -35,7 +38,10 @@ class TurnRoute(APIRoute):
         return self.path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare prefixes first: each request is matched twice with two hundred routes."""
+        """Compare prefixes first, and only the gate does: the router takes the route that it matched."""
+        if matched := scope.get(MATCHED):
+            route, child = matched
+            return (Match.FULL, child) if route is self else (Match.NONE, {})
         path = route_path(scope)
         if not path.startswith(self._beginning):
             return Match.NONE, {}

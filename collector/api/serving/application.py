@@ -62,11 +62,6 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
 """The modules of routes, in the order in which routes are tried, with the subjects of their paths."""
 
 
-def subject_of(path: str) -> str:
-    """Return the subject of a path: its first segment, after `/api/v1` if it begins so."""
-    return path.removeprefix("/api/v1").split("/")[1]
-
-
 def routes(subject: str | None = None) -> list[BaseRoute]:
     """Return the routes of the API, or those of a subject; other modules are not loaded for these."""
     names = [name for name, subjects in MODULES.items() if subject is None or subject in subjects]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.base.problems import answer
+from collector.api.base.route_turns import MATCHED
 from collector.doors.answer_resources import closing_resources
 from collector.doors.body import HeldBody
 from collector.doors.held_answer import RETRY_AFTER_S, AnswerRoom, HeldAnswer, Refused
@@ -30,6 +32,7 @@ from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
 from collector.logs import request_id, request_id_of
 from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
+from collector.path_names import route_path, subject_of
 from storage.errors import Overloaded
 from storage.limit import Limit
 
@@ -97,7 +100,9 @@ class Gate:
         self._site = site
         pages = [] if site is None else site.routes
         self._of_pages = frozenset(map(id, pages))
-        self._routes = [*routes, *pages]
+        self._routes: defaultdict[str, list[BaseRoute]] = defaultdict(list)  # by the subject of their paths
+        for route in (*routes, *pages):
+            self._routes[subject_of(getattr(route, "path", ""))].append(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or respond why not."""
@@ -191,17 +196,21 @@ class Gate:
 
     def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
         """Return the need of the request, whether it is for a page, and its route, or None."""
-        for route in self._routes:
+        for route in self._candidates(scope):
             match, child_scope = route.matches(scope)
             if match is Match.FULL:
+                scope[MATCHED] = route, child_scope
                 need = need_of(child_scope.get("endpoint"), scope["method"])
                 return need, id(route) in self._of_pages, getattr(route, "path", None)
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
         return need_of(None, scope["method"]), is_page, None
 
+    def _candidates(self, scope: Scope) -> Sequence[BaseRoute]:
+        return self._routes.get(subject_of(route_path(scope)), ())
+
     def _allowed(self, scope: Scope) -> str:
         # Each route knows its own methods only. A literal path is no id: no rule is called `test`.
-        here = [route for route in self._routes if route.matches(scope)[0] is not Match.NONE]
+        here = [route for route in self._candidates(scope) if route.matches(scope)[0] is not Match.NONE]
         fewest = min((_parameters(route) for route in here), default=0)
         here = [route for route in here if _parameters(route) == fewest]
         return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
