@@ -13,10 +13,8 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from collector.access.authenticator import Authenticator
-from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.base.turns import QueryTurns
+from collector.api.base.context import Context
 from collector.conditions import ServerConditions
-from collector.connection_text import parse_project_budgets
 from collector.delivery.configured import file_webhooks
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import BadWebhook, Receivers
@@ -42,7 +40,7 @@ from collector.parts import (
     host_names,
     listener_options,
     make_authenticator,
-    open_backup,
+    query_turns,
     store_options,
     with_cors,
     with_otlp,
@@ -228,63 +226,28 @@ class _Parts:
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
     return Context(
-        queries=parts.store.queries,
-        access=parts.store.access,
+        settings=settings,
+        store=parts.store,
         authenticator=parts.authenticator,
         meters=server_meters(_measured(settings, parts, conditions := _watching(parts, stack))),
         conditions=conditions,
         reader=parts.reader,
-        sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
-        turns=_turns(settings, stack),
+        turns=query_turns(settings, stack),
         answers=parts.listener.answers,
-        overloaded=lambda: parts.store.overload is not None,
-        set_aside=lambda: parts.store.totals.set_aside,
-        own_keys=settings.own_keys,
         rules=parts.pipeline.rules,
-        jobs=parts.store.jobs,
         jobs_changed=parts.pipeline.workers.wake,
         judging=parts.pipeline.judging,
         connection_trials=parts.pipeline.connection_trials,
         playground=parts.pipeline.playground,
-        rulebook=parts.store.rulebook,
-        rule_record=parts.store.rule_record,
         trials=parts.pipeline.trials,
         backfills=parts.pipeline.matcher.backfills,
-        judgements=parts.store.judgements,
-        status=parts.store.status,
-        backlog_bytes=lambda: parts.store.backlog_bytes,
-        alerts=parts.store.alerts,
-        alert_mutes=parts.store.alert_mutes,
-        annotations=parts.store.annotations,
-        labels=parts.store.labels,
-        reviews=_reviews(settings, parts.store),
-        outbox=parts.store.outbox,
         receivers=parts.receivers,
-        monitors=parts.store.monitors,
-        metric_monitors=parts.store.metric_monitors,
-        quality=parts.store.quality,
-        retention=parts.store.retention,
         eraser=parts.eraser,
-        search=parts.store.search,
-        listing=parts.store.listing,
-        saved_views=parts.store.saved_views,
-        overview=parts.store.overview,
-        sessions=parts.store.sessions,
-        session_idle_ns=int(settings.session_idle_seconds * 1e9),
-        outlines=parts.store.outlines,
-        exports=parts.store.exports,
-        datasets=parts.store.datasets,
-        runs=parts.store.runs,
-        run_items=parts.store.run_items,
-        run_evaluations=parts.store.run_evaluations,
         run_evaluator=parts.pipeline.run_evaluator,
         rule_problems=parts.pipeline.rule_problems,
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
-        data=settings.data,
-        backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,
-        configured=_configured(settings),
     )
 
 
@@ -316,32 +279,6 @@ async def _serving_grpc(stack: AsyncExitStack, settings: Settings, parts: _Parts
         max_message_bytes=settings.max_body_bytes,
     )
     return await stack.enter_async_context(serving_grpc(otlp, settings.grpc, listener))
-
-
-def _turns(settings: Settings, stack: AsyncExitStack) -> QueryTurns:
-    turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
-    stack.callback(turns.close)
-    return turns
-
-
-def _configured(settings: Settings) -> ProjectSettings:
-    """Return the settings of projects."""
-    return ProjectSettings(
-        retention_days=settings.retention_days,
-        project_retention_days=settings.project_retention_days,
-        max_bytes=settings.max_bytes,
-        project_budgets=parse_project_budgets(settings.project_budgets),
-    )
-
-
-def _reviews(settings: Settings, store: Store) -> Reviews:
-    """Return the review queues."""
-    return Reviews(
-        queues=store.review_queues,
-        turns=store.review_turns,
-        feeding=store.review_feeding,
-        lease_s=settings.review_lease_seconds,
-    )
 
 
 def _api(stack: AsyncExitStack, settings: Settings, parts: _Parts, context: Context) -> ASGIApp:

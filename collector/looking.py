@@ -22,8 +22,7 @@ from collector.access.errors import AccessRefused
 from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
-from collector.api.base.context import NO_SERVER, Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.base.turns import QueryTurns
+from collector.api.base.context import NO_SERVER, Context
 from collector.api.serving.application import make_part
 from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
@@ -41,7 +40,7 @@ from collector.live.matching.matcher import Matcher
 from collector.live.rules.rules_in_force import RulesInForce
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
-from collector.parts import body_limits, host_names, open_backup, store_options
+from collector.parts import body_limits, host_names, query_turns, store_options
 from collector.path_names import subject_of
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
@@ -132,60 +131,25 @@ def _context(settings: Settings, store: Store, role: Role, stack: ExitStack) -> 
     """Return the parts that the API calls; none of them is started."""
     authenticator, judging, rules = _authenticator(store, role), _judging(settings, store, stack), _rules(store)
     return Context(
-        queries=store.queries,
-        access=store.access,
+        settings=settings,
+        store=store,
         authenticator=authenticator,
         meters=(),
         conditions=ServerConditions(()),
         reader=OtlpReader(Ingest(store, queue_bytes=settings.queue_bytes), body_limits(settings), authenticator),
-        sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
-        turns=_turns(settings, stack),
-        overloaded=lambda: store.overload is not None,
-        set_aside=lambda: store.totals.set_aside,
-        own_keys=settings.own_keys,
+        turns=query_turns(settings, stack),
         rules=rules,
-        jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
         connection_trials=_connection_trials(store, judging),
         playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, _asks_nobody),
-        rulebook=store.rulebook,
-        rule_record=store.rule_record,
         trials=Trials(store.windows, settings.own_keys, JudgesAtHand(of=judging.judges, run=_asks_nobody)),
         backfills=_matcher(settings, store).backfills,
-        judgements=store.judgements,
-        status=store.status,
-        backlog_bytes=lambda: store.backlog_bytes,
-        alerts=store.alerts,
-        alert_mutes=store.alert_mutes,
-        annotations=store.annotations,
-        labels=store.labels,
-        reviews=_reviews(settings, store),
-        outbox=store.outbox,
         receivers=_receivers(settings, store),
-        monitors=store.monitors,
-        metric_monitors=store.metric_monitors,
-        quality=store.quality,
-        retention=store.retention,
         eraser=Eraser(store.deletions, store.erasure),
-        search=store.search,
-        sessions=store.sessions,
-        session_idle_ns=int(settings.session_idle_seconds * 1e9),
-        listing=store.listing,
-        saved_views=store.saved_views,
-        overview=store.overview,
-        outlines=store.outlines,
-        exports=store.exports,
-        datasets=store.datasets,
-        runs=store.runs,
-        run_items=store.run_items,
-        run_evaluations=store.run_evaluations,
         run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody, _traces(settings, store)),
         rule_problems=RuleProblems(judges=judging.judges, rules=rules, failing=lambda _: ()),
-        data=settings.data,
-        backup=partial(open_backup, store, settings.data),
         sweeper=Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes),
-        configured=_configured(settings),
         state=NO_SERVER,
     )
 
@@ -258,21 +222,6 @@ def _settling(settings: Settings) -> Settling:
     )
 
 
-def _turns(settings: Settings, stack: ExitStack) -> QueryTurns:
-    turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
-    stack.callback(turns.close)
-    return turns
-
-
-def _reviews(settings: Settings, store: Store) -> Reviews:
-    return Reviews(
-        queues=store.review_queues,
-        turns=store.review_turns,
-        feeding=store.review_feeding,
-        lease_s=settings.review_lease_seconds,
-    )
-
-
 def _receivers(settings: Settings, store: Store) -> Receivers:
     rotation_s = settings.webhook_rotation_hours * 3600
     policy = address_policy(settings)
@@ -281,15 +230,6 @@ def _receivers(settings: Settings, store: Store) -> Receivers:
 
 def _of_runs(store: Store) -> RunStore:
     return RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
-
-
-def _configured(settings: Settings) -> ProjectSettings:
-    return ProjectSettings(
-        retention_days=settings.retention_days,
-        project_retention_days=settings.project_retention_days,
-        max_bytes=settings.max_bytes,
-        project_budgets={},
-    )
 
 
 def _connection_trials(store: Store, judging: JudgeServices) -> ConnectionTrials:

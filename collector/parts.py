@@ -2,10 +2,7 @@
 
 import asyncio
 import logging
-import tempfile
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import IO
+from contextlib import AsyncExitStack, ExitStack
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,6 +13,7 @@ from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import Rates
 from collector.access.proxies import TrustedProxies
+from collector.api.base.turns import QueryTurns
 from collector.doors.body import BodyLimits
 from collector.doors.certificate import Certificate
 from collector.doors.connection_limits import ConnectionLimits
@@ -158,19 +156,8 @@ def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
     )
 
 
-def open_backup(store: Store, data: Path) -> IO[bytes]:
-    """Open a copy of the database; it takes room in the data directory until it is closed.
-
-    Raises:
-        Overloaded: another copy is open, or none can be made now.
-        Damaged: the copy cannot be read completely.
-        OSError: the disk has no room for the copy.
-    """
-    file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
-    try:
-        store.backup(file)
-    except BaseException:  # raised again: the room it takes is given back
-        file.close()
-        raise
-    file.seek(0)
-    return file
+def query_turns(settings: Settings, stack: ExitStack | AsyncExitStack) -> QueryTurns:
+    """Make the turns of SQL queries, until the stack is closed."""
+    turns = QueryTurns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+    stack.callback(turns.close)
+    return turns

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from collector.parts import open_backup
+from collector.api.operations.backup import open_backup
 from collector.visible import one_line
 from storage.engine.database import FILE_NAME
 from storage.engine.log_end import lost_commits

@@ -95,11 +95,11 @@ def test_what_answers_hold_is_released_without_a_reader(api: Offline, *, leaves:
             assert any(resources.values()), path
             stack.pop_all().close()
             assert not any(until(lambda: list(resources.values()), lambda held: not any(held))), path
-            assert context.exports.running == 0, path
+            assert context.store.exports.running == 0, path
             assert context.answers.held == 0, path
         until(lambda: any(resources.values()), lambda held: not held)
-    assert (context.exports.running, context.answers.held, any(resources.values())) == (0, 0, False)
-    folder = str(context.data)
+    assert (context.store.exports.running, context.answers.held, any(resources.values())) == (0, 0, False)
+    folder = str(context.settings.data)
     opened = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
     assert not [each for each in opened if each.startswith(folder) and each.endswith("(deleted)")]
 

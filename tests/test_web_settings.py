@@ -269,7 +269,7 @@ def test_a_new_secret_is_made_and_shown_once(server: Operated) -> None:
 
 def test_a_webhook_that_we_switched_off_says_why_and_is_switched_on_again(server: Operated) -> None:
     """The reason is on its page and its state in the list, and one button begins anew."""
-    webhook, outbox = server.webhook(enabled=False), server.running.context.outbox
+    webhook, outbox = server.webhook(enabled=False), server.running.context.store.outbox
     server.running.context.receivers.replace(webhook, Wish(url=None, secret=None, enabled=True))
     gone = DeliveryAttempt(
         delivery_id="",
@@ -315,7 +315,7 @@ def test_projects_are_bounded_and_searched(server: Operated, monkeypatch: pytest
 
 def test_a_trace_that_is_kept_is_let_go(server: Operated) -> None:
     """What was kept by hand has a button for it, and another reason to keep it stays."""
-    retention = server.running.context.retention
+    retention = server.running.context.store.retention
     retention.pin(TRACE, now_us=time.time_ns() // 1000)
     retention.pin(TRACE, now_us=time.time_ns() // 1000, why="an alert")
     page = server.visit.get("/projects").text

@@ -162,7 +162,7 @@ def test_a_vote_outlasts_a_look_at_another_span(shown: Shown, browser: "Browser"
         watch.page.get_by_role("button", name="Incorrect").click()
         watch.page.wait_for_url("**#votes")
     stored = "SELECT span_id, note FROM annotations WHERE note = 'too late'"
-    outline = shown.running.context.outlines.of_trace(shown.trace_id, tenant=None, max_spans=100)
+    outline = shown.running.context.store.outlines.of_trace(shown.trace_id, tenant=None, max_spans=100)
     assert outline is not None
     (root_id,) = [span.span_id for span in outline.spans if span.parent_span_id is None]
     assert rows(shown.running.store, stored) == [(root_id, "too late")]

@@ -175,9 +175,13 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
         log.warning("DuckDB clients cannot attach at %s: they need an API key, and none exists", settings.quack)
     with bind(settings.quack) as probe:  # Quack would share a bound address, and does not report its port
         port = address_of(probe).rpartition(":")[2]
-    seconds = context.sql_limits.seconds
+    seconds = context.settings.sql_seconds
     answering = Answering(
-        queries=context.queries, turns=context.turns, bodies=context.bodies, answers=context.answers, seconds=seconds
+        queries=context.store.queries,
+        turns=context.turns,
+        bodies=context.bodies,
+        answers=context.answers,
+        seconds=seconds,
     )
     door = make_door(answering, context.authenticator)
     with bind("127.0.0.1:0") as bound:
@@ -185,7 +189,7 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
             options = GatewayOptions(
                 address=f"{host}:{port}",
                 door=address_of(bound),
-                views=await asyncio.to_thread(context.queries.columns_of_views),
+                views=await asyncio.to_thread(context.store.queries.columns_of_views),
                 answers=settings.data / _FOLDER,
                 seconds=seconds,
                 limits=replace(listener.limits, total=min(listener.limits.total, _MOST_CONNECTIONS)),

@@ -93,7 +93,7 @@ def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery
     """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the period before."""
     period, project = PERIODS[query.period], query.project or None
     at = _time_of(here.now_ns(), period, project, who)
-    glance = here.overview.glance(at, step_ns=period.step_s * _NS)
+    glance = here.store.overview.glance(at, step_ns=period.step_s * _NS)
     return page(
         request,
         "home.html",
@@ -132,14 +132,14 @@ def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> 
 
 
 def _latest_runs(here: Context, who: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
-    latest = here.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
+    latest = here.store.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
     runs = [run for run in latest if project in {None, run.project}][:_SHOWN_RUNS]
-    sums = here.runs.sums([run.run_id for run in runs])
+    sums = here.store.runs.sums([run.run_id for run in runs])
     return [(run, sums[run.run_id]) for run in runs]
 
 
 def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
-    known = here.rulebook.project_names("" if who.sees_all else who.tenant)
+    known = here.store.rulebook.project_names("" if who.sees_all else who.tenant)
     return sorted({*known, chosen} - {""})
 
 
@@ -148,7 +148,7 @@ def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
     return [
         alert
         for state in ("open", "acknowledged")
-        for alert in here.alerts.newest(
+        for alert in here.store.alerts.newest(
             AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS + 1
         )
     ]

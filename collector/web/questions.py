@@ -27,7 +27,7 @@ def criteria_of_revision(here: Context, revision: int) -> str:
 
 def questions_of(here: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:
     """Return the input of each trace, shortened, if it is stored. `tenant` None: of all tenants."""
-    return here.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
+    return here.store.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
 
 
 def _criteria_texts(value: JsonValue) -> Iterator[str]:

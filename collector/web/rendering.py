@@ -80,7 +80,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) -> str:
     if not any(entry.path == "/alerts" for entry in menu):
         return ""
-    count = request.app.state.context.alerts.count_open(tenant=caller.visible_tenant, most=_MOST_ALERTS + 1)
+    count = request.app.state.context.store.alerts.count_open(tenant=caller.visible_tenant, most=_MOST_ALERTS + 1)
     return f"{_MOST_ALERTS}+" if count > _MOST_ALERTS else str(count or "")
 
 
@@ -146,7 +146,7 @@ def at_one_moment(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer
 
     @wraps(endpoint)
     def route(*args: _Rest.args, **named: _Rest.kwargs) -> _Answer:
-        with cast("Context", named["here"]).queries.at_one_moment():
+        with cast("Context", named["here"]).store.queries.at_one_moment():
             return endpoint(*args, **named)
 
     return route

@@ -61,7 +61,7 @@ class AuditQuery(BaseModel):
 def list_entries(here: Here, who: Who, query: Annotated[AuditQuery, Query()]) -> Entries:
     """List the audit log, newest first; a key with a tenant sees what keys of its tenant did."""
     filters = AuditWanted(tenant=who.visible_tenant, key=query.key, path=query.path, refused=query.refused)
-    entries = here.access.audit(filters, before=query.before, limit=query.size + 1)
+    entries = here.store.access.audit(filters, before=query.before, limit=query.size + 1)
     content = [_document(number, entry) for number, entry in entries[: query.size]]
     is_last = len(entries) <= query.size
     return Entries(

@@ -134,7 +134,7 @@ def _shared_rows(here: Context, key: ApiKey) -> list[str]:
     """Return a warning if a tenant's key also reads rows without one, such as those from before there were tenants."""
     if not key.tenant or key.role in {Role.INGEST, Role.REVIEWER}:
         return []
-    rows = here.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
+    rows = here.store.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
     count = int(str(rows[0][0]))
     if not count:
         return []

@@ -43,7 +43,7 @@ def _mute(here: Context, mute_id: str, body: MuteBody, new: Creation) -> AlertMu
         muted_by=body.by or new["by"],
         created_at_ns=now_ns,
     )
-    here.alert_mutes.add(mute)
+    here.store.alert_mutes.add(mute)
     return mute
 
 
@@ -55,9 +55,9 @@ MUTES: Final = Resource[AlertMute, MuteBody](
     longest_key=None,
     body=MuteBody,
     document=MuteDocument,
-    find=lambda here, tenant, mute_id: here.alert_mutes.at(here.now_ns(), tenant=tenant, mute_id=mute_id),
+    find=lambda here, tenant, mute_id: here.store.alert_mutes.at(here.now_ns(), tenant=tenant, mute_id=mute_id),
     create=_mute,
-    delete=lambda here, mute: here.alert_mutes.delete(mute.mute_id, here.now_ns()),
+    delete=lambda here, mute: here.store.alert_mutes.delete(mute.mute_id, here.now_ns()),
     show=lambda mute, _: MuteDocument.of(mute),
     title=lambda mute: mute.mute_id,
     missing="there is no {kind} {id}, or it is over",

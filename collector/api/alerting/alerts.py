@@ -55,7 +55,7 @@ class AlertQuery(BaseModel):
 def list_alerts(here: Here, who: Who, query: Annotated[AlertQuery, Query()]) -> Response:
     """List alerts, most recently opened first."""
     filters = AlertFilter(**query.model_dump(exclude={"page", "size"}))
-    alerts = here.alerts.newest(
+    alerts = here.store.alerts.newest(
         filters, tenant=who.visible_tenant, offset=query.page * query.size, limit=query.size + 1
     )
     return encoded(AlertPage.page([alert_document(alert) for alert in alerts], query.page, query.size))
@@ -79,8 +79,8 @@ def acknowledge(alert_id: str, here: Here, who: Who, body: Acknowledgement | Non
     """Acknowledge an alert; repeating it is no error. 409: the alert is over."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
-    here.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)
-    alert = here.alerts.get(alert_id, tenant=tenant) or before
+    here.store.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)
+    alert = here.store.alerts.get(alert_id, tenant=tenant) or before
     if alert.acknowledged_at_ns is None:
         return problem(409, f"alert {alert_id} is over; there is nothing to look after")
     return JSONResponse(alert_document(alert))
@@ -94,13 +94,13 @@ def resolve(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = 
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
     by = (body.by if body else None) or who.key_name
-    if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
+    if not here.store.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
         return problem(409, f"alert {alert_id} is over")
-    return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or before))
+    return JSONResponse(alert_document(here.store.alerts.get(alert_id, tenant=tenant) or before))
 
 
 def _seen(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
+    alert = here.store.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"no alert {alert_id} here")
     return alert

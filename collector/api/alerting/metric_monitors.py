@@ -15,13 +15,13 @@ from storage.alerting.metric_monitors import MetricMonitorRow
 
 def _find(here: Context, tenant: str | None, monitor_id: str | None) -> Sequence[MetricMonitorRow]:
     if monitor_id is None:
-        return here.metric_monitors.all(tenant=tenant)
-    row = here.metric_monitors.get(monitor_id, tenant=tenant)
+        return here.store.metric_monitors.all(tenant=tenant)
+    row = here.store.metric_monitors.get(monitor_id, tenant=tenant)
     return () if row is None else (row,)
 
 
 def _create(here: Context, monitor_id: str, body: MetricMonitorText, new: Creation) -> None:
-    here.metric_monitors.create(monitor_id, body.name, _stored(body), here.now_ns(), tenant=new["tenant"])
+    here.store.metric_monitors.create(monitor_id, body.name, _stored(body), here.now_ns(), tenant=new["tenant"])
 
 
 def _stored(body: MetricMonitorText) -> dict[str, Any]:
@@ -58,8 +58,8 @@ METRIC_MONITORS: Final = Resource[MetricMonitorRow, MetricMonitorText](
     document=MetricMonitorDocument,
     find=_find,
     create=_create,
-    replace=lambda here, row, body: here.metric_monitors.replace(row, body.name, _stored(body), here.now_ns()),
-    delete=lambda here, row: here.metric_monitors.delete(row, here.now_ns()),
+    replace=lambda here, row, body: here.store.metric_monitors.replace(row, body.name, _stored(body), here.now_ns()),
+    delete=lambda here, row: here.store.metric_monitors.delete(row, here.now_ns()),
     show=metric_monitor_document,
     title=lambda row: row.name,
     listing=Operation(

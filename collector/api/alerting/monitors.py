@@ -33,7 +33,7 @@ class StreamQuery(BaseModel):
 @answers(StreamPage)
 def list_monitors(here: Here, who: Who, query: Annotated[StreamQuery, Query()]) -> Response:
     """List streams of results by project and rule, with the state of their monitors."""
-    rows = here.monitors.page(
+    rows = here.store.monitors.page(
         project=query.project,
         rule=query.rule,
         tenant=who.visible_tenant,

@@ -55,7 +55,7 @@ def show_quality(here: Here, who: Who, query: Annotated[QualityQuery, Query()]) 
         tenant=who.visible_tenant,
         judged=query.time == "judged",
     )
-    groups = here.quality.groups(of, by=query.by, limit=_MOST_LINES + 1)
+    groups = here.store.quality.groups(of, by=query.by, limit=_MOST_LINES + 1)
     judges = _judges(here, who, query)
     lines = [_line(each, judges.get(each.fingerprint)) for each in groups[:_MOST_LINES]]
     return encoded(QualityDocument.of(query, lines=lines, truncated=len(groups) > _MOST_LINES))

@@ -159,7 +159,7 @@ def deliveries(
     size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """List past and pending deliveries, newest first."""
-    rows = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
+    rows = here.store.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
     return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in rows], page, size))
 
 
@@ -168,7 +168,7 @@ def deliveries(
 @answers(DeliveryDocument)
 def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
     """Return a delivery."""
-    row = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    row = here.store.outbox.delivery(webhook.webhook_id, delivery_id)
     return _no_delivery(delivery_id) if row is None else encoded(DeliveryDocument.of(row))
 
 
@@ -179,7 +179,7 @@ def replay(webhook: Named, delivery_id: str, here: Here) -> Response:
     """Deliver an event again under the same id, from the first attempt; one that still waits is left as it is."""
     if not webhook.enabled:
         return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
-    if here.outbox.delivery(webhook.webhook_id, delivery_id) is None:
+    if here.store.outbox.delivery(webhook.webhook_id, delivery_id) is None:
         return _no_delivery(delivery_id)
     here.receivers.replay(webhook, delivery_id)
     return _queued(here, webhook, delivery_id)
@@ -190,7 +190,7 @@ def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> Response:
 
 
 def _queued(here: Context, webhook: Webhook, delivery_id: str) -> Response:
-    row = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    row = here.store.outbox.delivery(webhook.webhook_id, delivery_id)
     if row is None:
         return _no_delivery(delivery_id)
     return encoded(DeliveryDocument.of(row), status=HTTPStatus.ACCEPTED)

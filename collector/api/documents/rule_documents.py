@@ -161,13 +161,13 @@ def trial_document(trial: RuleTrial) -> RuleTrialDocument:
 def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
     """Return a function that explains why a rule's monitors have no baseline, and what to do."""
     latest: dict[str, list[StreamRow]] = defaultdict(list)
-    for row in here.monitors.latest(rule_id=rule_id, tenant=tenant):
+    for row in here.store.monitors.latest(rule_id=rule_id, tenant=tenant):
         latest[row.key.rule_id].append(row)
 
     def comparison_of(active: ActiveRule) -> str | None:
         needed = active.rule.monitoring.settings.minimum
         suspects = [row for row in latest.get(active.rule_id, ()) if _may_lack(here, active, row, needed)]
-        services = standings(here.monitors, here.rules.revision, active, suspects) if suspects else []
+        services = standings(here.store.monitors, here.rules.revision, active, suspects) if suspects else []
         lacking = [(count, each.key) for each in services if (count := each.results) is not None and count < needed]
         if not lacking:
             return None
@@ -257,7 +257,7 @@ def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
     ):  # else that one goes on
         count = here.backfills.targets_of_baseline(active, _streams_compared(here, active)).count
     asks_judge = active.executor_kind == "judge"
-    each = here.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None
+    each = here.store.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None
     return BaselineEstimate(
         evaluations=count,
         asks_judge=asks_judge,
@@ -268,8 +268,8 @@ def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
 
 
 def _streams_compared(here: Context, active: ActiveRule) -> list[ComparedStream]:
-    latest = here.monitors.latest(rule_id=active.rule_id)
-    return [each.compared for each in standings(here.monitors, here.rules.revision, active, latest)]
+    latest = here.store.monitors.latest(rule_id=active.rule_id)
+    return [each.compared for each in standings(here.store.monitors, here.rules.revision, active, latest)]
 
 
 def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:

@@ -139,7 +139,7 @@ def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Ann
     significant = {each.name: each.adjusted_p_value < _ALPHA for each in compared.comparison.differences}
     first = query.page * query.size
     listed = compared.table.listed(DIFF_FILTERS[query.status])[first : first + query.size + 1]
-    cases = [_case(each, significant) for each in cases_of(compared, listed, here.run_items)]
+    cases = [_case(each, significant) for each in cases_of(compared, listed, here.store.run_items)]
     return encoded(
         RunDiffDocument(
             candidate_run_id=candidate.run_id,
@@ -154,7 +154,7 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
     """Return the named run as the baseline, else the one that the gate would choose, or None."""
     if named:
         return Baseline(run_of_experiment(candidate.experiment_id, named, here, who))
-    return baseline_of(candidate, here.runs)
+    return baseline_of(candidate, here.store.runs)
 
 
 def _summary(compared: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:

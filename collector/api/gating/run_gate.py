@@ -86,7 +86,7 @@ def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Conte
 
 
 def _comparer_of(here: Context) -> "RunComparer":
-    return RunComparer(here.run_items, here.kept_comparisons)
+    return RunComparer(here.store.run_items, here.kept_comparisons)
 
 
 def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
@@ -102,7 +102,7 @@ def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) 
 
 
 def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
-    before = Baseline(named) if named else baseline_of(candidate, here.runs, branch=body.baselineBranch)
+    before = Baseline(named) if named else baseline_of(candidate, here.store.runs, branch=body.baselineBranch)
     policy = Policy(
         options=_options(body),
         fail_on_inconclusive=body.failOnInconclusive,
@@ -147,7 +147,7 @@ def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[C
 
     Votes count only for the evaluator whose results they judge, which its fingerprint identifies.
     """
-    rows = here.labels.of_runs(
+    rows = here.store.labels.of_runs(
         candidate.tenant, VERDICT, candidate.experiment_id, runs=[baseline.run_id, candidate.run_id]
     )
     corrected = []

@@ -82,7 +82,7 @@ async def import_file(
     form = options.form or MEDIA_TYPES.get(kind)
     if form is None:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send one of {', '.join(MEDIA_TYPES)}, or a format")
-    with _imports.take(who.client), tempfile.TemporaryFile(dir=here.data) as file:
+    with _imports.take(who.client), tempfile.TemporaryFile(dir=here.settings.data) as file:
         try:
             async for chunk in request.stream():
                 await run_in_threadpool(file.write, chunk)
@@ -111,10 +111,10 @@ def _imported(
 ) -> Response:
     now_us = here.now_ns() // 1000
     try:
-        items = here.datasets.add_items(dataset, new_items, now_us=now_us)
+        items = here.store.datasets.add_items(dataset, new_items, now_us=now_us)
     except BadFile as error:
         raise BadQuery(str(error)) from None
-    made = here.datasets.add_version(
+    made = here.store.datasets.add_version(
         dataset, items, mode=options.mode, description=options.description, created_by=by, now_us=now_us
     )
     places = options.left_out
@@ -151,11 +151,13 @@ def exported_version(here: Context, dataset: Dataset, version: Version, form: Fo
         Conflict: the version cannot be written as CSV.
     """
     if form == "csv":
-        wrong = next((each.item_id for each in here.datasets.every_item(version) if is_formula(each.item_id)), None)
+        wrong = next(
+            (each.item_id for each in here.store.datasets.every_item(version) if is_formula(each.item_id)), None
+        )
         if wrong is not None:
             raise Conflict(f"a spreadsheet would compute the id {wrong!r}: export another format than CSV")
     name = f"{dataset.dataset_id}-{version.version}.{form}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     described = replace(dataset, description=version.description or dataset.description)
-    pieces = export_items(described, here.datasets.every_item(version), form)
+    pieces = export_items(described, here.store.datasets.every_item(version), form)
     return streamed(pieces, media_type=_SUFFIX[form], headers=headers)

@@ -121,7 +121,7 @@ def dataset_seen(here: Context, who: Caller, key: str) -> Dataset:
         Missing: the caller sees no such dataset.
         Conflict: several tenants have a dataset of that name, and the caller sees all of them.
     """
-    matches = here.datasets.named(who.visible_tenant, key)
+    matches = here.store.datasets.named(who.visible_tenant, key)
     for tenant in (who.tenant, ""):
         for each in matches:
             if each.tenant == tenant:
@@ -139,7 +139,7 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
     Raises:
         Missing: the dataset has no such version.
     """
-    versions = here.datasets.versions(dataset, version=None if number == "latest" else int(number))
+    versions = here.store.datasets.versions(dataset, version=None if number == "latest" else int(number))
     if not versions:
         raise Missing(f"the dataset {dataset.name!r} has no version {number}")
     return versions[0]
@@ -150,7 +150,7 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
 @answers(list[DatasetDocument])
 def list_all(here: Here, who: Who, part: Part) -> Response:
     """List datasets by name."""
-    return part.answer(here.datasets.all(who.visible_tenant), DatasetDocument.of)
+    return part.answer(here.store.datasets.all(who.visible_tenant), DatasetDocument.of)
 
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))
@@ -158,7 +158,7 @@ def list_all(here: Here, who: Who, part: Part) -> Response:
 @answers(DatasetDocument)
 def create(body: Created, here: Here, who: Who) -> Response:
     """Make a dataset, which has no version yet."""
-    made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+    made = here.store.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     return created(DatasetDocument.of(made), made.version, at=f"/api/v1/datasets/{path_segment(made.name)}")
 
 
@@ -167,7 +167,7 @@ def create(body: Created, here: Here, who: Who) -> Response:
 @answers(DatasetDetail)
 def show(dataset: Seen, here: Here) -> Response:
     """Return a dataset with its versions, newest first."""
-    versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
+    versions = here.store.datasets.versions(dataset, most=_MOST_VERSIONS)
     documents = [_version_document(dataset, each) for each in versions]
     return shown(DatasetDetail.of(dataset, versions=documents), dataset.version)
 
@@ -178,7 +178,7 @@ def show(dataset: Seen, here: Here) -> Response:
 def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> Response:
     """Replace the fields of a dataset. A schema holds for versions made later."""
     require_seen(dataset.version, if_match)
-    changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
+    changed = here.store.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
     return shown(DatasetDocument.of(changed), changed.version)
 
 
@@ -187,7 +187,7 @@ def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> Resp
 def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
     """Delete a dataset with all versions; runs that used it stay."""
     require_seen(dataset.version, if_match)
-    here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
+    here.store.datasets.delete(dataset, now_us=here.now_ns() // 1000)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -204,8 +204,8 @@ def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> Response
         except (BadItem, AgainstSchema) as error:
             raise BadQuery(f"items[{number}]: {error}") from None
     now_us = here.now_ns() // 1000
-    table = here.datasets.add_items(dataset, items, now_us=now_us)
-    made = here.datasets.add_version(
+    table = here.store.datasets.add_items(dataset, items, now_us=now_us)
+    made = here.store.datasets.add_version(
         dataset, table, mode=body.mode, description=body.description, created_by=who.key_name, now_us=now_us
     )
     return version_answer(dataset, made)
@@ -230,7 +230,7 @@ def list_items(
 ) -> Response:
     """List the items of a version in their order."""
     stored = version_seen(here, dataset, version)
-    items = here.datasets.items(stored, first=at.page * at.size, most=at.size + 1)
+    items = here.store.datasets.items(stored, first=at.page * at.size, most=at.size + 1)
     documents = [ItemDocument.of(each) for each in items]
     return encoded(ItemPage.page(documents, at.page, at.size, total_elements=stored.item_count))
 
@@ -250,7 +250,7 @@ def list_changes(
     """List the items that a version adds, removes and changes compared with another one."""
     later = version_seen(here, dataset, version)
     earlier = version_seen(here, dataset, str(later.version - 1) if base is None else base)
-    changes, total = here.datasets.changes(earlier, later, skip=at.page * at.size, most=at.size + 1)
+    changes, total = here.store.datasets.changes(earlier, later, skip=at.page * at.size, most=at.size + 1)
     documents = [ChangedItem.of(each) for each in changes]
     numbers = {"base": earlier.version, "version": later.version, "total_elements": total}
     return encoded(ChangedItemPage.page(documents, at.page, at.size, **numbers))

@@ -69,7 +69,7 @@ Body = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 @answers(list[RunEvaluationDocument])
 def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
     """List the evaluations of a run in the order requested."""
-    return part.answer(here.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
+    return part.answer(here.store.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
 
 
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
@@ -100,9 +100,9 @@ def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
     """Cancel an evaluation; its results stay."""
-    if all(each.evaluation_id != evaluation_id for each in here.run_evaluations.of_run(run.run_id)):
+    if all(each.evaluation_id != evaluation_id for each in here.store.run_evaluations.of_run(run.run_id)):
         raise Missing(f"the run has no evaluation {evaluation_id}")
-    if not here.run_evaluations.set_state(evaluation_id, "cancelled", now_us=here.now_ns() // 1000):
+    if not here.store.run_evaluations.set_state(evaluation_id, "cancelled", now_us=here.now_ns() // 1000):
         raise Conflict("the evaluation is over")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -116,7 +116,8 @@ def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Resp
     rule = here.rules.checked(None, parsed, tenant=run.tenant)
     name = name_of(rule)
     if any(
-        each.name == name and each.state in {"waiting", "running"} for each in here.run_evaluations.of_run(run.run_id)
+        each.name == name and each.state in {"waiting", "running"}
+        for each in here.store.run_evaluations.of_run(run.run_id)
     ):
         raise Conflict(f"an evaluation called {name!r} is under way")
     problem = here.judging.judges.problem_of(here.run_evaluator.active(run.tenant, "", rule))
@@ -129,7 +130,7 @@ def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Resp
         connection=rule.connection,
         created_by=by,
     )
-    made = here.run_evaluations.add(run, new, now_us=here.now_ns() // 1000)
+    made = here.store.run_evaluations.add(run, new, now_us=here.now_ns() // 1000)
     here.run_evaluator.wake()
     headers = {"location": f"/api/v1/runs/{run.run_id}/evaluations"}
     return encoded(RunEvaluationDocument.of(made), status=HTTPStatus.CREATED, headers=headers)

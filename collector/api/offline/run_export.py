@@ -43,7 +43,7 @@ def export(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")
 def exported(here: Context, run: Run, form: RunForm) -> Response:
     """Return a run as a download in one of its formats, which no browser shows as a page of this server."""
     chosen = REPORT_FORMS[form]
-    report = report_of(run, here.runs.sums([run.run_id])[run.run_id], here.run_items)
+    report = report_of(run, here.store.runs.sums([run.run_id])[run.run_id], here.store.run_items)
     headers = {
         "content-disposition": f'attachment; filename="run-{run.run_id}.{chosen.suffix}"',
         "content-security-policy": "default-src 'none'; sandbox",

@@ -129,7 +129,7 @@ def _filled(here: Context, run: Run, items: Sequence[ReportedItem]) -> list[Repo
     item_ids = [each.datasetItemId for each in items if each.datasetItemId is not None and not each.inputs]
     if not item_ids or run.dataset_id is None or run.dataset_version is None:
         return list(items)
-    cases = here.datasets.items_of_run(run.dataset_id, run.dataset_version, item_ids)
+    cases = here.store.datasets.items_of_run(run.dataset_id, run.dataset_version, item_ids)
     filled = []
     for each in items:
         case = cases.get(each.datasetItemId or "")

@@ -96,7 +96,7 @@ def run_seen(run_id: RunId, here: Here, who: Who) -> Run:
     Raises:
         Missing: the caller sees no such run.
     """
-    run = here.runs.find(who.visible_tenant, run_id.lower())
+    run = here.store.runs.find(who.visible_tenant, run_id.lower())
     if run is None:
         raise Missing(f"there is no run {run_id} here")
     return run
@@ -123,13 +123,15 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response
     """List the experiments of a project by name, each with its latest run."""
 
     def document(experiment: Experiment) -> ExperimentDocument:
-        latest = next(iter(here.runs.of_experiment(experiment.experiment_id)), None)
+        latest = next(iter(here.store.runs.of_experiment(experiment.experiment_id)), None)
         if latest is None:
             return ExperimentDocument.of(experiment, description="", latest_run=None)
-        run = LatestRun.of(latest, here.runs.sums([latest.run_id])[latest.run_id])
+        run = LatestRun.of(latest, here.store.runs.sums([latest.run_id])[latest.run_id])
         return ExperimentDocument.of(experiment, description=latest.description, latest_run=run)
 
-    return part.answer(here.runs.experiments(who.visible_tenant, project=here.project_named(who, project)), document)
+    return part.answer(
+        here.store.runs.experiments(who.visible_tenant, project=here.project_named(who, project)), document
+    )
 
 
 @router.post(
@@ -142,7 +144,7 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response
 @answers(BegunRun, 200)
 def begin(project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who) -> Response:
     """Begin a run, and create its project and experiment if they are missing. A known key returns its run (200)."""
-    run, is_new = here.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
+    run, is_new = here.store.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     return encoded(BegunRun.of(run), status=status, headers={"location": f"/api/v1/runs/{run.run_id}"})
 
@@ -156,7 +158,7 @@ def _metadata_text(here: Context, metadata: Mapping[str, Any]) -> str:
 
 def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
     dataset = None if body.datasetName is None else dataset_seen(here, who, body.datasetName)
-    if dataset is not None and not here.datasets.versions(dataset, version=body.datasetVersion):
+    if dataset is not None and not here.store.datasets.versions(dataset, version=body.datasetVersion):
         raise Missing(f"the dataset {dataset.name!r} has no version {body.datasetVersion}")
     return NewRun(
         tenant=who.tenant,
@@ -184,8 +186,8 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
 def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> Response:
     """List the runs of an experiment, newest first."""
     _experiment(here, who, experiment_id)
-    runs = here.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
-    sums = here.runs.sums([run.run_id for run in runs])
+    runs = here.store.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
+    sums = here.store.runs.sums([run.run_id for run in runs])
     return encoded([RunDocument.of(run, sums[run.run_id]) for run in runs])
 
 
@@ -202,8 +204,8 @@ def list_latest_runs(
 
     A file, which the metadata name as `datasetFile`, matches by its path, its name, or its name without the ending.
     """
-    runs = here.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
-    sums = here.runs.sums([run.run_id for run in runs])
+    runs = here.store.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
+    sums = here.store.runs.sums([run.run_id for run in runs])
     return encoded([RunWithEvaluators.of(run, sums[run.run_id]) for run in runs])
 
 
@@ -214,10 +216,12 @@ def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, 
     """Return the pass rates of the latest runs with status SUCCESS or FAILED, oldest first."""
     experiment = _experiment(here, who, experiment_id)
     ended = [
-        run for run in here.runs.of_experiment(experiment_id, most=10 * limit) if run.status in {"SUCCESS", "FAILED"}
+        run
+        for run in here.store.runs.of_experiment(experiment_id, most=10 * limit)
+        if run.status in {"SUCCESS", "FAILED"}
     ]
     shown = ended[:limit][::-1]
-    sums = here.runs.sums([run.run_id for run in shown])
+    sums = here.store.runs.sums([run.run_id for run in shown])
     return encoded(
         TrendDocument(
             experiment_name=experiment.name,
@@ -232,8 +236,8 @@ def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, 
 @answers(RunDetail)
 def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Response:
     """Return a run with totals, and a page of its items in the order received."""
-    sums = here.runs.sums([run.run_id])[run.run_id]
-    items = here.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
+    sums = here.store.runs.sums([run.run_id])[run.run_id]
+    items = here.store.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
     documents = [RunItemDocument.of(each) for each in items]
     return encoded(RunDetail.of(run, sums, items=RunItemPage.page(documents, at.page, at.size)))
 
@@ -243,7 +247,7 @@ def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Respo
 @answers(ReportedKeys)
 def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
     """List the reported items, to resume a run; `next` is the position of the next page."""
-    keys = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
+    keys = here.store.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
     content = [ReportedKey(item_key=key, trial=trial) for _, key, trial in keys[:_KEYS]]
     return encoded(ReportedKeys(content=content, next=keys[_KEYS - 1][0] if len(keys) > _KEYS else None))
 
@@ -254,7 +258,7 @@ def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)
 def report(run: Own, body: Items, here: Here, request: Request) -> Response:
     """Report items. Each key and trial is stored once, however often it is sent, also after a crash."""
     items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
-    receipt = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
+    receipt = here.store.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
     return encoded(ItemsReceipt.of(receipt, status="ok"), status=HTTPStatus.CREATED)
 
 
@@ -266,12 +270,12 @@ def patch(run: Own, body: RunChange, here: Here) -> Response:
     if body.status == "RUNNING":
         if run.status != "RUNNING":
             raise Conflict(f"the run is {run.status}, and does not begin again")
-        here.runs.touch(run, now_us=here.now_ns() // 1000)
+        here.store.runs.touch(run, now_us=here.now_ns() // 1000)
     elif body.status is not None:
-        run = here.runs.end(run, body.status, reason=body.reason, now_us=here.now_ns() // 1000)
+        run = here.store.runs.end(run, body.status, reason=body.reason, now_us=here.now_ns() // 1000)
         here.run_evaluator.wake()
     if body.verdict is not None:
-        run = here.runs.set_verdict(run, body.verdict)
+        run = here.store.runs.set_verdict(run, body.verdict)
     return encoded(RunChangeReceipt(status="updated", run_status=run.status, verdict=run.verdict))
 
 
@@ -295,16 +299,16 @@ def unpin(run: Own, here: Here) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def delete(run: Own, here: Here) -> Response:
     """Delete a run with its items and scores."""
-    here.runs.delete(run.run_id)
+    here.store.runs.delete(run.run_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 def _pinned(here: Context, run: Run, *, keep: bool) -> Response:
-    return encoded(PinnedRun.of(here.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)))
+    return encoded(PinnedRun.of(here.store.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)))
 
 
 def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:
-    experiments = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+    experiments = here.store.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
     if not experiments:
         raise Missing(f"there is no experiment {experiment_id} here")
     return experiments[0]

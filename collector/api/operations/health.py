@@ -34,7 +34,7 @@ class Readiness(BaseModel):
 @needs(Permission.OPEN)
 async def health(here: Here) -> Health:
     """Return liveness, and the number of spans that could not be stored: report any as a bug."""
-    return Health(status="ok", setAside=here.set_aside(), dropped=sum(here.reader.ingest.dropped.values()))
+    return Health(status="ok", setAside=here.store.totals.set_aside, dropped=sum(here.reader.ingest.dropped.values()))
 
 
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not ready."}})

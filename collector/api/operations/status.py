@@ -19,7 +19,7 @@ def status(here: Here, who: Who) -> Response:
     """Return counts of stored, waiting and recently failed work, and the spending of today."""
     now_ns = here.now_ns()
     rules = rule_counts(here.rules.kept(), here.rules.problems, problems_of(here, who), comparisons_of(here, None))
-    return encoded(status_document(here.status.status(now_ns), rules, server=_server(here), now_ns=now_ns))
+    return encoded(status_document(here.store.status.status(now_ns), rules, server=_server(here), now_ns=now_ns))
 
 
 def _server(here: Context) -> RunningServer | None:
@@ -28,8 +28,8 @@ def _server(here: Context) -> RunningServer | None:
         return None
     return RunningServer(
         state=here.state,
-        overloaded=here.overloaded(),
-        backlog_bytes=here.backlog_bytes(),
+        overloaded=here.store.overload is not None,
+        backlog_bytes=here.store.backlog_bytes,
         dropped=[DroppedScopeDocument.of(entry, spans=spans) for entry, spans in here.reader.ingest.dropped.items()],
         conditions=[condition_document(each) for each in here.conditions.lasting],
     )

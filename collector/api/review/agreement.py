@@ -48,7 +48,7 @@ def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query(
     """Measure how far people agree beyond chance, in all, in pairs, by label and by month, and list disagreements."""
     tenant, name = tenant_of(who, query.tenant), query.name
     if query.queue is not None:
-        queue = here.reviews.queues.get(
+        queue = here.store.review_queues.get(
             query.queue, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=False
         )
         if queue is None:
@@ -61,7 +61,7 @@ def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query(
 
 def agreement_of(here: Context, selection: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
     """Measure agreement; return it with the latest vote on each target, by the key of the target."""
-    votes = here.labels.votes(selection)
+    votes = here.store.labels.votes(selection)
     of = {each.target_key: each for each in votes}
     opinions = [
         OneVote(

@@ -143,7 +143,7 @@ Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 @answers(list[AnnotationDocument])
 def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> Response:
     """List annotations, the latest first."""
-    rows = here.annotations.like(
+    rows = here.store.annotations.like(
         filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
     )
     return encoded([annotation_document(each) for each in rows])
@@ -164,7 +164,7 @@ def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str
     """
     whose = tenant_of(who, tenant)
     scores = [_score(here, who, whose, each) for each in body.scores]
-    stored = here.annotations.add(scores, now_us=here.now_ns() // 1000)
+    stored = here.store.annotations.add(scores, now_us=here.now_ns() // 1000)
     return {"tenant": whose, "stored": stored, "unchanged": len(scores) - stored}
 
 
@@ -241,7 +241,7 @@ def item_target(here: Context, run: Run, number: int) -> AnnotationTarget:
     Raises:
         Missing: the run has no such item.
     """
-    if not 0 < number < 2**62 or not here.run_items.by_number(run.run_id, [number]):
+    if not 0 < number < 2**62 or not here.store.run_items.by_number(run.run_id, [number]):
         raise Missing("this run has no such item")
     return AnnotationTarget(
         tenant=run.tenant, target="run_item", project=run.project, run_id=run.run_id, item_number=number
@@ -275,7 +275,7 @@ def withdraw(here: Context, who: Caller, about: AnnotationTarget, name: str) -> 
     withdrawals = [
         NewAnnotation(about=about, name=name, source=each, author=author, withdrawn=True) for each in sources
     ]
-    here.annotations.add(withdrawals, now_us=here.now_ns() // 1000)
+    here.store.annotations.add(withdrawals, now_us=here.now_ns() // 1000)
 
 
 def counting(annotations: list[Annotation]) -> Annotation | None:
@@ -289,7 +289,7 @@ def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) ->
     like = AnnotationsLike(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
     if about.session_id is not None:
         like = AnnotationsLike(session_id=about.session_id, name=name)
-    rows = here.annotations.like(like, tenant=about.tenant)
+    rows = here.store.annotations.like(like, tenant=about.tenant)
     return [each for each in rows if (each.target, each.tenant) == (about.target, about.tenant)]
 
 
@@ -313,7 +313,7 @@ def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: Annotatio
     """
     refuse_shared(who, about.tenant, "what is voted on")
     vote = voted(here, who, about, body)
-    here.annotations.add([vote], now_us=here.now_ns() // 1000)
+    here.store.annotations.add([vote], now_us=here.now_ns() // 1000)
     mine = (vote.author, vote.source)
     stored = next(each for each in votes_on(here, about, vote.name) if (each.author, each.source) == mine)
     return encoded(annotation_document(stored))
@@ -339,11 +339,11 @@ def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 -
 
 
 def _target(here: Context, visible_tenant: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
+    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
     span = span_id and span_id.lower()
     if outline is None:
         raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
-    if span is not None and here.outlines.span(outline, span) is None:
+    if span is not None and here.store.outlines.span(outline, span) is None:
         raise Missing(f"the trace has no span {span}")
     summary = outline.summary
     return AnnotationTarget(
@@ -370,15 +370,15 @@ def _score(here: Context, who: Caller, tenant: str, body: ScoreBody) -> NewAnnot
 def _scored(here: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
     """Return the target of a score; the project of a trace that was not received yet is unknown."""
     if body.itemResultId is not None:
-        item = here.run_items.find(tenant, int(body.itemResultId))
-        run = None if item is None else here.runs.find(tenant, item["run_id"])
+        item = here.store.run_items.find(tenant, int(body.itemResultId))
+        run = None if item is None else here.store.runs.find(tenant, item["run_id"])
         if run is None or run.tenant != tenant:
             raise Missing(f"no item {body.itemResultId} of a run here")
         return item_target(here, run, int(body.itemResultId))
     if body.sessionId is not None:
         return session_target(here, tenant, body.sessionId)
     trace_id, span = str(body.traceId).lower(), body.spanId and body.spanId.lower()
-    outline = here.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
+    outline = here.store.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
     is_here = outline is not None and outline.summary.tenant == tenant
     return AnnotationTarget(
         tenant=tenant,

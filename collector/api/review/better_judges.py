@@ -109,10 +109,10 @@ def _labelled(
     selection = JudgedByRule(
         tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=query.name, sources=SOURCES[query.source]
     )
-    latest = next(iter(here.labels.judged(selection)), None)
+    latest = next(iter(here.store.labels.judged(selection)), None)
     if latest is None:
         return []
-    results = here.labels.results(selection)
+    results = here.store.labels.results(selection)
     return [each for each in results if each.fingerprint == latest.fingerprint and each.label is not None]
 
 

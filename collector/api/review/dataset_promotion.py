@@ -126,9 +126,9 @@ def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> t
         Missing: the dataset's tenant sees no such target.
     """
     refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
-    latest = here.datasets.versions(dataset)
+    latest = here.store.datasets.versions(dataset)
     ids = {_id_of(here, dataset, each): each for each in body.items}
-    existing = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
+    existing = {item.item_id: item for item in here.store.datasets.items_by_id(latest[0], list(ids))} if latest else {}
     maker = maker_of(here, dataset)
     items = []
     for item_id, each in ids.items():
@@ -137,8 +137,8 @@ def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> t
         except ValueError as error:
             raise BadQuery(f"{' '.join(each.key())}: {error}") from None
     now_us = here.now_ns() // 1000
-    table = here.datasets.add_items(dataset, items, now_us=now_us)
-    return dataset, here.datasets.add_version(
+    table = here.store.datasets.add_items(dataset, items, now_us=now_us)
+    return dataset, here.store.datasets.add_version(
         dataset, table, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
     )
 
@@ -156,7 +156,9 @@ def corrected_by_people(here: Context, tenant: str | None, target: Promoted) -> 
     of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
     like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
     about = {"result": "run_item"}.get(kind, kind)
-    votes = [each for each in here.annotations.like(like, tenant=tenant) if each.target == about and each.expected]
+    votes = [
+        each for each in here.store.annotations.like(like, tenant=tenant) if each.target == about and each.expected
+    ]
     vote = counting(votes)
     return None if vote is None or vote.expected is None else json.loads(vote.expected)
 
@@ -167,7 +169,7 @@ def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str
     Raises:
         Missing: this tenant sees no such trace or span.
     """
-    trace = here.queries.trace(trace_id, tenant=tenant)
+    trace = here.store.queries.trace(trace_id, tenant=tenant)
     if trace is None:
         raise Missing(f"no trace {trace_id} here; it may have expired")
     return _case(here, trace, span_id)
@@ -219,7 +221,7 @@ def _id_of(here: Context, dataset: Dataset, target: Promoted) -> str:
 
 
 def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
-    row = here.run_items.find(dataset.tenant, int(number))
+    row = here.store.run_items.find(dataset.tenant, int(number))
     if row is None:
         raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
     return row
@@ -227,7 +229,7 @@ def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
 
 def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:
     # Only traces of the dataset's tenant, or of none: the dataset must not reveal those of other tenants.
-    trace = here.queries.trace(trace_id, tenant=dataset.tenant)
+    trace = here.store.queries.trace(trace_id, tenant=dataset.tenant)
     if trace is None:
         raise Missing(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
     return trace
@@ -243,7 +245,7 @@ def _case(here: Context, trace: Trace, span_id: str | None) -> Case:
 
 def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
     like = TracesLike(session=session_id)
-    listed = here.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
+    listed = here.store.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
     if not listed.traces:
         raise Missing(f"no trace of the session {session_id} here")
     if listed.next is not None:

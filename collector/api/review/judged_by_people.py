@@ -75,16 +75,16 @@ class JudgeAgainstPeople:
 
 def judges_against_people(here: Context, selection: JudgedByRule) -> list[JudgeAgainstPeople]:
     """Compare each judge of a rule with people, latest first."""
-    results = here.labels.results(selection)
+    results = here.store.labels.results(selection)
     return [
         _against_people(each, [result for result in results if result.fingerprint == each.fingerprint])
-        for each in here.labels.judged(selection)
+        for each in here.store.labels.judged(selection)
     ]
 
 
 def against_people(here: Context, selection: JudgedByRule, judge: JudgedCount) -> JudgeAgainstPeople:
     """Compare one judge of a rule, already counted, with people."""
-    results = [each for each in here.labels.results(selection) if each.fingerprint == judge.fingerprint]
+    results = [each for each in here.store.labels.results(selection) if each.fingerprint == judge.fingerprint]
     return _against_people(judge, results)
 
 
@@ -95,10 +95,10 @@ def judge_against_people(
     selection = JudgedByRule(
         tenant=tenant, rule_id=rule_id, project=project, from_us=None, name=VERDICT, sources=SOURCES["people"]
     )
-    own = [each for each in here.labels.results(selection) if each.fingerprint == fingerprint]
+    own = [each for each in here.store.labels.results(selection) if each.fingerprint == fingerprint]
     if not own:
         return None
-    counts = (each for each in here.labels.judged(selection) if each.fingerprint == fingerprint)
+    counts = (each for each in here.store.labels.judged(selection) if each.fingerprint == fingerprint)
     judged = next(counts, None)
     return None if judged is None else _against_people(judged, own)
 

@@ -75,7 +75,7 @@ def reviewed(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
 
 
 def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    trace = here.queries.trace(str(entry.trace_id), tenant=entry.tenant)
+    trace = here.store.queries.trace(str(entry.trace_id), tenant=entry.tenant)
     if trace is None or trace.summary.tenant != entry.tenant:
         raise _gone()
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
@@ -89,8 +89,8 @@ def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
 
 
 def _span(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    outline = here.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
-    stored = None if outline is None else here.outlines.span(outline, str(entry.span_id))
+    outline = here.store.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
+    stored = None if outline is None else here.store.outlines.span(outline, str(entry.span_id))
     if outline is None or stored is None or outline.summary.tenant != entry.tenant:
         raise _gone()
     span = stored.span
@@ -133,7 +133,7 @@ def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
 
 
 def _run_item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
-    rows = here.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
+    rows = here.store.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
     if not rows:
         raise _gone()
     return rows[0]
@@ -149,7 +149,7 @@ def _scores(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
 
 
 def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
-    evaluations = here.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
+    evaluations = here.store.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
     return [
         ResultToReview(
             name=each.name or each.rule,

@@ -168,12 +168,12 @@ class EntryFilters(BaseModel):
 
 def _create(here: Context, queue_id: str, body: QueueBody, new: Creation) -> None:
     check_feeds(here, new["tenant"], body)
-    here.reviews.queues.create(queue_id, body.text(), **new)
+    here.store.review_queues.create(queue_id, body.text(), **new)
 
 
 def _replace(here: Context, queue: ReviewQueue, body: QueueBody) -> None:
     check_feeds(here, queue.tenant, body)
-    here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
+    here.store.review_queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
 
 
 QUEUES: Final = Resource[ReviewQueue, QueueBody](
@@ -185,10 +185,10 @@ QUEUES: Final = Resource[ReviewQueue, QueueBody](
     body_schema=body_of(QueueBody),
     document=ReviewQueueDocument,
     read=Permission.SEE_QUEUES,
-    find=lambda here, tenant, queue_id: here.reviews.queues.find(tenant, queue_id, now_us=here.now_ns() // 1000),
+    find=lambda here, tenant, queue_id: here.store.review_queues.find(tenant, queue_id, now_us=here.now_ns() // 1000),
     create=_create,
     replace=_replace,
-    delete=lambda here, queue: here.reviews.queues.delete(queue),
+    delete=lambda here, queue: here.store.review_queues.delete(queue),
     show=queue_document,
     listing=Operation("list_queues", "List review queues by name, with their progress."),
     creating=Operation("create_queue", "Create a review queue; 409 if the name is taken."),
@@ -204,7 +204,7 @@ router = router_of(QUEUES)
 
 _UNCOUNTED: Final = replace(
     QUEUES,
-    find=lambda here, tenant, queue_id: here.reviews.queues.find(
+    find=lambda here, tenant, queue_id: here.store.review_queues.find(
         tenant, queue_id, now_us=here.now_ns() // 1000, counted=False
     ),
 )
@@ -221,7 +221,7 @@ Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 @answers(ReviewProgress)
 def show_progress(queue: Seen, here: Here) -> Response:
     """Return the progress of the queue, and the activity of each reviewer."""
-    people = here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000)
+    people = here.store.review_queues.progress(queue, now_us=here.now_ns() // 1000)
     return encoded(ReviewProgress.of(queue, reviewers=list(map(ReviewerDocument.of, people))))
 
 
@@ -231,7 +231,7 @@ def show_progress(queue: Seen, here: Here) -> Response:
 def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]) -> Response:
     """List entries in the order added."""
     author, now_us = author_of(who, filters.by), here.now_ns() // 1000
-    rows = here.reviews.queues.entries(
+    rows = here.store.review_queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
     )
     return encoded(ReviewEntryPage.page([entry_document(queue, each) for each in rows], at.page, at.size))
@@ -252,7 +252,7 @@ def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, obje
         else entries_of_run(here, queue, body.runId, body.share)
     )
     now_us = here.now_ns() // 1000
-    return {"added": here.reviews.queues.add(queue, entries, by=who.key_name, now_us=now_us)}
+    return {"added": here.store.review_queues.add(queue, entries, by=who.key_name, now_us=now_us)}
 
 
 @router.get(_ENTRY)
@@ -267,7 +267,7 @@ def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = No
 @needs(Permission.WRITE, by_tenant=True)
 def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
     """Remove an entry from the queue; votes stay."""
-    here.reviews.queues.remove(queue, entry_id)
+    here.store.review_queues.remove(queue, entry_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -276,7 +276,7 @@ def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
 @answers(AddedEntries)
 def fill(queue: Own, here: Here) -> dict[str, object]:
     """Fill a queue from its feeds now; the server does so every few seconds."""
-    return {"added": here.reviews.feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
+    return {"added": here.store.review_feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
 
 
 def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
@@ -285,7 +285,7 @@ def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> R
     Raises:
         Missing: the queue has no such entry.
     """
-    entry = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
+    entry = here.store.review_queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
     if entry is None:
         raise Missing("this queue has no such entry; its target may have expired")
     return entry
@@ -308,7 +308,7 @@ def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> Annotat
     """Return the named target, if it belongs to the queue's tenant."""
     if body.itemResultId is None:
         return own_target(here, queue.tenant, str(body.traceId), body.spanId)
-    item = here.run_items.find(queue.tenant, int(body.itemResultId))
+    item = here.store.run_items.find(queue.tenant, int(body.itemResultId))
     run = None if item is None else _run(here, queue, item["run_id"])
     if run is None:
         raise Missing(f"no item {body.itemResultId} of a run here")
@@ -324,7 +324,7 @@ def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float)
     run = _run(here, queue, run_id.lower())
     if run is None:
         raise Missing(f"there is no run {run_id} here")
-    items: list[Any] = here.run_items.keys(run.run_id, after=0, most=MOST_ENTRIES)
+    items: list[Any] = here.store.run_items.keys(run.run_id, after=0, most=MOST_ENTRIES)
     return [
         NewEntry(
             about=AnnotationTarget(
@@ -338,5 +338,5 @@ def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float)
 
 
 def _run(here: Context, queue: ReviewQueue, run_id: str) -> Run | None:
-    run = here.runs.find(queue.tenant, run_id)
+    run = here.store.runs.find(queue.tenant, run_id)
     return run if run is not None and run.tenant == queue.tenant else None

@@ -54,7 +54,7 @@ def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> Response:
     Before a vote, a repeated request returns the same entry with a new lease.
     """
     turn = turn_of(here, who, by)
-    entry_id = here.reviews.turns.next(queue, turn)
+    entry_id = here.store.review_turns.next(queue, turn)
     if entry_id is None:
         return encoded(NextReview(entry=None, leased_until=None))
     entry = entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author))
@@ -91,13 +91,13 @@ def undo(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) 
 @needs(Permission.REVIEW, by_tenant=True)
 def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
     """Skip an entry: the reviewer does not get it again."""
-    here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
+    here.store.review_turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 def turn_of(here: Context, who: Caller, by: str | None) -> ReviewTurn:
     """Return the turn of the caller: author, time and lease."""
-    lease_us = int(here.reviews.lease_s * 1_000_000)
+    lease_us = int(here.settings.review_lease_seconds * 1_000_000)
     return ReviewTurn(author=author_of(who, by), now_us=here.now_ns() // 1000, lease_us=lease_us)
 
 
@@ -122,7 +122,7 @@ def cast_vote(
         source="person",
         author=turn.author,
     )
-    return here.reviews.turns.vote(queue, entry_id, vote, turn, goes_on=goes_on)
+    return here.store.review_turns.vote(queue, entry_id, vote, turn, goes_on=goes_on)
 
 
 def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:
@@ -151,4 +151,4 @@ def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: ReviewTurn
         NewAnnotation(about=about, name=queue.question, source=each, author=turn.author, withdrawn=True)
         for each in sources
     ]
-    here.reviews.turns.undo(queue, entry_id, withdrawn, turn)
+    here.store.review_turns.undo(queue, entry_id, withdrawn, turn)

@@ -30,7 +30,7 @@ def session_seen(here: Context, visible_tenant: str | None, session_id: str) -> 
         Missing: the session has no visible trace.
     """
     like = TracesLike(session=session_id)
-    traces = here.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
+    traces = here.store.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
     if not traces:
         raise Missing("there is no such session here")
     return AnnotationTarget(

@@ -45,6 +45,6 @@ def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Qu
         run_id=filters.runId,
         outcome=filters.outcome,
     )
-    page = here.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
+    page = here.store.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
     items = [UndecidedItem.of(item) for item in page]
     return encoded(UndecidedItemPage.page(items, filters.page, filters.size))

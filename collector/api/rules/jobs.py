@@ -62,7 +62,7 @@ def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Resp
         trace_id=None if query.trace is None else query.trace.lower(),
         tenant=who.visible_tenant,
     )
-    rows = here.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
+    rows = here.store.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
     return encoded(JobPage.page([JobDocument.of(row) for row in rows], query.page, query.size))
 
 
@@ -71,7 +71,7 @@ def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Resp
 @answers(RetriedJob)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> Response:
     """Retry a failed job as a new one; a job that waits for its next attempt runs now."""
-    repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
+    repeated = here.store.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id not in repeated.refused:
         return encoded(RetriedJob(retried=repeated.jobs))
@@ -85,7 +85,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 @answers(RetriedJobs)
 def retry_failed(failed: Failed, here: Here, who: Who) -> Response:
     """Retry failed jobs, the oldest first."""
-    repeated = here.jobs.retry_failed(
+    repeated = here.store.jobs.retry_failed(
         rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.visible_tenant
     )
     here.jobs_changed()

@@ -53,10 +53,10 @@ def target_of(here: Context, tenant: str | None, trace_id: str, span_id: str | N
     Raises:
         Missing: no such trace or span is stored.
     """
-    key, outline = trace_id.lower(), here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
+    key, outline = trace_id.lower(), here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
     if outline is not None:
         span = None if span_id is None else span_id.lower()
-        target = here.judgements.target(key, span, tenant=outline.summary.tenant)
+        target = here.store.judgements.target(key, span, tenant=outline.summary.tenant)
         if target is not None:
             return target
     raise Missing(f"there is no such {'trace' if span_id is None else 'span'} here")
@@ -167,16 +167,16 @@ def _stored(here: Context, kept: KeptRule, target: TargetToJudge, result: JobRes
         release=_release(here, kept, target),
         result=result,
     )
-    return here.jobs.store_by_hand(judged, now_us=time.time_ns() // _US)
+    return here.store.jobs.store_by_hand(judged, now_us=time.time_ns() // _US)
 
 
 def _release(here: Context, kept: KeptRule, target: TargetToJudge) -> str | None:
     """Return the release, by the rule's `compare_by` attribute, of the span or of the trace's first span."""
-    outline = here.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
+    outline = here.store.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
     if outline is None:
         return None
     first = next((each.span_id for each in outline.spans), "")
-    whole = here.outlines.span(outline, target.span_id or first)
+    whole = here.store.outlines.span(outline, target.span_id or first)
     return None if whole is None else _attribute(whole.span, kept.active.rule.compare_by)
 
 

@@ -74,7 +74,7 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
 @answers(list[ProjectDocument])
 def list_projects(here: Here, who: Who, part: Part) -> Response:
     """List projects by name: those created, and those that traces name."""
-    return part.answer(here.rulebook.projects(who.visible_tenant), ProjectDocument.of)
+    return part.answer(here.store.rulebook.projects(who.visible_tenant), ProjectDocument.of)
 
 
 @router.get("/trace-eval-rules", responses=PARTED)
@@ -82,8 +82,8 @@ def list_projects(here: Here, who: Who, part: Part) -> Response:
 @answers(RuleList)
 def list_all(here: Here, who: Who, part: Part) -> Response:
     """List all rules with their recent results, and problems of rule files."""
-    activity = here.status.rule_activity(here.now_ns(), who.visible_tenant)
-    ids = here.rulebook.project_ids(who.visible_tenant)
+    activity = here.store.status.rule_activity(here.now_ns(), who.visible_tenant)
+    ids = here.store.rulebook.project_ids(who.visible_tenant)
     problems = here.rules.problems if who.sees_all else ()
     problem_of = problems_of(here, who)
     comparison_of = comparisons_of(here, who.visible_tenant)
@@ -97,7 +97,7 @@ def list_all(here: Here, who: Who, part: Part) -> Response:
 def list_rules(project: str, here: Here, who: Who, part: Part) -> Response:
     """List the rules of a project, oldest first, among them those of all projects."""
     about = {about_of(here, who, project), None}
-    ids = here.rulebook.project_ids(who.visible_tenant)
+    ids = here.store.rulebook.project_ids(who.visible_tenant)
     kept = [each for each in _kept(here, who) if each.stored.project in about]
     notes = problems_of(here, who), comparisons_of(here, who.visible_tenant)
     return part.answer(kept, lambda each: rule_document(each, ids, *notes))
@@ -142,9 +142,13 @@ def try_out(
     rule = here.rules.checked(about_of(here, who, project, make=True), body.parsed, tenant=who.tenant)
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
-        limits = here.sql_limits
-        return here.queries.sql(
-            select, parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=QueryOptions(is_ours=True)
+        settings = here.settings
+        return here.store.queries.sql(
+            select,
+            parameters,
+            max_rows=settings.sql_rows,
+            timeout_s=settings.sql_seconds,
+            terms=QueryOptions(is_ours=True),
         ).rows
 
     trace = query.trace
@@ -165,7 +169,9 @@ def try_out(
 def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
     # Shorter if more than `newest` spans started in it.
     now_ns = here.now_ns()
-    start_ns, _ = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), newest, tenant=who.tenant or None)
+    start_ns, _ = here.store.rule_record.start_of_newest(
+        now_ns - int(window_s * _NS), newest, tenant=who.tenant or None
+    )
     return window_s if start_ns is None else min(max((now_ns - start_ns) / _NS, _LEAST_S), window_s)
 
 
@@ -207,7 +213,7 @@ def about_of(here: Here, who: Caller, key: str, *, make: bool = False) -> str | 
     """
     if key == ALL:
         return None
-    row = here.rulebook.project(who.visible_tenant, key)
+    row = here.store.rulebook.project(who.visible_tenant, key)
     if row is None and not make:
         raise Missing(f"there is no project {key!r}")
     return key if row is None else row.name
@@ -244,4 +250,4 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
 
 def _document(here: Here, who: Caller, kept: KeptRule) -> RuleDocument:
     comparison_of = comparisons_of(here, who.visible_tenant, kept.stored.rule_id)
-    return rule_document(kept, here.rulebook.project_ids(), problems_of(here, who), comparison_of)
+    return rule_document(kept, here.store.rulebook.project_ids(), problems_of(here, who), comparison_of)

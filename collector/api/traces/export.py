@@ -87,9 +87,9 @@ def spans(
     unread: list[Unread] = []
     tenant, damaged = who.visible_tenant, unread if damage == "leave-out" else None
     if form == "arrow":
-        rows = here.exports.rows(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+        rows = here.store.exports.rows(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
         return streamed(_arrow(rows, unread), rows, media_type=_ARROW_TYPE)
-    batches = here.exports.spans(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+    batches = here.store.exports.spans(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
     return streamed(chain(json_lines(batches), _left_out_line(unread)), batches, media_type=LINES_TYPE)
 
 

@@ -32,21 +32,21 @@ _FARTHEST_US = (2**63 - 1) // 1000
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> Response:
     """List the services that sent spans."""
-    return answer(here.search.services(tenant=who.visible_tenant))
+    return answer(here.store.search.services(tenant=who.visible_tenant))
 
 
 @router.get("/services/{service:name}/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations_of(service: str, here: Here, who: Who) -> Response:
     """List the names of a service's spans."""
-    return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.visible_tenant)}))
+    return answer(sorted({name for name, _ in here.store.search.operations(service, tenant=who.visible_tenant)}))
 
 
 @router.get("/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations(here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = "") -> Response:
     """List the operations of a service, with their span kinds."""
-    return answer(operation_documents(here.search.operations(service, tenant=who.visible_tenant), span_kind))
+    return answer(operation_documents(here.store.search.operations(service, tenant=who.visible_tenant), span_kind))
 
 
 @router.get("/dependencies")
@@ -60,7 +60,7 @@ def dependencies() -> Response:
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> Response:
     """Return a trace; leading zeros of its id may be left out."""
-    stored = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    stored = here.store.queries.trace(padded(trace_id), tenant=who.visible_tenant)
     return failure(404, "trace not found") if stored is None else answer([trace_document(stored)])
 
 
@@ -89,7 +89,7 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
         return failure(400, str(error))
     most = max(1, min(find.limit, MOST_TRACES))
     named = [padded(each) for each in find.trace_ids[:most]]
-    ids = named or here.search.traces(like, limit=most, tenant=who.visible_tenant)
+    ids = named or here.store.search.traces(like, limit=most, tenant=who.visible_tenant)
     documents = [trace_document(each) for each in traces_in_short(here, who, ids)]
     if documents and not named and len(documents) < len(ids):
         warnings = documents[-1]["warnings"]

@@ -30,7 +30,7 @@ def padded(trace_id: str) -> str:
 
 def traces_in_short(here: Context, who: Caller, ids: Sequence[str]) -> Iterator[Trace]:
     """Yield the first traces that fit into a response, each with as many spans as a list shows."""
-    return here.queries.traces(ids, tenant=who.visible_tenant, max_spans=_MOST_SPANS)
+    return here.store.queries.traces(ids, tenant=who.visible_tenant, max_spans=_MOST_SPANS)
 
 
 def span_like(

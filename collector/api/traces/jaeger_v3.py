@@ -31,7 +31,7 @@ _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 @needs(Permission.READ, by_tenant=True)
 def services(here: Here, who: Who) -> JSONResponse:
     """List the services that sent spans."""
-    return JSONResponse({"services": here.search.services(tenant=who.visible_tenant)})
+    return JSONResponse({"services": here.store.search.services(tenant=who.visible_tenant)})
 
 
 @router.get("/operations")
@@ -46,7 +46,7 @@ def operations(
     """List the operations of a service, with their span kinds."""
     if not service:
         return _failure(400, "service is required")
-    rows = here.search.operations(service, tenant=who.visible_tenant)
+    rows = here.store.search.operations(service, tenant=who.visible_tenant)
     return JSONResponse({"operations": operation_documents(rows, kind or earlier_kind)})
 
 
@@ -54,7 +54,7 @@ def operations(
 @needs(Permission.READ, by_tenant=True)
 def trace(trace_id: str, here: Here, who: Who) -> Response:
     """Return a trace; leading zeros of its id may be left out."""
-    stored = here.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    stored = here.store.queries.trace(padded(trace_id), tenant=who.visible_tenant)
     return _failure(404, "trace not found") if stored is None else _result([resource_spans(stored.spans)])
 
 
@@ -66,7 +66,7 @@ def traces(here: Here, who: Who, request: Request) -> Response:
         like, most = _like(request.query_params), _depth(request.query_params)
     except BadSearchParameter as error:
         return _failure(400, str(error))
-    ids = here.search.traces(like, limit=most, tenant=who.visible_tenant)
+    ids = here.store.search.traces(like, limit=most, tenant=who.visible_tenant)
     results = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
     return _result(results) if results else _failure(404, "No traces found")
 

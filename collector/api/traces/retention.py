@@ -60,14 +60,14 @@ def sweep(
 
 def _pinned(trace_id: str, here: Here, tenant: str, *, keep: bool) -> JSONResponse:
     key = trace_id.lower()
-    trace = here.queries.trace(key, tenant=tenant, max_spans=1)
+    trace = here.store.queries.trace(key, tenant=tenant, max_spans=1)
     if trace is None or trace.summary.tenant != tenant:
         return _not_found(trace_id)
     if keep:
-        here.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
+        here.store.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
     else:
-        here.retention.unpin(key, tenant=tenant)
-    return JSONResponse({"traceId": key, "pinned": here.retention.pins(key, tenant=tenant)})
+        here.store.retention.unpin(key, tenant=tenant)
+    return JSONResponse({"traceId": key, "pinned": here.store.retention.pins(key, tenant=tenant)})
 
 
 def _not_found(trace_id: str) -> JSONResponse:

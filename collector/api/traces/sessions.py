@@ -40,7 +40,9 @@ def list_sessions(
 ) -> Response:
     """List sessions with a matching trace by the start of their latest trace, newest first."""
     after = None if filters.before is None else session_place(filters.before)
-    listed = here.sessions.page(sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant))
+    listed = here.store.sessions.page(
+        sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant)
+    )
     content = [SessionSummaryDocument.of(each, state=session_state(here, each)) for each in listed.sessions]
     next_place = None if listed.next is None else session_place_text(listed.next)
     return encoded(SessionList.of(listed, content=content, size=size, number_of_elements=len(content), next=next_place))
@@ -59,12 +61,12 @@ def show_session(
 ) -> Response:
     """Return a session as one conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
-    stored = here.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
+    stored = here.store.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
     if stored is None:
         return problem(404, "there is no such session here")
-    evaluations = here.judgements.evaluations_of(stored.extents, tenant=stored.summary.tenant)
+    evaluations = here.store.judgements.evaluations_of(stored.extents, tenant=stored.summary.tenant)
     turns = read_session(stored, evaluations, here.own_keys)
-    judged = here.judgements.of_session(session_id, tenant=stored.summary.tenant)
+    judged = here.store.judgements.of_session(session_id, tenant=stored.summary.tenant)
     document = SessionDocument.of(
         stored.summary,
         judged,
@@ -81,4 +83,4 @@ def show_session(
 
 def session_state(here: Context, session: SessionSummary) -> str:
     """Return `open`, or `closed` if no span was received for long enough."""
-    return "open" if here.now_ns() - session.last_ns < here.session_idle_ns else "closed"
+    return "open" if here.now_ns() - session.last_ns < here.settings.session_idle_seconds * 1e9 else "closed"

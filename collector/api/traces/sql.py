@@ -107,15 +107,17 @@ async def answer(
 
 
 def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: QueryOptions) -> Response:
-    limits, ask = here.sql_limits, here.queries
+    settings, ask = here.settings, here.store.queries
     match form:
         case TableForm():
             return form.write(
-                ask.sql(query.sql, query.parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=terms)
+                ask.sql(
+                    query.sql, query.parameters, max_rows=settings.sql_rows, timeout_s=settings.sql_seconds, terms=terms
+                )
             )
         case ArrowForm():
             table, is_cut = ask.arrow(
-                query.sql, query.parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=terms
+                query.sql, query.parameters, max_rows=settings.sql_rows, timeout_s=settings.sql_seconds, terms=terms
             )
             try:
                 content = form.write(table)

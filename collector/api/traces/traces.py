@@ -126,9 +126,9 @@ def list_traces(
         return _listed(here, judging, at, filters, visible_tenant)
     project = filters.project
     if judging == ANY_JUDGING:
-        summaries = here.queries.newest_traces(tenant=visible_tenant, project=project, offset=offset, limit=limit)
+        summaries = here.store.queries.newest_traces(tenant=visible_tenant, project=project, offset=offset, limit=limit)
     else:
-        summaries = here.queries.judged_traces(
+        summaries = here.store.queries.judged_traces(
             judging, tenant=visible_tenant, project=project, offset=offset, limit=limit
         )
     documents = [TraceSummaryDocument.of(summary) for summary in summaries]
@@ -144,7 +144,7 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
     after = None if filters.before is None else place_of(filters.before)
     within_s = _LONGEST_S if at.within_ms is None else at.within_ms / 1000
-    listed = here.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
+    listed = here.store.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
     return encoded(
         TracePage(
             content=[TraceSummaryDocument.of(summary) for summary in listed.traces],
@@ -164,13 +164,13 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
 @answers(TraceDocument)
 def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """Return a trace with all its spans by start time, their meaning, and the results of rules."""
-    trace = here.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
+    trace = here.store.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
-    judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
+    judged = here.store.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
     is_part = len(trace.spans) < trace.summary.span_count
-    sums = here.listing.reading(trace.summary) if is_part else None
+    sums = here.store.listing.reading(trace.summary) if is_part else None
     return encoded(trace_document(trace, reading, judged, sums))
 
 
@@ -179,7 +179,7 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Re
 @answers(TraceExport)
 def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """Export a trace as the OTLP/JSON request that would send it, however many spans it has."""
-    batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
+    batches = here.store.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if batches is None:
         return _not_found(trace_id)
     return streamed(json_document(batches), batches, media_type="application/json")

@@ -65,7 +65,9 @@ class AlertListing(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 def list_alerts(request: Request, here: Here, who: Who, listing: Annotated[AlertListing, Query()]) -> Response:
     """List alerts by the time they were opened, newest first."""
-    rows = here.alerts.newest(listing.filter, tenant=who.visible_tenant, offset=listing.page * _ROWS, limit=_ROWS + 1)
+    rows = here.store.alerts.newest(
+        listing.filter, tenant=who.visible_tenant, offset=listing.page * _ROWS, limit=_ROWS + 1
+    )
     return page(
         request,
         "alerts.html",
@@ -75,7 +77,7 @@ def list_alerts(request: Request, here: Here, who: Who, listing: Annotated[Alert
         states=STATES,
         older=with_parameters(request, page=listing.page + 1) if len(rows) > _ROWS else None,
         newer=with_parameters(request, page=listing.page - 1 or None) if listing.page else None,
-        watched=len(here.monitors.page(tenant=who.visible_tenant, limit=1)),
+        watched=len(here.store.monitors.page(tenant=who.visible_tenant, limit=1)),
     )
 
 
@@ -85,7 +87,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
     """Show an alert with all that a person needs to check it."""
     alert = _alert(here, who, alert_id)
     receivers = {each.webhook_id: each for each in here.receivers.all(who.visible_tenant) if who.owns(each.tenant)}
-    deliveries = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
+    deliveries = here.store.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
     examples = _objects(alert.finding.document.get("examples"))
     return page(
         request,
@@ -123,7 +125,7 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
     by = form.text("by").strip()[:_MOST_NAME] or who.key_name or who.key_id
     alert = _alert(here, who, alert_id)
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
-    here.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
+    here.store.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
     if alert.state == "recovered":
         raise Conflict("this alert has recovered; it cannot be acknowledged")
     return see_other(f"/alerts/{alert.alert_id}")
@@ -136,13 +138,13 @@ def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
     alert = _alert(here, who, alert_id)
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
     ended = {"how": "resolved", "by": who.key_name or who.key_id}
-    if not here.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
+    if not here.store.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
         raise Conflict("this alert has already recovered")
     return see_other(f"/alerts/{alert.alert_id}")
 
 
 def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
+    alert = here.store.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"there is no alert {alert_id}")
     return alert
@@ -199,7 +201,7 @@ def _text(value: object) -> str:
 @needs(Permission.READ, by_tenant=True)
 def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
     """List metric monitors by name, with their state."""
-    rows = here.metric_monitors.all(tenant=who.visible_tenant)
+    rows = here.store.metric_monitors.all(tenant=who.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
     return page(request, "metric_monitors.html", monitors=monitors)
 

@@ -29,7 +29,7 @@ def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
     """Return the mutes that hold back an alert now, by their end."""
     return [
         mute
-        for mute in here.alert_mutes.at(here.now_ns(), tenant=finding.tenant)
+        for mute in here.store.alert_mutes.at(here.now_ns(), tenant=finding.tenant)
         if mute.project in {None, finding.project} and mute.rule in {None, finding.rule_id, finding.rule}
     ]
 
@@ -38,7 +38,7 @@ def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
 @needs(Permission.WRITE, by_tenant=True)
 def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Mute the rule and project of an alert for a number of hours; with `mute`, end that mute."""
-    alert = here.alerts.get(alert_id, tenant=who.visible_tenant)
+    alert = here.store.alerts.get(alert_id, tenant=who.visible_tenant)
     if alert is None:
         raise Missing(f"there is no alert {alert_id}")
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
@@ -51,7 +51,7 @@ def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
 
 def _unmute(here: Context, alert: Alert, mute_id: str) -> None:
     if mute_id in {mute.mute_id for mute in mutes_of(here, alert.finding) if mute.tenant == alert.finding.tenant}:
-        here.alert_mutes.delete(mute_id, here.now_ns())
+        here.store.alert_mutes.delete(mute_id, here.now_ns())
 
 
 def _mute(here: Context, alert: Alert, hours: str, by: str | None) -> None:
@@ -67,4 +67,4 @@ def _mute(here: Context, alert: Alert, hours: str, by: str | None) -> None:
         muted_by=by,
         created_at_ns=now_ns,
     )
-    here.alert_mutes.add(mute)
+    here.store.alert_mutes.add(mute)

@@ -119,7 +119,7 @@ def show_webhook(
     """Show a webhook and its deliveries."""
     webhook = _find(here, who, webhook_id)
     chosen = next((each for each in _STATES if each == state), None)
-    rows = here.outbox.deliveries(webhook_id, state=chosen, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
+    rows = here.store.outbox.deliveries(webhook_id, state=chosen, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
     return page(
         request,
         "webhook.html",
@@ -223,7 +223,7 @@ def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> 
     webhook = _find(here, who, webhook_id)
     if not webhook.enabled:
         raise Conflict("the webhook is disabled; enable it first")
-    if here.outbox.delivery(webhook_id, delivery_id) is None:
+    if here.store.outbox.delivery(webhook_id, delivery_id) is None:
         raise Missing(f"no delivery {delivery_id} here")
     here.receivers.replay(webhook, delivery_id)
     return see_other(f"/webhooks/{webhook_id}")

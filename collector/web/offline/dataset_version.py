@@ -60,7 +60,7 @@ def show_version(
 ) -> Response:
     """Show the items of a version in their order, and one of them whole."""
     shown = version_seen(here, dataset, version)
-    items = here.datasets.items(shown, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    items = here.store.datasets.items(shown, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
     chosen = _item(here, shown, item) if item else next(iter(items), None)
     return page(
         request,
@@ -88,7 +88,7 @@ def show_differences(
     changes: Sequence[VersionChange] = ()
     total = 0
     if against is not None:
-        changes, total = here.datasets.changes(against, shown, skip=number * _CHANGES, most=_CHANGES)
+        changes, total = here.store.datasets.changes(against, shown, skip=number * _CHANGES, most=_CHANGES)
     return page(
         request,
         "dataset_version.html",
@@ -96,7 +96,9 @@ def show_differences(
         version=shown,
         view="diff",
         base=against,
-        bases=[each for each in here.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != shown.version],
+        bases=[
+            each for each in here.store.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != shown.version
+        ],
         changes=[_shown(each) for each in changes],
         total=total,
         number=number,
@@ -124,7 +126,7 @@ def show_text(dataset: Seen, version: Number, here: Here, item: ItemId, of: str 
 
 
 def _item(here: Context, version: Version, item_id: str) -> Item:
-    items = here.datasets.items_by_id(version, [item_id])
+    items = here.store.datasets.items_by_id(version, [item_id])
     if not items:
         raise Missing("this version has no such item")
     return items[0]

@@ -32,7 +32,7 @@ Number = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
 @needs(Permission.READ, by_tenant=True)
 def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) -> Response:
     """List datasets by name."""
-    rows = here.datasets.all(who.visible_tenant)
+    rows = here.store.datasets.all(who.visible_tenant)
     begin = number * _PAGE_ROWS
     return page(
         request,
@@ -59,7 +59,7 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
     tags = [tag.strip() for tag in values["tags"].split(",") if tag.strip()]
     try:
         body = NewDataset.model_validate(values | {"tags": tags})
-        made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+        made = here.store.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     except ValidationError as error:
         return _form(request, values, by_field(error), status=400)
     except Conflict as error:
@@ -71,7 +71,7 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
 @needs(Permission.READ, by_tenant=True)
 def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: Number = 0) -> Response:
     """Show a dataset, its versions and the latest runs on them."""
-    versions = here.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+    versions = here.store.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     return page(
         request,
         "dataset.html",
@@ -79,7 +79,7 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
         versions=versions[:_PAGE_ROWS],
         number=number,
         is_last=len(versions) <= _PAGE_ROWS,
-        runs=here.runs.on_dataset(who.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
+        runs=here.store.runs.on_dataset(who.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
         may_delete=who.owns(dataset.tenant) and may_use(who, delete_dataset, "POST"),
     )
 
@@ -98,7 +98,7 @@ def ask_to_delete(request: Request, dataset: Own) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def delete_dataset(dataset: Own, here: Here) -> Response:
     """Take it away with all versions."""
-    here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
+    here.store.datasets.delete(dataset, now_us=here.now_ns() // 1000)
     return see_other("/datasets")
 
 

@@ -53,7 +53,9 @@ def list_experiments(
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """List experiments by project and name, of every project or of one."""
-    visible = sorted(here.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant))
+    visible = sorted(
+        here.store.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant)
+    )
     chosen = [each for each in visible if project in {"", each.project}]
     begin = number * _PAGE_ROWS
     return page(
@@ -77,13 +79,13 @@ def show_experiment(
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """Show an experiment: its pass rates over time, and its runs, newest first."""
-    matches = here.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+    matches = here.store.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
     if not matches:
         raise Missing(f"there is no experiment {experiment_id[:64]} here")
-    listed = here.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+    listed = here.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
-    latest = here.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
-    sums = here.runs.sums(list({run.run_id for run in (*listed[:_PAGE_ROWS], *latest)}))
+    latest = here.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
+    sums = here.store.runs.sums(list({run.run_id for run in (*listed[:_PAGE_ROWS], *latest)}))
     ended = [(run, sums[run.run_id]) for run in reversed(latest) if run.status in _ENDED and sums[run.run_id].items]
     return page(
         request,
@@ -105,8 +107,10 @@ def _best(ended: Sequence[EndedRun]) -> EndedRun | None:
 
 
 def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
-    runs = {each.experiment_id: here.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS) for each in experiments}
-    sums = here.runs.sums([run.run_id for listed in runs.values() for run in listed])
+    runs = {
+        each.experiment_id: here.store.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS) for each in experiments
+    }
+    sums = here.store.runs.sums([run.run_id for listed in runs.values() for run in listed])
     return [_listed(each, runs[each.experiment_id], sums) for each in experiments]
 
 

@@ -115,10 +115,10 @@ def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str 
 
 
 def _of_item(here: Context, run_id: str, number: int) -> Recorded:
-    row = next(iter(here.run_items.by_number(run_id, [number])), None)
+    row = next(iter(here.store.run_items.by_number(run_id, [number])), None)
     if row is None:
         raise Missing("this run has no such item")
-    run = here.runs.find(None, run_id)
+    run = here.store.runs.find(None, run_id)
     return Recorded(
         title="item of a run",
         back=f"/runs/{run_id}?item={number}",
@@ -147,7 +147,7 @@ def _value(value: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
 
 def own_datasets(here: Context, who: Caller) -> list[Dataset]:
     """Return the datasets that the caller may add to."""
-    return [each for each in here.datasets.all(who.visible_tenant) if who.owns(each.tenant)]
+    return [each for each in here.store.datasets.all(who.visible_tenant) if who.owns(each.tenant)]
 
 
 def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormState:
@@ -199,7 +199,7 @@ def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Da
     """
     if name or dataset_id == _NEW:
         body = NewDataset(name=name)
-        return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+        return here.store.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     dataset = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
     if dataset is None:
         raise Missing("this dataset no longer exists")

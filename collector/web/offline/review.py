@@ -44,7 +44,7 @@ class QueueLook(BaseModel):
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 def list_queues(request: Request, here: Here, who: Who) -> Response:
     """List review queues and their progress."""
-    queues = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
+    queues = here.store.review_queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
     return page(
         request,
         "review_queues.html",
@@ -62,7 +62,7 @@ def show_queue(request: Request, queue: Seen, here: Here, who: Who, query: Annot
         "review_queue.html",
         queue=queue,
         agreed=_agreed(here, who, queue),
-        people=here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000),
+        people=here.store.review_queues.progress(queue, now_us=here.now_ns() // 1000),
         may_review=_may_review(who, queue),
         may_edit=who.may(Permission.WRITE) and who.owns(queue.tenant),
         by=query.by,
@@ -88,7 +88,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
         opinions=opinions_shown(here, queue, entry),
         may_review=_may_review(who, queue),
         steps=_steps(queue),
-        may_undo=here.reviews.turns.last(queue, turn.author) is not None,
+        may_undo=here.store.review_turns.last(queue, turn.author) is not None,
         by=by,
     )
 
@@ -98,7 +98,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
 def take_next(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
     """Begin, or go on."""
     by = form.text("by") or None
-    return _on(queue, here.reviews.turns.next(queue, turn_of(here, who, by)), by)
+    return _on(queue, here.store.review_turns.next(queue, turn_of(here, who, by)), by)
 
 
 @router.post(_ENTRY + "/vote")
@@ -124,7 +124,7 @@ def vote(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> 
 def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
     """Leave it to others, and go on with the next entry."""
     by = form.text("by") or None
-    return _on(queue, here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
+    return _on(queue, here.store.review_turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
 
 
 @router.post(_ONE + "/undo")
@@ -133,7 +133,7 @@ def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
     """Take back what this person did last, and show it again."""
     by = form.text("by") or None
     turn = turn_of(here, who, by)
-    entry_id = here.reviews.turns.last(queue, turn.author)
+    entry_id = here.store.review_turns.last(queue, turn.author)
     if entry_id is None:
         raise HTTPException(409, "there is no vote to undo")
     take_back(here, queue, entry_id, turn)

@@ -191,7 +191,7 @@ def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> in
         named = [_named(each) for each in values["targets"].split()]
         body = EntriesBody.model_validate({"targets": named})
         entries = [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
-    return here.reviews.queues.add(queue, entries, by=who.key_name, now_us=here.now_ns() // 1000)
+    return here.store.review_queues.add(queue, entries, by=who.key_name, now_us=here.now_ns() // 1000)
 
 
 def _named(text: str) -> dict[str, str]:
@@ -209,7 +209,7 @@ def _share(text: str) -> float:
 
 
 def _own(here: Context, who: Caller) -> list[ReviewQueue]:
-    visible = here.reviews.queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
+    visible = here.store.review_queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
     return [each for each in visible if who.owns(each.tenant)]
 
 

@@ -67,9 +67,9 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated
         evaluator=query.evaluator or None,
         sort=query.sort,
     )
-    sums = here.runs.sums([run.run_id])[run.run_id]
+    sums = here.store.runs.sums([run.run_id])[run.run_id]
     if like == ItemsLike():  # the whole list need not be looked through
-        items, total = here.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
+        items, total = here.store.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
     else:
         items, total = _page_of(here, run, like, query.page)
     chosen = _item(here, run, query.item) if query.item else next(iter(items), None)
@@ -100,7 +100,7 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated
 @needs(Permission.WRITE, by_tenant=True)
 def pin_run(run: Own, here: Here, form: Sent) -> Response:
     """Keep it beyond its expiry, or with `keep` 0 no longer."""
-    here.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
+    here.store.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
     return see_other(f"/runs/{run.run_id}")
 
 
@@ -122,12 +122,12 @@ def show_text(run: Seen, number: ItemNumber, here: Here, of: str = "inputs") -> 
 
 
 def _page_of(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
-    numbers, total = here.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
-    return here.run_items.by_number(run.run_id, numbers), total
+    numbers, total = here.store.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    return here.store.run_items.by_number(run.run_id, numbers), total
 
 
 def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
-    rows = here.run_items.by_number(run.run_id, [number])
+    rows = here.store.run_items.by_number(run.run_id, [number])
     if not rows:
         raise Missing("this run has no such item")
     return rows[0]

@@ -87,7 +87,7 @@ def show_run_diff(request: Request, run: Seen, here: Here, who: Who, query: Anno
     shown: dict[str, Any] = {"run": run, "query": query, "before": None, "comparison": None, "problem": None}
     shown["baselines"] = [
         each
-        for each in here.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
+        for each in here.store.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
         if each.status in _ENDED and each.run_id != run.run_id
     ]
     status = 200
@@ -109,7 +109,7 @@ def _difference(run: Run, before: Baseline, query: DiffQuery, here: Context) -> 
     places = listed[first : first + _PAGE_ROWS]
     chosen = query.item if query.item is not None and query.item < compared.table.order.size else None
     chosen = chosen if chosen is not None else next(iter(places), None)
-    case = None if chosen is None else cases_of(compared, [chosen], here.run_items)[0]
+    case = None if chosen is None else cases_of(compared, [chosen], here.store.run_items)[0]
     verdict = compared.decision(Policy(options=options)).document
     return {
         "comparison": compared,

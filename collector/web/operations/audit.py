@@ -36,7 +36,9 @@ def list_entries(
     criteria = AuditWanted(
         tenant=who.visible_tenant, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
     )
-    rows = here.access.audit(criteria, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1)
+    rows = here.store.access.audit(
+        criteria, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1
+    )
     entries = rows[:_PAGE_ROWS]
     return page(
         request,

@@ -96,7 +96,9 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
 def retry_failed(here: Here, who: Who, form: Sent) -> Response:
     """Retry failed jobs, the oldest first."""
     rule, kind = form.text("rule") or None, form.text("kind") or None
-    repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.visible_tenant)
+    repeated = here.store.jobs.retry_failed(
+        rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.visible_tenant
+    )
     here.jobs_changed()
     more = repeated.jobs == MOST_RETRIED
     return see_other("/jobs?" + urlencode({"state": "failed" if more else ""}))
@@ -106,7 +108,7 @@ def retry_failed(here: Here, who: Who, form: Sent) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who, form: Sent) -> Response:
     """Evaluate one again; one that waits for its next attempt has it now."""
-    repeated = here.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.visible_tenant)
+    repeated = here.store.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id in repeated.refused:
         state = repeated.refused[job_id]
@@ -116,7 +118,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 
 
 def _failures(here: Context, who: Caller) -> list[Failures]:
-    return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.visible_tenant)
+    return here.store.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.visible_tenant)
 
 
 def _rows(here: Context, who: Caller, query: JobListing) -> list[dict[str, Any]]:
@@ -127,7 +129,7 @@ def _rows(here: Context, who: Caller, query: JobListing) -> list[dict[str, Any]]
         trace_id=query.trace.strip().lower() or None,
         tenant=who.visible_tenant,
     )
-    return here.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=query.page * _PAGE_ROWS)
+    return here.store.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=query.page * _PAGE_ROWS)
 
 
 def _is_alike(rule_id: str, expected: str) -> bool:

@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
 from collector.api.base.streamed import streamed
-from collector.api.operations.backup import chunks
+from collector.api.operations.backup import chunks, open_backup
 from collector.live.judges.judges import ANY_PROJECT
 from collector.web.navigation import may_use
 from collector.web.operations.spending import SpendingMeasure, budget_of_project, measures
@@ -50,8 +50,7 @@ class _Row:
 def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Response:
     """List the largest projects that are stored, made or configured, filtered by a text in the name."""
     rows, count = _rows(here, q)
-    pins = here.retention.pinned(limit=_MOST_PINS)
-    configured = here.configured
+    pins = here.store.retention.pinned(limit=_MOST_PINS)
     return page(
         request,
         "projects.html",
@@ -59,8 +58,8 @@ def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Respon
         all_projects=count,
         searched=q,
         used_bytes=int(numbers_of(here).get("database_bytes", 0)),
-        max_bytes=configured.max_bytes,
-        usual_days=configured.retention_days,
+        max_bytes=here.settings.max_bytes,
+        usual_days=here.settings.retention_days,
         rules_for_all=sum(each.stored.enabled and each.stored.project is None for each in here.rules.kept()),
         pins=pins,
         questions=questions_of(here, [pin.trace_id for pin in pins], None),
@@ -76,7 +75,7 @@ def list_projects(request: Request, here: Here, who: Who, q: str = "") -> Respon
 @needs(Permission.WRITE)
 def unpin(here: Here, form: Sent) -> Response:
     """Remove the manual pin of a trace. It stays while other reasons keep it."""
-    here.retention.unpin(form.required("trace").lower(), tenant=form.text("tenant"))
+    here.store.retention.unpin(form.required("trace").lower(), tenant=form.text("tenant"))
     return see_other("/projects#kept")
 
 
@@ -100,7 +99,7 @@ def sweep(request: Request, here: Here, form: Sent) -> Response:
 def download_copy(here: Here) -> Response:
     """Download the database as a DuckDB file: everything stored before the request, as of one moment."""
     try:
-        file = here.backup()
+        file = open_backup(here.store, here.settings.data)
     except OSError as error:
         raise HTTPException(503, f"the copy cannot be written: {error.strerror}") from None
     named = {"content-disposition": 'attachment; filename="tracejury.duckdb"'}
@@ -108,15 +107,15 @@ def download_copy(here: Here) -> Response:
 
 
 def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response:
-    return page(request, "sweep.html", due=due, max_bytes=here.configured.max_bytes)
+    return page(request, "sweep.html", due=due, max_bytes=here.settings.max_bytes)
 
 
 def _rows(here: Context, part: str) -> tuple[list[_Row], int]:
     """Return the largest projects whose name contains a text, by name, and the number of such projects."""
-    sizes = {(each.project, each.tenant): each for each in here.status.projects()}
-    configured = here.configured
-    named = {each.name for each in here.rulebook.projects("")}
-    named |= configured.project_retention_days.keys() | (configured.project_budgets.keys() - {ANY_PROJECT})
+    sizes = {(each.project, each.tenant): each for each in here.store.status.projects()}
+    own_days, usual_days = here.settings.project_retention_days, here.settings.retention_days
+    named = {each.name for each in here.store.rulebook.projects("")}
+    named |= own_days.keys() | (here.project_budgets.keys() - {ANY_PROJECT})
     keys = sizes.keys() | {(name, "") for name in named - {project for project, _ in sizes}}
     keys = {key for key in keys if part.lower() in (key[0] or "").lower()}
     shown = heapq.nlargest(_MOST_ROWS, keys, key=lambda key: sizes[key].spans if key in sizes else 0)
@@ -133,8 +132,8 @@ def _rows(here: Context, part: str) -> tuple[list[_Row], int]:
                 size=size,
                 share=size.spans / every if size else 0.0,
                 rules=0 if name is None else rules[name],
-                retention_days=configured.project_retention_days.get(name or "", configured.retention_days),
-                is_own_retention=name in configured.project_retention_days,
+                retention_days=own_days.get(name or "", usual_days),
+                is_own_retention=name in own_days,
                 measures=[each for each in measures(paid, budget_of_project(here, name)) if each.limit is not None],
             )
         )

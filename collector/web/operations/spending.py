@@ -54,7 +54,7 @@ def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMe
 
 def budget_of_project(here: Context, project: str | None) -> Budget | None:
     """Return the daily budget of a project for judges."""
-    budgets = here.configured.project_budgets
+    budgets = here.project_budgets
     return budgets.get(project or "", budgets.get(ANY_PROJECT))
 
 

@@ -35,14 +35,14 @@ _TIME: Final = slice(11, 19)  # of an instant: the time of day
 def show_status(request: Request, here: Here, who: Who) -> Response:
     """Show the state of the server now."""
     now_ns = here.now_ns()
-    counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
+    counts = here.store.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
     rules = rule_counts(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
     return page(
         request,
         "status.html",
         state=here.state,
-        is_overloaded=here.overloaded(),
-        standing=here.status.status(now_ns),
+        is_overloaded=here.store.overload is not None,
+        standing=here.store.status.status(now_ns),
         rate=sum(counts[-_RECENT:]) / (_RECENT * _STEP_S),
         arrivals=_picture(counts, now_ns),
         stretch_min=_STRETCHES * _STEP_S // 60,
@@ -52,7 +52,7 @@ def show_status(request: Request, here: Here, who: Who) -> Response:
         problems=here.rules.problems,
         rules=rules,
         conditions=here.conditions.lasting,
-        set_aside=here.set_aside(),
+        set_aside=here.store.totals.set_aside,
         versions=versions(),
     )
 

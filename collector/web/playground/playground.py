@@ -222,8 +222,8 @@ def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
     """Return a span that the caller may see."""
     trace_id, _, span_id = like.partition("/")
     visible_tenant = visible_tenant_of(who, tenant or None)
-    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
-    whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
+    outline = here.store.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
+    whole = None if outline is None else here.store.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
         raise Missing(f"there is no span {like[:64]} here")
     return detail_of(whole, here.own_keys, outline.summary.start_ns)

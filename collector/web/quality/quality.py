@@ -174,7 +174,9 @@ def _overview(request: Request, here: Context, who: Caller, query: One) -> Respo
     now_us, period = here.now_ns() // 1_000, period_of(days)
     from_us = numbers.begin_us(now_us, days, "day")
     steps = numbers.steps_between(from_us, now_us, "day")
-    streams = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant, judged=query.basis.judged), steps)
+    streams = numbers.streams_of(
+        here.store.quality.streams(from_us=from_us, tenant=tenant, judged=query.basis.judged), steps
+    )
     alerts: dict[tuple[str | None, str | None, str | None], list[Alert]] = {}
     for alert in _unsettled(here, tenant):
         alerts.setdefault(_stream_of(alert), []).append(alert)
@@ -225,7 +227,7 @@ def _people(
 def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
     if not who.sees_all:
         return []
-    return sorted({*here.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
+    return sorted({*here.store.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
 
 
 def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:
@@ -275,7 +277,7 @@ def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -
 
 def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[StreamDocument]:
     """Return the state of the monitors of each service."""
-    rows = here.monitors.page(
+    rows = here.store.monitors.page(
         project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
     )
     own = [row for row in rows if row.key.rule == chosen.key and row.fingerprint == fingerprint]
@@ -287,7 +289,7 @@ def _unsettled(here: Context, tenant: str) -> list[Alert]:
     return [
         alert
         for state in ("acknowledged", "open")
-        for alert in here.alerts.newest(AlertFilter(state=state), tenant=tenant, limit=_MOST_ALERTS)
+        for alert in here.store.alerts.newest(AlertFilter(state=state), tenant=tenant, limit=_MOST_ALERTS)
         if alert.finding.tenant == tenant
     ]
 
@@ -314,7 +316,9 @@ def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], query: Pair)
     return compare(
         own,
         of,
-        lambda: here.quality.scores(chosen.key, of, from_us=chosen.from_us, each=SCORES_OF_EACH, basis=chosen.basis),
+        lambda: here.store.quality.scores(
+            chosen.key, of, from_us=chosen.from_us, each=SCORES_OF_EACH, basis=chosen.basis
+        ),
         lower_is_better=chosen.lower_is_better,
     )
 
@@ -341,7 +345,7 @@ def _corrected(
     here: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
 ) -> list[JudgeAgainstPeople | None]:
     """Return for each stream how people rate its latest evaluator; None without votes."""
-    voted = here.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
+    voted = here.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
     corrections: list[JudgeAgainstPeople | None] = []
     for each in streams:
         is_voted = (each.rule_id, each.project) in voted and sum(map(bool, corrections)) < _MOST_CORRECTED
@@ -371,4 +375,4 @@ def _worst(here: Context, chosen: Chosen, release: str, of: ReleaseComparison) -
         outcome="scored",
         **asdict(chosen.basis),
     )
-    return here.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)
+    return here.store.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)

@@ -149,7 +149,7 @@ def chosen_of(here: Context, who: Caller, query: About) -> Chosen:
     fitting = [each for each in named if each.stored.project in {project, None}] or named
     kept = fitting[0] if fitting else None
     rule_id = rule if kept is None else kept.stored.rule_id
-    latest = None if kept and project is not None else here.quality.latest(rule_id, tenant=whose)
+    latest = None if kept and project is not None else here.store.quality.latest(rule_id, tenant=whose)
     if kept is None and latest is None:
         raise Missing(f"there is no rule {rule} with results")
     name = kept.stored.name if kept else latest.rule if latest else rule
@@ -163,4 +163,4 @@ def chosen_of(here: Context, who: Caller, query: About) -> Chosen:
 
 def cells_of(here: Context, chosen: Chosen) -> list[Cell]:
     """Return the sums of the results."""
-    return here.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)
+    return here.store.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)

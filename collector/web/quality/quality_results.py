@@ -86,7 +86,7 @@ def list_results(request: Request, here: Here, who: Who, query: Annotated[Result
     if not query.rule:
         return RedirectResponse("/quality", 303)
     chosen = chosen_of(here, who, query)
-    rows = here.quality.results(
+    rows = here.store.quality.results(
         chosen.key,
         query.like,
         worst=chosen.worst if query.order == "worst" else None,

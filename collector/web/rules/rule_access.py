@@ -69,7 +69,7 @@ def find_changeable(here: Context, who: Caller, rule_id: str) -> KeptRule:
 
 def projects(here: Context, who: Caller) -> list[str]:
     """Return names of projects for a menu."""
-    return here.rulebook.project_names(who.visible_tenant)
+    return here.store.rulebook.project_names(who.visible_tenant)
 
 
 def connections(here: Context, who: Caller) -> list[str]:
@@ -79,12 +79,12 @@ def connections(here: Context, who: Caller) -> list[str]:
 
 def attribute_keys(here: Context, who: Caller) -> list[str]:
     """Return the attribute names of the latest spans, if they can be shown in a list."""
-    return [key for key in here.rule_record.attribute_keys(who.visible_tenant) if key.isprintable()]
+    return [key for key in here.store.rule_record.attribute_keys(who.visible_tenant) if key.isprintable()]
 
 
 def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
     """Return by rule id what it did in the last 24 hours, and what its judges used today."""
-    return here.status.rule_activity(here.now_ns(), who.visible_tenant)
+    return here.store.status.rule_activity(here.now_ns(), who.visible_tenant)
 
 
 def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -> Rule:
@@ -139,12 +139,14 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
     Raises:
         BadQuery: the matching took too long.
     """
-    limits = here.sql_limits
+    settings = here.settings
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
-        seconds = min(limits.seconds, _TRIAL_S)
+        seconds = min(settings.sql_seconds, _TRIAL_S)
         terms = QueryOptions(is_ours=True)
-        return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=seconds, terms=terms).rows
+        return here.store.queries.sql(
+            select, parameters, max_rows=settings.sql_rows, timeout_s=seconds, terms=terms
+        ).rows
 
     return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
 

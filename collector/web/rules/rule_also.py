@@ -56,7 +56,7 @@ def estimated(here: Context, whose: str, also: StoredToo, draft: RuleFormDraft, 
     if looked.trial is None or not looked.spans:
         return estimate
     since_ns = here.now_ns() - also.days * _NS_OF_DAY
-    _, stored = here.rule_record.start_of_newest(since_ns, MOST_SPANS, tenant=whose or None)
+    _, stored = here.store.rule_record.start_of_newest(since_ns, MOST_SPANS, tenant=whose or None)
     evaluations = looked.trial.evaluations * stored / looked.spans
     each, is_most = _cost_of_one(looked)
     return replace(estimate, evaluations=evaluations, usd=None if each is None else each * evaluations, is_most=is_most)

@@ -147,7 +147,9 @@ def preview(
         return None
     executor_kind, now_ns = executor_kind_of(draft.rule), here.now_ns()
     whose = who.tenant if kept is None else kept.stored.tenant
-    start_ns, spans = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), MOST_SPANS, tenant=whose or None)
+    start_ns, spans = here.store.rule_record.start_of_newest(
+        now_ns - int(window_s * _NS), MOST_SPANS, tenant=whose or None
+    )
     shorter_s = window_s if start_ns is None else max((now_ns - start_ns) / _NS, _LEAST_S)
     is_cut = shorter_s < window_s
     try:
@@ -166,7 +168,7 @@ def preview(
     )
     if executor_kind != "judge":
         return shown
-    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.visible_tenant)
+    cost = here.store.rule_record.cost(draft.rule.evaluator, tenant=who.visible_tenant)
     shown = replace(shown, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
     if asks == "prompt":
         return _with_prompt(here, shown)

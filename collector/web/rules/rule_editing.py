@@ -254,8 +254,8 @@ def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
 def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
     """Return a form with conditions that match the given span."""
     trace_id, _, span_id = like.partition("/")
-    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=who.visible_tenant, max_spans=1)
-    whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
+    outline = here.store.outlines.of_trace(trace_id.strip().lower(), tenant=who.visible_tenant, max_spans=1)
+    whole = None if outline is None else here.store.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
         raise Missing(f"there is no span {like[:64]} here")
     span, read = whole.span, detail_of(whole, here.own_keys, outline.summary.start_ns).reading

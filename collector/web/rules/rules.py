@@ -165,7 +165,7 @@ class Counts:
 @at_one_moment
 def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
     """List rules by project with their latest activity; for one project also the rules of all projects."""
-    activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)
+    activity, waiting = rule_access.activity(here, who), here.store.rule_record.waiting(who.visible_tenant)
     every = rule_access.all_rules(here, who)
     by_project: dict[str | None, list[tuple[KeptRule, Counts]]] = defaultdict(list)
     for kept in every:
@@ -193,9 +193,10 @@ def show_rule(
     """Show a rule and its revisions, from the latest or a chosen one."""
     kept = rule_access.find(here, who, rule_id)
     now_ns = here.now_ns()
-    results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
+    record, shown_revision = here.store.rule_record, kept.stored.revision
+    results = record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
     scores = [one.score for one in reversed(results) if one.score is not None]
-    revisions = here.rule_record.revisions(rule_id, rows=MAX_SHOWN + 1, newest=revision)
+    revisions = record.revisions(rule_id, rows=MAX_SHOWN + 1, newest=revision)
     is_own = who.owns(kept.stored.tenant)
     may_write = is_own and may_use(who, create_rule, "POST")
     comparison = comparisons_of(here, who.visible_tenant, rule_id)(kept.active)
@@ -209,12 +210,12 @@ def show_rule(
         order_problem=here.rules.problem_of(kept.active),
         comparison=comparison,
         estimate=_estimate(here, kept.active) if comparison and may_write else None,
-        counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.visible_tenant)),
+        counts=_counts(kept, rule_access.activity(here, who), here.store.rule_record.waiting(who.visible_tenant)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
-        decided=here.rule_record.decided(kept.stored.revision, now_ns)
+        decided=record.decided(shown_revision, now_ns)
         if is_own
         else [],  # else it would cover the spans of all tenants
-        unscored=here.rule_record.unscored(kept.stored.revision, now_ns) if is_own else [],
+        unscored=record.unscored(shown_revision, now_ns) if is_own else [],
         unscored_words=_UNSCORED,
         results=results,
         questions=questions_of(here, [one.trace_id for one in results], who.visible_tenant),

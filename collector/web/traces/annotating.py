@@ -24,7 +24,7 @@ _WITHDRAWN = "none"
 
 def votes_on_trace(here: Context, trace: TraceSummary, span_id: str | None) -> Sequence[Annotation]:
     """Return the annotations of the trace and of one of its spans, latest first."""
-    annotations = here.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
+    annotations = here.store.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
     return [each for each in annotations if each.span_id in {None, span_id} and each.tenant == trace.tenant]
 
 
@@ -49,7 +49,7 @@ def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
             body = AnnotationBody.model_validate(sent)
         except ValidationError as error:
             raise HTTPException(400, "; ".join(f"{name}: {text}" for name, text in by_field(error).items())) from None
-        here.annotations.add([voted(here, who, about, body)], now_us=here.now_ns() // 1000)
+        here.store.annotations.add([voted(here, who, about, body)], now_us=here.now_ns() // 1000)
     place = with_query(f"/traces/{about.trace_id}", span=span or None, tenant=tenant or None)
     return RedirectResponse(f"{place}#votes", _SEE_OTHER)
 

@@ -194,7 +194,7 @@ def _chosen(named: Sequence[str]) -> list[ChosenTrace]:
 def _outlines(here: Context, who: Caller, chosen: Sequence[ChosenTrace]) -> list[Outline]:
     """Return the outlines of the traces that exist."""
     outlines = [
-        here.outlines.of_trace(each.trace_id, tenant=visible_tenant_of(who, each.tenant or None), max_spans=1)
+        here.store.outlines.of_trace(each.trace_id, tenant=visible_tenant_of(who, each.tenant or None), max_spans=1)
         for each in chosen
     ]
     return [outline for outline in outlines if outline is not None]

@@ -89,7 +89,7 @@ def compare_traces(
     other, problem = _trace_id(query.other), ""
     after = None
     if other is not None:
-        after = here.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
+        after = here.store.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
     if query.other and after is None:
         problem = f"Trace {query.other[:64]} does not exist; it may have expired."
     shown: dict[str, Any] = {"one": before.summary, "query": query, "problem": problem, "has_other": after is not None}
@@ -104,13 +104,13 @@ def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
     """Return the latest traces of the same kind."""
     one = outline.summary
     like = TracesLike(project=one.project, service=one.service_name, name=one.root_name)
-    listed = here.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.visible_tenant)
+    listed = here.store.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.visible_tenant)
     others = [each for each in listed.traces if (each.trace_id, each.tenant) != (one.trace_id, one.tenant)]
-    return {"others": others[:_OFFERED], "briefs": here.listing.briefs(others, listed.commits) if others else {}}
+    return {"others": others[:_OFFERED], "briefs": here.store.listing.briefs(others, listed.commits) if others else {}}
 
 
 def _compared(here: Context, before: Outline, after: Outline, query: TraceQuery) -> dict[str, Any]:
-    sides = [TraceSide(spans=each.spans, digests=here.outlines.digests(each)) for each in (before, after)]
+    sides = [TraceSide(spans=each.spans, digests=here.store.outlines.digests(each)) for each in (before, after)]
     rows = align(*sides)
     changed = differing(rows)
     listed = list(range(len(rows))) if query.show == "all" else changed
@@ -161,7 +161,7 @@ def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
 
 def _amounts_of(here: Context, outline: Outline) -> Mapping[str, float | None]:
     summary = outline.summary
-    brief = here.listing.briefs([summary], outline.commits).get((summary.tenant, summary.trace_id), Brief())
+    brief = here.store.listing.briefs([summary], outline.commits).get((summary.tenant, summary.trace_id), Brief())
     return {
         "Duration": _duration_ms(summary),
         "Spans": summary.span_count,
@@ -241,12 +241,12 @@ def _whole(outline: Outline, detail: Detail | None, of: str) -> str:
 
 
 def _detail(here: Context, outline: Outline, span_id: str | None) -> Detail | None:
-    whole = None if span_id is None else here.outlines.span(outline, span_id)
+    whole = None if span_id is None else here.store.outlines.span(outline, span_id)
     return None if whole is None else detail_of(whole, here.own_keys, outline.summary.start_ns)
 
 
 def _outline(here: Context, trace_id: str, tenant: str | None) -> Outline:
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=_MOST_SPANS)
+    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=_MOST_SPANS)
     if outline is None:
         raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
     return outline

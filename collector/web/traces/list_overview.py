@@ -70,7 +70,7 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
     shape = TraceShape()
     if not chosen.problems:
         most = {"all": _MANY, "none": 0}.get(values, _FEW)
-        shape = here.overview.shapes.of(chosen.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
+        shape = here.store.overview.shapes.of(chosen.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
     return page(
         request,
         "traces_overview.html",

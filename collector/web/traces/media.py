@@ -33,8 +33,8 @@ def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: W
     """
     params = request.query_params
     visible_tenant = visible_tenant_of(who, params.get("tenant") or None)
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
-    span = None if outline is None else here.outlines.span(outline, span_id.lower())
+    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
+    span = None if outline is None else here.store.outlines.span(outline, span_id.lower())
     of, at = params.get("of", ""), params.get("at", "")
     image = None if span is None else picture_of(span, of, at, here.own_keys)
     if image is None:

@@ -45,7 +45,7 @@ router = router_of(
 @needs(Permission.READ, by_tenant=True)
 def list_views(request: Request, here: Here, who: Who) -> Response:
     """List saved views by name, with what each shows."""
-    rows, may_change = here.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
+    rows, may_change = here.store.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
     views = [(view, _description(view), may_change and who.owns(view.tenant)) for view in rows]
     return page(request, "saved_views.html", views=views)
 

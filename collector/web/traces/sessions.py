@@ -70,7 +70,9 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
     query = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
     filters = SessionFilters(text=query["text"] or None, project=query["project"] or None, user=query["user"] or None)
     after = session_place(before) if before else None
-    sessions = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    sessions = here.store.sessions.page(
+        sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant
+    )
     rows = [SessionRow(session=each, state=session_state(here, each)) for each in sessions.sessions]
     tenant = who.tenant if not who.sees_all else ""
     return page(
@@ -78,7 +80,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
         "sessions.html",
         query=query,
         rows=rows,
-        projects=here.rulebook.project_names(tenant),
+        projects=here.store.rulebook.project_names(tenant),
         is_asked=any(query.values()) or after is not None,
         older=None if sessions.next is None else with_parameters(request, before=session_place_text(sessions.next)),
         newest=with_parameters(request, before=None) if before else None,
@@ -93,15 +95,15 @@ def show_session(
 ) -> Response:
     """Show a session as one conversation, with verdicts at their turns and the running cost."""
     place = turn_place(before) if before else None
-    session = here.sessions.traces(
+    session = here.store.sessions.traces(
         session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(who, tenant or None)
     )
     if session is None:
         raise HTTPException(404, "there is no such session here")
-    evaluations = here.judgements.evaluations_of(session.extents, tenant=session.summary.tenant)
+    evaluations = here.store.judgements.evaluations_of(session.extents, tenant=session.summary.tenant)
     turns = read_session(session, evaluations, here.own_keys)
     state = session_state(here, session.summary)
-    judged = here.judgements.of_session(session_id, tenant=session.summary.tenant)
+    judged = here.store.judgements.of_session(session_id, tenant=session.summary.tenant)
     return page(
         request,
         "session.html",

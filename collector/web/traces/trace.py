@@ -56,7 +56,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
     outline = _outline(here, trace_id, visible_tenant_of(who, params.get("tenant")))
     summary = outline.summary
     is_tree, view = params.get("part") == "tree", params.get("view", "spans")
-    judged = here.judgements.by_rules(
+    judged = here.store.judgements.by_rules(
         summary.trace_id,
         tenant=summary.tenant,
         commits=outline.commits,
@@ -73,8 +73,8 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         trace=summary,
         is_cut=len(outline.spans) < summary.span_count,
         capture=capture_hint(note for span in outline.spans for note in (span.uncaptured or "").splitlines()),
-        brief=here.listing.reading(summary),
-        pins=here.retention.pins(summary.trace_id, tenant=summary.tenant),
+        brief=here.store.listing.reading(summary),
+        pins=here.store.retention.pins(summary.trace_id, tenant=summary.tenant),
         may_pin=is_own and may_use(who, pin_trace, "POST"),
         may_write_rules=may_use(who, new_rule),
         may_promote=may_use(who, promote_trace, "POST"),
@@ -125,13 +125,13 @@ def _place(request: Request, name: str) -> int | None:
 
 
 def _detail(here: Context, outline: Outline, chosen: str | None) -> Detail | None:
-    span = here.outlines.span(outline, chosen) if chosen else None
+    span = here.store.outlines.span(outline, chosen) if chosen else None
     return None if span is None else detail_of(span, here.own_keys, outline.summary.start_ns)
 
 
 def _conversation(request: Request, here: Context, outline: Outline) -> dict[str, Any]:
     summary = outline.summary
-    trace = here.queries.trace(summary.trace_id, tenant=summary.tenant or "")
+    trace = here.store.queries.trace(summary.trace_id, tenant=summary.tenant or "")
     if trace is None:
         raise _no_trace(summary.trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
@@ -146,7 +146,7 @@ def _conversation(request: Request, here: Context, outline: Outline) -> dict[str
 def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Who, of: str = "input") -> Response:
     """Show the whole of a text that the span's page cuts."""
     outline = _outline(here, trace_id, visible_tenant_of(who, request.query_params.get("tenant")), most=1)
-    span = here.outlines.span(outline, span_id)
+    span = here.store.outlines.span(outline, span_id)
     text = None if span is None else text_of(span, of, here.own_keys)
     if text is None:
         raise HTTPException(404, "there is no such text here")
@@ -158,7 +158,7 @@ def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Wh
 def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """Serve the spans as they were received, as OTLP/JSON."""
     visible_tenant = visible_tenant_of(who, request.query_params.get("tenant"))
-    batches = here.exports.trace(trace_id.lower(), tenant=visible_tenant)
+    batches = here.store.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
         raise _no_trace(trace_id)
     return streamed(json_document(batches), batches, media_type="application/json", headers=TEXT_HEADERS)
@@ -169,13 +169,13 @@ def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response
 def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Keep it beyond its expiry, or with `keep` 0 no longer."""
     key, tenant = trace_id.lower(), tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    trace = here.queries.trace(key, tenant=tenant, max_spans=1)
+    trace = here.store.queries.trace(key, tenant=tenant, max_spans=1)
     if trace is None or trace.summary.tenant != tenant:
         raise _no_trace(trace_id)
     if form.text("keep") == "0":
-        here.retention.unpin(key, tenant=tenant)
+        here.store.retention.unpin(key, tenant=tenant)
     else:
-        here.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
+        here.store.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
     return RedirectResponse(f"/traces/{key}{_query(tenant)}", 303)
 
 
@@ -192,7 +192,7 @@ def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
 
 
 def _outline(here: Context, trace_id: str, tenant: str | None, *, most: int = _MOST_SPANS) -> Outline:
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
+    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
     if outline is None:
         raise _no_trace(trace_id)
     return outline

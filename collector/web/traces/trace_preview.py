@@ -28,11 +28,13 @@ _CHARACTERS: Final = 3_000
 def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """Show a trace in short: input, output, verdicts, errors and its first spans."""
     tenant = request.query_params.get("tenant")
-    outline = here.outlines.of_trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant), max_spans=_MOST_SPANS)
+    outline = here.store.outlines.of_trace(
+        trace_id.lower(), tenant=visible_tenant_of(who, tenant), max_spans=_MOST_SPANS
+    )
     if outline is None:
         raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
     trace, spans = outline.summary, outline.spans
-    briefs = here.listing.briefs([trace], outline.commits, characters=_CHARACTERS)
+    briefs = here.store.listing.briefs([trace], outline.commits, characters=_CHARACTERS)
     errors = [span for span in spans if span.is_error]
     whose = trace.tenant if trace.tenant and who.sees_all else None
     return page(

@@ -51,7 +51,7 @@ def list_traces(request: Request, here: Here, who: Who, before: str = "", live: 
         problems=chosen.problems,
         is_detailed=chosen.is_detailed,
         chips=chips(request, chosen),
-        rows=rows_of(here.listing, listed, with_spans=look.needs_spans),
+        rows=rows_of(here.store.listing, listed, with_spans=look.needs_spans),
         older=older,
         newest=with_parameters(request, before=None) if before else None,
         searched_to_ns=listed.searched_to_ns,
@@ -71,7 +71,9 @@ def _elsewhere(request: Request, here: Context, who: Caller, query: TraceFilter,
         return RedirectResponse(f"/traces?{view.query}" if view.query else "/traces", 303)
     if "remember" in request.query_params:
         return remember(request, look)
-    if query.trace_id is not None and here.outlines.of_trace(query.trace_id, tenant=who.visible_tenant, max_spans=1):
+    if query.trace_id is not None and here.store.outlines.of_trace(
+        query.trace_id, tenant=who.visible_tenant, max_spans=1
+    ):
         return RedirectResponse(f"/traces/{query.trace_id}", 303)
     return None
 
@@ -94,7 +96,7 @@ def _beside(request: Request, here: Context, who: Caller, filters: TraceFilter) 
     query, project = listed_query(request), filters.values["project"]
     views = [
         view
-        for view in here.saved_views.find(who.visible_tenant)
+        for view in here.store.saved_views.find(who.visible_tenant)
         if not project or view.project in {None, project} or view.query == query
     ]
     return {
@@ -116,9 +118,9 @@ def _listed(here: Context, who: Caller, query: TraceFilter, after: ListPosition 
     if query.problems:
         return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
     if query.by is not None:
-        return here.listing.ranked(query.like, by=query.by, limit=_PAGE_ROWS, tenant=who.visible_tenant)
-    return here.listing.traces(query.like, after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+        return here.store.listing.ranked(query.like, by=query.by, limit=_PAGE_ROWS, tenant=who.visible_tenant)
+    return here.store.listing.traces(query.like, after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant)
 
 
 def _projects(here: Context, tenant: str) -> list[str]:
-    return here.rulebook.project_names(tenant)
+    return here.store.rulebook.project_names(tenant)
