@@ -302,7 +302,7 @@ def test_instants_offsets_and_counts_read_well() -> None:
 def a_table(*columns: str, rows: tuple[tuple[object, ...], ...]) -> TableView:
     """Build a query's answer."""
     described = tuple({"name": name, "type": "VARCHAR"} for name in columns)
-    return TableView.model_validate({"columns": described, "rows": rows, "truncated": False})
+    return read_answer(TableView, {"columns": described, "rows": rows, "truncated": False})
 
 
 def test_a_list_of_traces_is_a_plain_table_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

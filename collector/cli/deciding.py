@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from pydantic import ConfigDict
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.wire import WireDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient
 from collector.path_names import path_segment
 
@@ -118,25 +118,23 @@ def server_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Candidate(AnswerView):
+class _Candidate(WireDocument):
     id: str
     experiment_id: str
 
 
-class ServerVerdict(AnswerView):
-    """Verdict of a server's gate, with all its fields."""
-
-    model_config = ConfigDict(extra="allow")
-
+class _Verdict(WireDocument):
     passed: bool
     verdict: str | None
 
 
-def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> ServerVerdict:
+def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Have the server's gate compare a run with another one of its experiment."""
-    run = read_view(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
+    run = read_answer(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
     place = f"/api/v1/experiments/{path_segment(run.experiment_id)}/gate"
-    return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": run.id}))
+    answer = asking.post(place, {**body, "candidateRunId": run.id})
+    read_answer(_Verdict, answer)
+    return read_answer(dict[str, Any], answer)
 
 
 def exit_code_of(verdict: str | None) -> int:

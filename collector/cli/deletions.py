@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import click
 
 from collector.api.answers.deletions import DeletionDocument
-from collector.cli.answer_view import AnswerView, read_answer, read_view
+from collector.api.answers.wire import WireDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
@@ -24,7 +25,7 @@ _COUNTED: Final = """
 """
 
 
-class _Caller(AnswerView):
+class _Caller(WireDocument):
     tenant: str
 
 
@@ -68,10 +69,10 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         "before": None if before is None else before.isoformat(),
     }
     with open_server(server, None) as asking:
-        tenant = options["tenant"] or read_view(_Caller, asking.get("/api/v1/caller")).tenant
+        tenant = options["tenant"] or read_answer(_Caller, asking.get("/api/v1/caller")).tenant
         statement = {"sql": _COUNTED, "parameters": values | {"tenant": tenant}}
         traces, spans = (
-            int(str(value or 0)) for value in read_view(TableView, asking.post("/api/v1/sql", statement)).rows[0]
+            int(str(value or 0)) for value in read_answer(TableView, asking.post("/api/v1/sql", statement)).rows[0]
         )
         size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
         if not traces:

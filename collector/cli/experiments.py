@@ -173,14 +173,13 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
             "baselineBranch": options["branch"],
             **server_options(options),
         }
-        verdict = decide_on_server(asking, run, body)
-    document = verdict.model_dump(by_alias=True)
+        document = decide_on_server(asking, run, body)
     if as_json:
         print_json(document)
     else:
         print_verdict(document)
-    if not verdict.passed:
-        context.exit(exit_code_of(verdict.verdict))
+    if not document["passed"]:
+        context.exit(exit_code_of(document["verdict"]))
     if document["status"] == "NO_BASELINE" and options["require_baseline"]:
         context.exit(NO_BASELINE)
 

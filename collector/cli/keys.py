@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from collector.cli.answer_view import read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
@@ -63,7 +63,7 @@ def create(
     if as_json:
         print_json(answer)
         return
-    made = _view(answer)
+    made = read_answer(KeyView, answer)
     click.echo(made.key)
     click.echo(f"key {made.id} ({one_line(made.name)}, {made.role}); this is the only time that it is shown", err=True)
     for warning in made.warnings:
@@ -81,7 +81,7 @@ def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
     if as_json:
         print_json(answer)
         return
-    views = [_view(each) for each in answer]
+    views = read_answer(list[KeyView], answer)
     rows = [(key.id, key.name, key.role, key.tenant_id, key.state, key.hint, key.last_used_at) for key in views]
     columns = tuple(ColumnView(name=name, type="VARCHAR") for name in _COLUMNS)
     print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))
@@ -93,7 +93,7 @@ def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
 def disable(*, key_id: str, server: str) -> None:
     """Disable a key; it stays in the list."""
     with open_server(server, None) as asking:
-        made = _view(asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
+        made = read_answer(KeyView, asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
     click.echo(f"key {made.id} ({one_line(made.name)}) is disabled")
 
 
@@ -111,7 +111,3 @@ def _checked(key_id: str) -> str:
     if not key_id.replace("_", "").isalnum() or not key_id.isascii():
         raise click.ClickException(f"{one_line(key_id)} is no id of a key; `tracejury keys list` shows them")
     return key_id
-
-
-def _view(answer: object) -> KeyView:
-    return read_view(KeyView, answer if isinstance(answer, dict) else {})

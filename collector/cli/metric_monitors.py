@@ -7,7 +7,8 @@ import click
 import yaml
 from rich.text import Text
 
-from collector.cli.answer_view import AnswerView, read_view
+from collector.api.answers.wire import WireDocument
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
@@ -18,7 +19,7 @@ from collector.visible import one_line
 _PATH = "/api/v1/metric-monitors"
 
 
-class MetricMonitorView(AnswerView):
+class MetricMonitorView(WireDocument):
     """A monitor of a metric as it is printed."""
 
     id: str
@@ -50,7 +51,7 @@ def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None
     if as_json:
         print_json(documents)
     else:
-        _print([read_view(MetricMonitorView, each) for each in documents])
+        _print(read_answer(list[MetricMonitorView], documents))
 
 
 @metric_monitors.command()
@@ -83,7 +84,7 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
     """Delete a metric monitor."""
     one_source(server, data)
     with open_server(server, data) as asking:
-        views = [read_view(MetricMonitorView, each) for each in asking.whole(_PATH)]
+        views = read_answer(list[MetricMonitorView], asking.whole(_PATH))
         known = [each.id for each in views if name in {each.name, each.id}]
         if not known:
             raise click.ClickException(f"no metric monitor {one_line(name)} here")

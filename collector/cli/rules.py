@@ -10,7 +10,7 @@ import click
 from msgspec import to_builtins
 
 from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument, ConnectionDocument, RuleList
-from collector.cli.answer_view import read_answer, read_view
+from collector.cli.answer_view import read_answer
 from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.connecting import Parameters
 from collector.cli.lookups import rule_named, rule_path
@@ -174,4 +174,4 @@ def _load(file: Path) -> "tuple[Rule, Need]":
 
 
 def _rows(source: ServerClient, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:
-    return read_view(TableView, source.post("/api/v1/sql", {"sql": select, "parameters": dict(parameters)})).rows
+    return read_answer(TableView, source.post("/api/v1/sql", {"sql": select, "parameters": dict(parameters)})).rows

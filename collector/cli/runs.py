@@ -96,4 +96,4 @@ def _of_files(files: list[Path], arguments: Mapping[str, Any]) -> Mapping[str, A
 def _of_server(baseline: str, candidate: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     body = {"baselineRunId": baseline, **server_options(arguments)}
     with exiting_as_gate(), open_server(arguments["server"], None) as asking:
-        return decide_on_server(asking, candidate, body).model_dump(by_alias=True)
+        return decide_on_server(asking, candidate, body)

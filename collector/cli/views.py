@@ -1,24 +1,26 @@
 """Responses of the API without a declared document: tables of SQL, and keys."""
 
-from collector.cli.answer_view import AnswerView
+from typing import Any
+
+from collector.api.answers.wire import WireDocument
 
 
-class ColumnView(AnswerView):
+class ColumnView(WireDocument):
     """One column of an SQL answer."""
 
     name: str
     type: str
 
 
-class TableView(AnswerView):
+class TableView(WireDocument):
     """An SQL answer."""
 
     columns: tuple[ColumnView, ...]
-    rows: tuple[tuple[object, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]
     truncated: bool
 
 
-class KeyView(AnswerView):
+class KeyView(WireDocument):
     """An API key; `key` is its text if it is new."""
 
     id: str
