@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from storage.engine.arrow import arrow_reader, arrow_table
 from storage.engine.cursors import Cursors
 from storage.engine.database import Database, DatabaseOptions
 from tests.prepared import prepare
@@ -38,7 +39,7 @@ def test_a_cursor_is_used_again(database: Database) -> None:
         with database.transaction() as cursor:
             cursor.execute("UPDATE result_state SET last_number = 5")
         with database.snapshot() as cursor:
-            assert cursor.execute("SELECT last_number FROM result_state").to_arrow_table().num_rows == 1
+            assert arrow_table(cursor, "SELECT last_number FROM result_state").num_rows == 1
     assert USE not in texts
 
 
@@ -58,7 +59,7 @@ def test_an_answer_that_is_not_read_to_its_end_holds_no_snapshot(database: Datab
         with database.cursor() as cursor:
             cursor.execute("FROM range(1000000)")
         with database.cursor() as cursor:
-            next(iter(cursor.execute("FROM range(1000000)").to_arrow_reader(2048)))
+            next(iter(arrow_reader(cursor, 2048, "FROM range(1000000)")))
         with database.transaction() as cursor:
             cursor.execute("UPDATE result_state SET last_number = last_number + 1")
         database.checkpoint_alone()

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.engine.table_writes import tables_read
@@ -125,7 +126,7 @@ class _Extent:
 
 
 def _extent(cursor: duckdb.DuckDBPyConnection, before_us: int) -> _Extent:
-    (row,) = cursor.execute(sql.query("score_extent"), {"before_us": before_us}).to_arrow_table().to_pylist()
+    (row,) = arrow_table(cursor, sql.query("score_extent"), {"before_us": before_us}).to_pylist()
     return _Extent(has_new_events=row.pop("came"), **row)
 
 
@@ -140,6 +141,6 @@ def _found(cursor: duckdb.DuckDBPyConnection, extent: _Extent, criteria: Sequenc
     cursor.register("wanted_scores", pa.Table.from_pylist([asdict(each) for each in criteria], schema=_CRITERIA_SCHEMA))
     events = sql.query("scores_from_events").replace("$evaluations", sql.select_of("evaluations"))
     after_batch = extent.looked_batch if has_events else extent.last_batch
-    cursor.register("said_events", cursor.execute(events, {"after": after_batch}).to_arrow_table())
+    cursor.register("said_events", arrow_table(cursor, events, {"after": after_batch}))
     after = extent.looked_at if has_annotations else extent.last
-    return cursor.execute(sql.query("scores_to_count"), {"after": after}).to_arrow_table()
+    return arrow_table(cursor, sql.query("scores_to_count"), {"after": after})

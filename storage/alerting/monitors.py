@@ -12,6 +12,7 @@ from storage import sql
 from storage.alerting.alerts import AlertFinding, Escalation, escalate_alert, open_alert, recover_alert
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.outbox import Outbox
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.errors import Moved
@@ -202,7 +203,7 @@ class Monitors:
             return [], after
         params = {"after": after, "until": last, "rows": most}
         with self._database.cursor() as cursor:
-            table = cursor.execute(sql.query("counted_results"), params).to_arrow_table()
+            table = arrow_table(cursor, sql.query("counted_results"), params)
         columns = [table.column(name).to_pylist() for name in Counted._fields]
         counted = [Counted(*row) for row in zip(*columns, strict=True)]
         return counted, counted[-1].number if len(counted) == most else last
@@ -220,7 +221,7 @@ class Monitors:
         bounds = {"first": first, "before": before, "rows": _PAST_RESULTS}
         params = {**key._asdict(), "fingerprint": fingerprint, **bounds}
         with self._database.cursor() as cursor:
-            table = cursor.execute(sql.query("results_of_stream"), params).to_arrow_table()
+            table = arrow_table(cursor, sql.query("results_of_stream"), params)
         columns = [table.column(name).to_pylist() for name in PastResult._fields]
         return [PastResult(*row) for row in zip(*columns, strict=True)][::-1]
 

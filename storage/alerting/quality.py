@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import duckdb
-
 from storage import sql
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.monitors import RuleKey
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.records import Grouping
 
@@ -221,9 +220,5 @@ class Quality:
 
     def _rows(self, select: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         with self._database.cursor() as cursor:
-            return _named(cursor.execute(select, dict(parameters)))
-
-
-def _named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = cursor.to_arrow_table().to_pylist()
-    return rows
+            rows: list[dict[str, Any]] = arrow_table(cursor, select, dict(parameters)).to_pylist()
+            return rows

@@ -126,10 +126,15 @@ class Cursors:
 def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Run all queries of the block on one snapshot."""
     try:
-        cursor.execute("BEGIN TRANSACTION READ ONLY")  # an interrupted one may have begun
+        begin_reading(cursor)  # an interrupted one may have begun
         yield
     finally:
         roll_back(cursor)
+
+
+def begin_reading(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Begin a transaction that cannot write."""
+    cursor.execute("BEGIN TRANSACTION READ ONLY")
 
 
 def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import duckdb
 import pyarrow as pa
 
+from storage.engine.arrow import Rows
 from storage.engine.table_writes import tables_written
 
 _AT_MOST: Final = 4
@@ -32,17 +33,28 @@ class KeptCursor:
         self._large: set[str] = set()  # names of tables
         self._is_reusable = True
         self._is_read = True  # whether no rows are left of its last answer, which would hold its snapshot
+        self._rows: Rows = cursor
 
     def execute(self, query: str | duckdb.Statement, parameters: object = None) -> Self:
         """Delegate to the cursor."""
+        written = self._note(query)
+        self._rows = self.cursor.execute(query, parameters)
+        self._is_read = bool(written)  # DuckDB is done with it then, before its answer is read
+        return self
+
+    def sql(self, query: str | duckdb.Statement, *, params: object = None) -> Self:
+        """Delegate to the cursor; the rows are read as Arrow."""
+        self._note(query)
+        self._rows = self.cursor.sql(query, params=params)
+        return self
+
+    def _note(self, query: str | duckdb.Statement) -> frozenset[str]:
         text = query if isinstance(query, str) else query.query
         written = tables_written(text)
         self.tables |= written
         self._is_reusable &= _leaves_nothing(text)
         self._is_read = False
-        self.cursor.execute(query, parameters)
-        self._is_read = bool(written)  # DuckDB is done with it then, before its answer is read
-        return self
+        return written
 
     def fetchall(self) -> list[Any]:
         """Delegate to the cursor."""
@@ -52,23 +64,25 @@ class KeptCursor:
 
     def to_arrow_table(self) -> pa.Table:
         """Delegate to the cursor."""
-        table = self.cursor.to_arrow_table()
+        table = self._rows.to_arrow_table()
+        self._rows = self.cursor
         self._is_read = True
         return table
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
         """Delegate to the cursor."""
-        reader = self.cursor.to_arrow_reader(rows)
+        reader = self._rows.to_arrow_reader(rows)
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         yield from reader
+        self._rows = self.cursor
         self._is_read = True
 
     @property
     def description(self) -> Any:  # noqa: ANN401 - as that of a cursor
         """Delegate to the cursor."""
-        return self.cursor.description
+        return self._rows.description
 
     def register(self, name: str, table: pa.Table) -> None:
         """Delegate to the cursor."""

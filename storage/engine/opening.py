@@ -4,18 +4,23 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import duckdb
 
 _Result = TypeVar("_Result")
+
+IS_DUCKDB_2: Final = int(duckdb.__version__.partition(".")[0]) > 1
+
+FEW_THREADS: Final[Mapping[str, int]] = {"async_threads": 1} if IS_DUCKDB_2 else {}
+"""Settings without which DuckDB 2 starts eight threads for I/O, whose stacks are 32 MB of the address space."""
 
 _NICENESS = 10  # the niceness of the processes for SQL queries
 
 
 def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB in memory whose own threads have a lower priority than its callers."""
-    return standing_back(lambda: duckdb.connect(":memory:", config=dict(config)))
+    return standing_back(lambda: duckdb.connect(":memory:", config={**FEW_THREADS, **config}))
 
 
 def standing_back(starts_threads: Callable[[], _Result]) -> _Result:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.opening import open_duckdb
 
 log = logging.getLogger(__name__)
@@ -264,7 +265,7 @@ class RuleMatcherDb:
 
     def _answer(self, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         with self._closed_by_errors():
-            return self._connection.execute(text, parameters and dict(parameters)).to_arrow_table()
+            return arrow_table(self._connection, text, parameters and dict(parameters))
 
     @contextmanager
     def _closed_by_errors(self) -> Iterator[None]:

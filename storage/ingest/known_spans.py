@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_reader
 from storage.ingest import presence
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.presence import Hashes
@@ -31,7 +32,7 @@ class KnownSpans:
         """Remember the spans that were stored last, before the process began."""
         since = last_commit + 1
         parameters = {"rows": self._recent.capacity}
-        for keys in cursor.execute(sql.query("latest_keys"), parameters).to_arrow_reader(_KEYS_AT_ONCE):
+        for keys in arrow_reader(cursor, _KEYS_AT_ONCE, sql.query("latest_keys"), parameters):
             self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
             since = min(since, pc.min(keys.column("batch")).as_py())
         ((has_older,),) = cursor.execute(sql.query("has_spans_before"), {"batch": since}).fetchall()

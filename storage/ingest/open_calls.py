@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.ingest.known_times import within_known_times
 
 _KEYS = ["tenant", "call_key", "start_time"]
@@ -16,7 +17,7 @@ EQUAL_CALLS: Final = 5_000  # and results of one key in the hours around a chang
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
     """Return calls without a result, and results of other traces' calls, in the registered `wanted_traces`."""
-    return cursor.execute(sql.query("open_calls_of_traces"), {"from_ns": from_ns}).to_arrow_table()
+    return arrow_table(cursor, sql.query("open_calls_of_traces"), {"from_ns": from_ns})
 
 
 def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_reader, arrow_table
 from storage.ingest import presence
 from storage.ingest.batch import MEANINGS
 from storage.ingest.meaning import Reads
@@ -50,7 +51,7 @@ class SpanRows:
         self._edition = edition_number(cursor, self._reads.edition)
         most = self._logged.capacity // 2  # a record has two keys at most
         records, since = 0, 0
-        for keys in cursor.execute(sql.query("latest_log_keys"), {"rows": most}).to_arrow_reader(1 << 18):
+        for keys in arrow_reader(cursor, 1 << 18, sql.query("latest_log_keys"), {"rows": most}):
             self._remember(pa.Table.from_batches([keys]), 0)
             records, since = records + keys.num_rows, keys.column("batch")[-1].as_py()
         self._logged.start(since if records == most else 0)
@@ -89,9 +90,7 @@ class SpanRows:
             return counts
         cursor.register("wanted_spans", telling.select(presence.KEY))
         cursor.register("wanted_calls", _calls_in(telling, self._reads.call_ids))
-        numbers = cursor.execute(
-            sql.query("numbers_of_spans"), bounds_of(extents.values()) | {"before": before}
-        ).to_arrow_table()
+        numbers = arrow_table(cursor, sql.query("numbers_of_spans"), bounds_of(extents.values()) | {"before": before})
         for at in range(0, numbers.num_rows, _AT_ONCE):
             for key in self._read_again(cursor, numbers.slice(at, _AT_ONCE)):
                 counts[key] = counts.get(key, 0) + 1
@@ -100,10 +99,11 @@ class SpanRows:
     def _read_again(self, cursor: duckdb.DuckDBPyConnection, numbers: pa.Table) -> Iterator[TraceKey]:
         cursor.register("wanted_spans", numbers)
         bounds = pc.min_max(numbers.column("seq"))
-        spans = cursor.execute(
+        spans = arrow_table(
+            cursor,
             sql.query("spans_by_seq"),
             {"first": bounds["min"].as_py(), "last": bounds["max"].as_py(), "rows": numbers.num_rows},
-        ).to_arrow_table()
+        )
         if not spans.num_rows:
             return
         replace_meanings(cursor, read_again(cursor, self._reads, self._edition, spans))
@@ -156,7 +156,7 @@ def _stored_logs(
     cursor.register("logged_spans", spans.select([*presence.KEY, "attributes"]))
     events, keys = list(reads.call_ids), list(reads.call_ids.values())
     cursor.register("call_events", pa.table({"event_name": events, "call_key": keys}, schema=_CALL_EVENTS))
-    return cursor.execute(sql.query("logs_of_spans"), {"since": since, "before": before}).to_arrow_table()
+    return arrow_table(cursor, sql.query("logs_of_spans"), {"since": since, "before": before})
 
 
 def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.ingest.batch import TOOL_CALLS
 from storage.ingest.meaning import Reads
@@ -187,7 +188,7 @@ _NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
 
 def _parts_of_wanted(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
     select = sql.query("wanted_trace_parts").replace("$roll_up", sql.select_of("trace_roll_up"))
-    return cursor.execute(select).to_arrow_table()
+    return arrow_table(cursor, select)
 
 
 def _bounds_of(parts: pa.Table) -> dict[str, int]:

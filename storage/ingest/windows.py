@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_reader
 from storage.engine.database import Database
 
 _LOGS_EACH = 10
@@ -288,7 +289,7 @@ def fetch(
     cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int | str | None
 ) -> tuple[pa.Table, bool]:
     """Return the rows that fit, at least one batch, and True if there may be more."""
-    reader = cursor.execute(select, parameters | {"rows": limits.rows}).to_arrow_reader(_ROWS_AT_ONCE)
+    reader = arrow_reader(cursor, _ROWS_AT_ONCE, select, parameters | {"rows": limits.rows})
     batches, nbytes = [], 0
     for batch in reader:
         batches.append(batch)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
@@ -83,7 +84,7 @@ class BackfillTable:
 
     def _found(self, select: str, **parameters: str) -> list[Backfill]:
         with self._database.cursor() as cursor:
-            table = cursor.execute(select, parameters).to_arrow_table()
+            table = arrow_table(cursor, select, parameters)
             return [Backfill(**row) for row in table.to_pylist()]
 
     def add(self, parameters: Mapping[str, Any], again: Sequence[int] = ()) -> None:
@@ -115,11 +116,11 @@ class BackfillTable:
         """Return settled, undecided traces of the next spans, and up to where they are complete, or None."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
-            numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            numbers = arrow_table(cursor, sql.query("numbers_to_backfill"), bounds | {"rows": rows})
             if not numbers.num_rows:
                 return None
             last = pc.max(numbers["seq"]).as_py()
-            traces = cursor.execute(sql.query("traces_to_backfill"), bounds | {"until": last}).to_arrow_table()
+            traces = arrow_table(cursor, sql.query("traces_to_backfill"), bounds | {"until": last})
             cursor.register("wanted_traces", traces)
             spans = numbers_of(cursor, until)
             return _undecided(cursor, backfill.revision, traces, spans, until), last
@@ -128,11 +129,11 @@ class BackfillTable:
         """Return undecided sessions at rest of the next spans, and up to where they are complete, or None."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
-            numbers = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            numbers = arrow_table(cursor, sql.query("numbers_to_backfill"), bounds | {"rows": rows})
             if not numbers.num_rows:
                 return None
             last = pc.max(numbers["seq"]).as_py()
-            sessions = cursor.execute(sql.query("sessions_to_backfill"), bounds | {"until": last}).to_arrow_table()
+            sessions = arrow_table(cursor, sql.query("sessions_to_backfill"), bounds | {"until": last})
             traces = traces_of(cursor, sessions)
             open_ones = traces.filter(traces["is_open"])["trace"].combine_chunks()
             sessions = sessions.filter(pc.invert(pc.is_in(sessions["trace"], open_ones)))
@@ -188,7 +189,7 @@ def _is_undecided(
         cursor.register("wanted_spans", spans)
         numbers = pc.min_max(spans["seq"])
         bounds = {"revision": revision, "first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
-        decided = cursor.execute(sql.query("decided_traces"), bounds).to_arrow_table()["trace"]
+        decided = arrow_table(cursor, sql.query("decided_traces"), bounds)["trace"]
     return pc.invert(pc.is_in(targets["trace"], pa.array(decided.to_pylist(), pa.int64())))
 
 

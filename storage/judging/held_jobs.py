@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 
 _KEYS: Final = ["tenant", "target", "span_id", "revision"]
 _NOTHING: Final = pa.table({"seq": pa.array([], pa.int64())})
@@ -25,7 +26,7 @@ def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: in
         return
     while changed.num_rows:  # what goes by a job that is dropped is looked at in turn; there are no circles
         cursor.register("changed_targets", changed.select(_KEYS))
-        decided = cursor.execute(sql.query("held_jobs"), {"first": first, "last": last}).to_arrow_table()
+        decided = arrow_table(cursor, sql.query("held_jobs"), {"first": first, "last": last})
         if not decided.num_rows:
             return
         cursor.register("told_jobs", decided)
@@ -45,7 +46,7 @@ def finished(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return the targets of incoming results whose jobs exist; none if no job is held."""
     if not _is_any_held(cursor):
         return _NOTHING
-    return cursor.execute(sql.query("targets_of_results")).to_arrow_table()
+    return arrow_table(cursor, sql.query("targets_of_results"))
 
 
 def _is_any_held(cursor: duckdb.DuckDBPyConnection) -> bool:

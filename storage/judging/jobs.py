@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.ingest.writer import Writer
@@ -245,7 +246,7 @@ class Jobs(Repeating):
         """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
         values = asdict(criteria) | {"jobs": limit, "skipped": skipped}
         with self._database.cursor() as cursor:
-            rows: list[dict[str, Any]] = cursor.execute(sql.query("page_of_jobs"), values).to_arrow_table().to_pylist()
+            rows: list[dict[str, Any]] = arrow_table(cursor, sql.query("page_of_jobs"), values).to_pylist()
         return rows
 
     def failures_by_kind(self, *, limit: int, tenant: str | None = None) -> list[Failures]:
@@ -316,7 +317,7 @@ def _renew(cursor: duckdb.DuckDBPyConnection, turn: LedgerTurn) -> None:
 
 def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: LedgerTurn) -> pa.Table:
     parameters = {"now_us": turn.now_us, "revisions": list(claim.revisions), "jobs": claim.jobs}
-    jobs = cursor.execute(sql.query("due_jobs"), parameters).to_arrow_table()
+    jobs = arrow_table(cursor, sql.query("due_jobs"), parameters)
     if jobs.num_rows:
         cursor.register("claimed_jobs", jobs.select(["job_id"]))
         cursor.execute(sql.query("claim_jobs"), {"until_us": turn.until_us})

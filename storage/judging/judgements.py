@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
@@ -243,5 +244,5 @@ def _evaluations(
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+    rows: list[dict[str, Any]] = arrow_table(cursor, select, parameters).to_pylist()
     return rows

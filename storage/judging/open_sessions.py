@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
@@ -54,7 +55,7 @@ class OpenSessions:
         """
         parameters = {"settle_us": settle_us, "now_us": now_us, "sessions": most}
         with self._database.snapshot() as cursor:
-            due = cursor.execute(sql.query("open_sessions"), parameters).to_arrow_table()
+            due = arrow_table(cursor, sql.query("open_sessions"), parameters)
             if not due.num_rows:
                 return None
             due = due.add_column(0, "trace", pa.array(np.arange(due.num_rows)))
@@ -88,7 +89,7 @@ class OpenSessions:
 def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table:
     """Return the traces of sessions, and register them as `wanted_traces`."""
     cursor.register("wanted_sessions", sessions.select(["trace", "tenant", "session_id"]))
-    traces = cursor.execute(sql.query("traces_of_sessions")).to_arrow_table()
+    traces = arrow_table(cursor, sql.query("traces_of_sessions"))
     cursor.register("wanted_traces", traces)
     return traces
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
@@ -87,7 +88,7 @@ class OpenTraces:
             "traces": most,
         }
         with self._database.cursor() as cursor:
-            table = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
+            table = arrow_table(cursor, sql.query("open_traces"), parameters)
         traces = table.filter(table["trace_id"].is_valid()).drop_columns("next_us")
         traces = traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
         return DueTraces(traces=traces, next_us=table["next_us"][0].as_py())
@@ -115,7 +116,7 @@ class OpenTraces:
         """Return the traces among these whose sums include all their spans, with the sums, and True if all do."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", settled.traces.select(["trace", "tenant", "trace_id", "trace_key"]))
-            totals = cursor.execute(sql.query("totals_of_traces")).to_arrow_table()
+            totals = arrow_table(cursor, sql.query("totals_of_traces"))
         late = totals["trace"].filter(pc.invert(totals["is_added_up"])).combine_chunks()
         traces, spans = (
             table.filter(pc.invert(pc.is_in(table["trace"], late))) for table in (settled.traces, settled.spans)
@@ -150,7 +151,7 @@ def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
         "last_batch": -1 if last_batch is None else last_batch,
         "until": until,
     }
-    return cursor.execute(sql.query("numbers_of_traces"), bounds).to_arrow_table()
+    return arrow_table(cursor, sql.query("numbers_of_traces"), bounds)
 
 
 def extent_of(spans: pa.Table) -> tuple[int, int]:
@@ -251,7 +252,7 @@ def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> S
     bounds = {"first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
     decided = settlement.decisions.join(again.select(["trace", "tenant", "trace_id"]), "trace", join_type="inner")
     cursor.register("decided_again", decided)
-    earlier = cursor.execute(sql.query("earlier_jobs"), bounds).to_arrow_table()
+    earlier = arrow_table(cursor, sql.query("earlier_jobs"), bounds)
     final = _final(earlier, settlement.once)
     if final.num_rows:
         settlement, earlier = _without(settlement, final), earlier.join(final, _TARGET, join_type="left anti")

@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.windows import TraceKey, key_table
@@ -83,7 +84,7 @@ class ResultsOut:
             ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
             if last <= after:
                 return [], after
-            table = cursor.execute(sql.query("results_to_tell"), {"after": after, "rows": most}).to_arrow_table()
+            table = arrow_table(cursor, sql.query("results_to_tell"), {"after": after, "rows": most})
             results = [ResultToTell(**row) for row in table.to_pylist()]
             roots = _roots(cursor, {each.key for each in results if each.span_id is None})
         with_roots = [
@@ -113,7 +114,7 @@ def _roots(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[
     if not keys_table.num_rows:
         return {}
     cursor.register("wanted_traces", keys_table)
-    extents: pa.Table = cursor.execute(sql.query("extents_of_traces")).to_arrow_table()
+    extents: pa.Table = arrow_table(cursor, sql.query("extents_of_traces"))
     if not extents.num_rows:
         return {}
     bounds = {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 
 _DAY_US: Final = 86_400_000_000
@@ -136,5 +137,5 @@ class RuleRecord:
 
     def _rows(self, select: str, parameters: Mapping[str, object]) -> Sequence[dict[str, Any]]:
         with self._database.cursor() as cursor:
-            rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+            rows: list[dict[str, Any]] = arrow_table(cursor, select, parameters).to_pylist()
         return rows

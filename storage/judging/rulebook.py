@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import duckdb
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Conflict, Moved, Overloaded
 from storage.ingest.writer import Writer
@@ -222,7 +223,7 @@ class Rulebook:
 
 
 def _rules(cursor: duckdb.DuckDBPyConnection) -> list[StoredRule]:
-    rows = cursor.execute(sql.query("rules")).to_arrow_table().to_pylist()
+    rows = arrow_table(cursor, sql.query("rules")).to_pylist()
     return [StoredRule(**row) for row in rows]
 
 

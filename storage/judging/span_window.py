@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_reader, arrow_table
 from storage.engine.rule_matcher_db import Expression
 from storage.errors import Moved
 
@@ -50,7 +51,7 @@ def window(
     rows, limits = selection.limits.rows, selection.limits
     text, parameters = asked_for(statements[1], selection.columns)
     while True:
-        numbers = cursor.execute(statements[0], {**bounds, "rows": rows}).to_arrow_table().column("seq")
+        numbers = arrow_table(cursor, statements[0], {**bounds, "rows": rows}).column("seq")
         if not len(numbers):
             return None
         is_last = len(numbers) < rows
@@ -81,7 +82,7 @@ def fetch(
     cursor: duckdb.DuckDBPyConnection, text: str, parameters: Mapping[str, Any], most_bytes: int
 ) -> tuple[pa.Table, int]:
     """Return the rows in any order, and their bytes: reading stops beyond the limit."""
-    reader = cursor.execute(text, dict(parameters)).to_arrow_reader(_ROWS_AT_ONCE)
+    reader = arrow_reader(cursor, _ROWS_AT_ONCE, text, dict(parameters))
     batches, nbytes = [], 0
     for batch in reader:
         batches.append(batch)

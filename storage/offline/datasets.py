@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing, Stale
 from storage.ingest.writer import Writer
@@ -313,7 +314,7 @@ class _NextVersion:
         staged = sql.query("replaced_members") if self.mode == "replace" else sql.query("appended_members")
         before = {"version_key": version_key}
         parameters = of_it | before if "$version_key" in staged else of_it
-        cursor.register("next_member", cursor.execute(staged, parameters).to_arrow_table())
+        cursor.register("next_member", arrow_table(cursor, staged, parameters))
         ((items, added, removed, changed, moved),) = cursor.execute(sql.query("compare_members"), before).fetchall()
         if not 0 < items <= MOST_ITEMS:
             raise Conflict(f"this version would have {items:,} items, and one has at least 1 and at most {VERSION}")

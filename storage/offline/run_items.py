@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
@@ -233,8 +234,8 @@ class RunItems:
         """Return the columns of a run that a comparison reads, in one snapshot."""
         parameters = {"run_id": run_id}
         with self._database.snapshot() as cursor:
-            items = cursor.execute(sql.query("items_of_run_in_columns"), parameters).to_arrow_table()
-            scores = cursor.execute(sql.query("scores_of_run_in_columns"), parameters).to_arrow_table()
+            items = arrow_table(cursor, sql.query("items_of_run_in_columns"), parameters)
+            scores = arrow_table(cursor, sql.query("scores_of_run_in_columns"), parameters)
             cursor.execute(sql.query("evaluators_of_run"), parameters)
             evaluators = [StoredEvaluator(**row) for row in named(cursor)]
         return RunColumns(items=items, scores=scores, evaluators=evaluators)

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import starting
+from storage.engine.arrow import arrow_reader
 from storage.errors import BadQuery
 from storage.memory import QueryMemory
 from storage.query.apart_child import TOO_LARGE
@@ -287,7 +288,7 @@ def _rows(
     select = f"SELECT {names} FROM ({text.rstrip().rstrip(';')})"  # noqa: S608 - it can only read
     (statement,) = cursor.extract_statements(select)
     used = {name: parameters[name] for name in statement.named_parameters if name in parameters}
-    yield from cursor.execute(statement, used or None).to_arrow_reader(_ROWS_AT_ONCE)
+    yield from arrow_reader(cursor, _ROWS_AT_ONCE, statement, used or None)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from storage import starting
+from storage.engine.arrow import rows_of
 from storage.engine.cursors import is_bug
+from storage.engine.opening import FEW_THREADS
 from storage.engine.pandas_import import hide_pandas
 from storage.errors import BadQuery
 from storage.memory import LackOfMemory
@@ -104,6 +106,7 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         ":memory:",
         config={
+            **FEW_THREADS,
             "threads": 1,
             "memory_limit": f"{int(memory_bytes * _COUNTED) >> 10}KiB",
             "temp_directory": f"statement-{os.getpid()}",
@@ -160,10 +163,11 @@ def _run(connection: duckdb.DuckDBPyConnection, request: Header, answers: Binary
     try:
         columns = _described(connection, query, parameters)
         is_texts = columns is not None and request["hasTexts"]
-        connection.execute(with_texts(query, [kind for _, kind in columns or ()]) if is_texts else query, parameters)
+        query = with_texts(query, [kind for _, kind in columns or ()]) if is_texts else query
+        rows_read = rows_of(connection, query, parameters)
         if columns is None:
-            columns = [(each[0], str(each[1])) for each in connection.description or ()]
-        reader = connection.to_arrow_reader(_ROWS)
+            columns = [(each[0], str(each[1])) for each in rows_read.description or ()]
+        reader = rows_read.to_arrow_reader(_ROWS)
         send(answers, {"columns": columns, "more": True}, [reader.schema.empty_table()])
         rows = nbytes = 0
         for batch in reader:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_reader
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Damaged
 from storage.query.places import Places
@@ -309,7 +310,7 @@ def _named(selection: _Selection, window: _ExportWindow) -> dict[str, object]:
 
 
 def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.RecordBatchReader:
-    return cursor.execute(export.select, _named(export.selection, window)).to_arrow_reader(BATCH_ROWS)
+    return arrow_reader(cursor, BATCH_ROWS, export.select, _named(export.selection, window))
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.Table | None:

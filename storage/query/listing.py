@@ -9,6 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.ingest.backlog import SEQ_BITS
 from storage.query.queries import questions_of, summaries_of
@@ -333,5 +334,5 @@ def _ids_of(traces: Sequence[TraceSummary]) -> str:
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = cursor.execute(select, dict(parameters)).to_arrow_table().to_pylist()
+    rows: list[dict[str, Any]] = arrow_table(cursor, select, dict(parameters)).to_pylist()
     return rows

@@ -33,7 +33,9 @@ def _without_end(select: str) -> str:
     """
     text = select.encode()
     end = len(text)
-    for position, _ in reversed(duckdb.tokenize(select)):  # in bytes; comments are no tokens
+    for position, kind in reversed(duckdb.tokenize(select)):  # in bytes
+        if kind == duckdb.token_type.comment:  # DuckDB 1.5 has no tokens of comments
+            continue
         if text[position : position + 1] != b";":
             break
         end = position

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.query.queries import MAX_LOGS, MAX_SPANS, summaries_of
 from storage.query.rows import logs_of, spans_of
@@ -67,7 +68,7 @@ class Outlines:
                 return None
             summary, bounds = min(summaries, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
-            table = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
+            table = arrow_table(cursor, sql.query("outline_of_trace"), key | bounds)
             rows: list[dict[str, Any]] = table.to_pylist()
         lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
         return Outline(summary=summary, spans=tuple(OutlineSpan(**line) for line in lines), bounds=bounds)
@@ -84,9 +85,9 @@ class Outlines:
         key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
         with self._database.snapshot() as cursor:
             bounds = {**outline.bounds, "span_id": span_id}
-            rows = cursor.execute(sql.query("span_of_trace"), key | bounds).to_arrow_table()
+            rows = arrow_table(cursor, sql.query("span_of_trace"), key | bounds)
             if not rows.num_rows:
                 return None
-            logs = logs_of(cursor.execute(sql.query("logs_of_trace"), key | {"logs": MAX_LOGS}).to_arrow_table())
+            logs = logs_of(arrow_table(cursor, sql.query("logs_of_trace"), key | {"logs": MAX_LOGS}))
         (span,) = spans_of(rows)
         return WholeSpan(span=span, logs=tuple(log for log in logs if log.span_id == span_id))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.query.trace_shape import TraceShapes
 from storage.rates import pass_rate
@@ -136,5 +137,5 @@ class Overview:
 
     def _rows(self, select: str, parameters: dict[str, object]) -> list[dict[str, Any]]:
         with self._database.snapshot() as cursor:
-            rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+            rows: list[dict[str, Any]] = arrow_table(cursor, select, parameters).to_pylist()
         return rows

@@ -15,7 +15,8 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.engine.cursors import is_bug, one_moment
+from storage.engine.arrow import arrow_reader
+from storage.engine.cursors import begin_reading, is_bug, one_moment, roll_back
 from storage.engine.read_database import ReadDatabase
 from storage.errors import BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
@@ -222,7 +223,7 @@ class Queries:
             with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
                 if question.apart is None:
                     types = [column.type for column in _columns(cursor, question)]
-                    reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
+                    reader = arrow_reader(cursor, _ROWS_OF_ARROW, question.statement)
                     yield _typed(reader.schema, types)
                     yield from reader
                     return
@@ -363,7 +364,7 @@ def _twice(ask: Callable[[], _Result]) -> _Result:
 
 def _first_rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
     """Return as many rows as fit into `MAX_TRACE_BYTES`, at least one."""
-    reader = cursor.execute(select, parameters).to_arrow_reader(_ROWS_OF_ARROW)
+    reader = arrow_reader(cursor, _ROWS_OF_ARROW, select, parameters)
     batches: list[pa.RecordBatch] = []
     left = MAX_TRACE_BYTES
     for batch in reader:
@@ -441,7 +442,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: in
 
 
 def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> tuple[pa.Table, bool]:
-    reader = cursor.execute(question.statement, question.parameters or None).to_arrow_reader(_ROWS_OF_ARROW)
+    reader = arrow_reader(cursor, _ROWS_OF_ARROW, question.statement, question.parameters or None)
     batches, rows, nbytes = [], 0, 0
     for batch in reader:
         batches.append(batch)
@@ -472,5 +473,7 @@ def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[Que
     except (duckdb.InternalException, duckdb.FatalException):
         raise
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
+        roll_back(cursor)  # DuckDB 2 refuses all further statements of the transaction, which has read nothing
+        begin_reading(cursor)
         return []
     return [QueryColumn(name=row[0], type=row[1]) for row in described]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
 from storage.query.queries import summaries_of
@@ -139,7 +140,7 @@ class SessionQueries:
         """
         with self._database.snapshot() as cursor:
             parameters = {"session_id": session_id, "tenant": tenant}
-            rows = cursor.execute(asked_for(sql.query("rows_of_sessions"), {"one"}), parameters).to_arrow_table()
+            rows = arrow_table(cursor, asked_for(sql.query("rows_of_sessions"), {"one"}), parameters)
             if not rows.num_rows:
                 return None
             owners = pc.unique(rows.column("tenant")).to_pylist()
@@ -250,7 +251,7 @@ def _rows_of(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]])
     tenants, ids = zip(*keys, strict=True)
     session_rows = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
     cursor.register("wanted_sessions", session_rows)
-    return cursor.execute(asked_for(sql.query("rows_of_sessions"), {"wanted"})).to_arrow_table()
+    return arrow_table(cursor, asked_for(sql.query("rows_of_sessions"), {"wanted"}))
 
 
 def _summaries(cursor: duckdb.DuckDBPyConnection, rows: pa.Table | None) -> list[SessionSummary]:
@@ -258,5 +259,5 @@ def _summaries(cursor: duckdb.DuckDBPyConnection, rows: pa.Table | None) -> list
     if rows is None:
         return []
     cursor.register("session_rows", rows)
-    sums = cursor.execute(sql.query("sums_of_sessions"), {"characters": _PREVIEW_CHARACTERS}).to_arrow_table()
+    sums = arrow_table(cursor, sql.query("sums_of_sessions"), {"characters": _PREVIEW_CHARACTERS})
     return [SessionSummary(**row) for row in sums.to_pylist()]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.limit import Limit
@@ -162,7 +163,7 @@ class _Look:
         if has_earlier:
             values["before_ns"] = floor_ns - _DAY
         select = asking(sql.query("traces_like"), questions, len(self._like.attributes))
-        return self._cursor.execute(select, values | {"limit": parts}).to_arrow_table()
+        return arrow_table(self._cursor, select, values | {"limit": parts})
 
     def _steps(self, traces: pa.Table, *, is_all: bool) -> tuple[int, int, int]:
         """Return the start of the steps, their length, and their number, over the requested time."""
@@ -200,7 +201,7 @@ class _Look:
         return facets
 
     def _table(self, select: str, values: Mapping[str, object]) -> pa.Table:
-        return self._cursor.execute(select, dict(values)).to_arrow_table()
+        return arrow_table(self._cursor, select, dict(values))
 
 
 _OF_SPANS: Final = frozenset({"model", "failing", "release"})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
 from storage.engine.table_writes import tables_read
@@ -73,5 +74,5 @@ class ReviewFeeding:
             "rows": room,
         }
         with self._database.cursor() as cursor:
-            drawn = cursor.execute(sql.query("draw_results"), parameters).to_arrow_table()
+            drawn = arrow_table(cursor, sql.query("draw_results"), parameters)
         return self._queues.add_drawn(queue, drawn, now_us=now_us) if drawn.num_rows else 0

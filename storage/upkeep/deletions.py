@@ -8,6 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.errors import Overloaded
 from storage.ingest.writer import Writer
@@ -179,5 +180,5 @@ class Deletions:
         }
         names = [field.name for field in fields(DeletionCriteria)]
         with self._database.cursor() as cursor:
-            rows = cursor.execute(sql.query("deletions"), parameters).to_arrow_table().to_pylist()
+            rows = arrow_table(cursor, sql.query("deletions"), parameters).to_pylist()
         return [Deletion(criteria=DeletionCriteria(**{name: row.pop(name) for name in names}), **row) for row in rows]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.ingest.batch import TOOL_CALLS
 from storage.ingest.open_calls import complete_calls, open_calls
 
@@ -107,7 +108,7 @@ def erase(
         complete_calls(cursor, calls)
         return Left(spans=0, places=too_many, more=True)
     batches = {"first_batch": first_batch, "last_batch": last_batch}
-    seqs = cursor.execute(sql.query("leaving_spans"), batches).to_arrow_table()
+    seqs = arrow_table(cursor, sql.query("leaving_spans"), batches)
     of_spans = _places_of_spans(cursor, seqs) if seqs.num_rows else {}
     parts = _found(cursor, sql.query("places_of_parts"), batches)
     places = {**of_spans, "trace_part": parts, **of_traces}
@@ -144,7 +145,7 @@ def _places_of_traces(cursor: duckdb.DuckDBPyConnection, leaving: Iterable[Leavi
 
 
 def _found(cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, int]) -> NDArray[np.int64]:
-    places = cursor.execute(statement, parameters).to_arrow_table().column("place")
+    places = arrow_table(cursor, statement, parameters).column("place")
     return np.asarray(places.to_numpy(), dtype=np.int64)
 
 

@@ -24,6 +24,7 @@ import duckdb
 import numpy as np
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database
 from storage.errors import Busy, Moved, Overloaded
 from storage.ingest.writer import Writer
@@ -339,7 +340,7 @@ class Rewriting:
             with self._database.cursor() as cursor:
                 statement = sql.query("places_between").replace("$table", table)
                 bounds = {"first": stretch.first, "last": stretch.end - 1}
-                rows = cursor.execute(statement, bounds).to_arrow_table().column("place")
+                rows = arrow_table(cursor, statement, bounds).column("place")
             holes += missing(rows.to_numpy(), stretch)
             if count_cells(holes) >= most:
                 break

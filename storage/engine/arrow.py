@@ -1,0 +1,48 @@
+"""Rows of a query as Arrow, in the way that suits the installed DuckDB."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from storage.engine.opening import IS_DUCKDB_2
+
+_Query = str | duckdb.Statement
+_Parameters = Mapping[str, Any] | None
+
+
+class Rows(Protocol):
+    """Rows of a query that were not read yet."""
+
+    @property
+    def description(self) -> Sequence[tuple[Any, ...]] | None:
+        """Return names and types of the columns."""
+
+    def to_arrow_table(self) -> pa.Table:
+        """Read all rows."""
+
+    def to_arrow_reader(self, batch_size: int, /) -> pa.RecordBatchReader:
+        """Stream the rows in batches of about so many."""
+
+
+def rows_of(cursor: duckdb.DuckDBPyConnection, query: _Query, parameters: _Parameters = None) -> Rows:
+    """Run a query whose rows are read as Arrow."""
+    # DuckDB 2 computes all rows of `execute` before it hands over the first as Arrow, outside of its memory limit:
+    # 1.5 GB for 30 million rows, and 10 MB with `sql`. DuckDB 1.5.5 does so in `sql` if there are parameters: 2.8 s of
+    # CPU before the first of a million rows, and 7 ms with `execute`.
+    if IS_DUCKDB_2:
+        return cursor.sql(query, params=parameters)
+    return cursor.execute(query, parameters)
+
+
+def arrow_table(cursor: duckdb.DuckDBPyConnection, query: _Query, parameters: _Parameters = None) -> pa.Table:
+    """Return all rows of a query."""
+    return rows_of(cursor, query, parameters).to_arrow_table()
+
+
+def arrow_reader(
+    cursor: duckdb.DuckDBPyConnection, batch_size: int, query: _Query, parameters: _Parameters = None
+) -> pa.RecordBatchReader:
+    """Stream the rows of a query in batches of about so many."""
+    return rows_of(cursor, query, parameters).to_arrow_reader(batch_size)
