@@ -19,6 +19,8 @@ WRITES: Final = [
     "COMMENT ON TABLE span IS 'x'",
     "WITH gone AS (DELETE FROM span RETURNING *) SELECT * FROM gone",
     "SELECT * FROM (INSERT INTO span (tenant) VALUES ('x') RETURNING *)",
+    "WITH new AS (INSERT INTO span (tenant) VALUES ('x') RETURNING *) FROM new",
+    "WITH x AS (SELECT 1) SELECT * FROM (WITH gone AS (DELETE FROM span RETURNING *) FROM gone)",
     "EXPLAIN ANALYZE DELETE FROM span",
     "EXPLAIN ANALYZE UPDATE ingest_state SET batch = 99",
     "EXPLAIN ANALYZE CREATE TABLE x (i INTEGER)",
@@ -29,6 +31,7 @@ FILES: Final = [
     "COPY span FROM '/etc/passwd'",
     "COPY (SELECT 1) TO '/dev/stdout'",
     "EXPLAIN ANALYZE COPY span TO '/tmp/x.parquet'",
+    "WITH file AS (COPY (SELECT 1) TO '/tmp/x.csv') SELECT 1",
     "EXPORT DATABASE '/tmp/x'",
     "IMPORT DATABASE '/tmp/x'",
     "ATTACH '/tmp/x.duckdb'",
@@ -168,5 +171,9 @@ HIDDEN: Final = [
     "SELECT * FROM duckdb_logs()",
     "SELECT * FROM pragma_storage_info('span')",
     "SELECT * FROM sqlite_master",
+    "FROM spans JOIN logs EXACT NEAREST BY DISTANCE (SELECT max(hint) FROM api_key)",
+    "SELECT max(name ORDER BY (SELECT max(hint) FROM api_key)) FROM spans",
+    "SELECT struct_pack(x := (SELECT max(hint) FROM api_key))",
+    "SELECT * FROM a.tracejury.main.spans",
 ]
 """What only reads, and more than the documented views."""

@@ -10,9 +10,11 @@ import duckdb
 import pytest
 
 from storage.engine.database import DatabaseOptions
+from storage.engine.opening import IS_DUCKDB_2
 from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
 from storage.query import apart_child, plain, statements
+from storage.query.parsing import tree_of
 from storage.query.plain import is_plain
 from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.relations import relations_of
@@ -55,7 +57,7 @@ ENDLESS = [
     "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)",
 ]
 BREAKING = [
-    "SELECT reservoir_quantile(-0.0, [])",
+    *([] if IS_DUCKDB_2 else ["SELECT reservoir_quantile(-0.0, [])"]),
     "SELECT regexp_extract('a', '(a)', NULL::VARCHAR[])",
     "SELECT x - 1.5 FROM (VALUES ([1]::VARIANT)) AS t(x)",
 ]
@@ -96,12 +98,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(tmp_path_factory.mktemp("apart"), options) as opened:
         commit(opened, a_batch(an_export(7)))
         yield opened
-
-
-def tree_of(statement: str) -> str:
-    """Return the tree of a SELECT."""
-    ((tree,),) = duckdb.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": statement}).fetchall()
-    return str(tree)
 
 
 def memory_bytes() -> int:

@@ -25,11 +25,13 @@ import pyarrow.parquet as pq
 from duckdb.func import FunctionNullHandling
 
 from storage import sql
+from storage.engine.arrow import arrow_reader
 from storage.engine.cursors import is_bug
 from storage.engine.opening import open_duckdb
 from storage.errors import BadQuery, Unusable
 from storage.limit import Limit
 from storage.query.calls import refuse_calls
+from storage.query.parsing import tree_of
 from storage.query.plain import is_plain
 from storage.query.sql_allowlist import nodes_of, reads_catalog_only, reads_one_file
 from storage.query.sql_text import check_text
@@ -44,6 +46,7 @@ MAX_SESSIONS: Final = 1_000
 """A guess. Quack forgets a session when its client closes it, and never that of a client that was killed."""
 
 _CATALOG_S: Final = 5.0  # timeout of a query of the catalog alone, which has a few hundred rows; a guess
+_CATALOG_ROWS: Final = 2048  # in a batch
 _KEPT_S: Final = 600.0
 """A guess. Who still reads has the file open, and keeps it."""
 
@@ -204,7 +207,7 @@ class Quack:
             kinds = [one.type for one in cursor.extract_statements(statement)]
             match kinds:
                 case [duckdb.StatementType.SELECT | duckdb.StatementType.EXPLAIN]:
-                    tree = _tree(cursor, statement)
+                    tree = tree_of(statement)
                 case [duckdb.StatementType.TRANSACTION]:
                     return "SELECT true AS done"  # each answer is of one moment, and two are not of the same
                 case [duckdb.StatementType.INSERT]:
@@ -217,7 +220,7 @@ class Quack:
                     select = self._written(session, batches)
             else:
                 select = self._written(session, self._desk.batches(session.token, statement))
-            tree = _tree(cursor, select)
+            tree = tree_of(select)
             if not tree or not reads_one_file(tree):  # whatever the names of columns and types are made to be
                 raise QuackRefused("the columns of this answer have names or types that cannot be handed on")
             return select
@@ -233,7 +236,7 @@ class Quack:
             alarm = threading.Timer(_CATALOG_S, cursor.interrupt)
             alarm.start()
             try:
-                reader = cursor.execute(statement).to_arrow_reader()
+                reader = arrow_reader(cursor, _CATALOG_ROWS, statement)
                 yield itertools.chain([pa.RecordBatch.from_pylist([], schema=reader.schema)], reader)
             finally:
                 alarm.cancel()
@@ -310,11 +313,6 @@ def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit:
 
 def _numbered(schema: pa.Schema) -> pa.Schema:
     return pa.schema([column.with_name(f"c{number}") for number, column in enumerate(schema)])
-
-
-def _tree(cursor: duckdb.DuckDBPyConnection, statement: str) -> str:
-    ((tree,),) = cursor.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": statement}).fetchall()
-    return str(tree) if tree.startswith('{"error":false') else ""
 
 
 def _discard(files: list[Path]) -> None:
