@@ -13,12 +13,13 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format docs dist record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property lock clean
+.PHONY: help run test quick matrix check format docs dist record-programs test-snippets bench soak soak-kill soak-browser soak-simulation soak-costly soak-pure soak-property lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
 	@echo 'make test    lint, types, import contracts, tests'
 	@echo 'make quick   the tests without server and store that build on what has changed since they last passed completely'
+	@echo 'make matrix  make check and the pure tests, on each supported Python that is installed or that uv can install'
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code, and lower the numbers of tests/prose.toml'
 	@echo 'make docs    the documents as a site, in build/site'
@@ -49,6 +50,10 @@ quick: $(VENV)/.dev
 	@files=$$($(BIN)/python -m tests.quick) && if [ -n "$$files" ]; then \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --changed $$files $(ARGS); \
 		else echo 'No pure test builds on what has changed since the commit in tests/soaked.toml.'; fi
+
+# ARGS names versions: make matrix ARGS="3.12 3.13".
+matrix: $(VENV)/.dev
+	@exec $(BIN)/python -m tests.matrix $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check
