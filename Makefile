@@ -19,7 +19,7 @@ help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
 	@echo 'make test    lint, types, import contracts, tests'
 	@echo 'make quick   the tests without server and store that build on what has changed since they last passed completely'
-	@echo 'make matrix  make check and the pure tests, on each supported Python that is installed or that uv can install'
+	@echo 'make matrix  make check and the pure tests on each supported Python that is installed or that uv can install; tests of storage on the newest DuckDB'
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code, and lower the numbers of tests/prose.toml'
 	@echo 'make docs    the documents as a site, in build/site'
@@ -51,7 +51,7 @@ quick: $(VENV)/.dev
 		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --changed $$files $(ARGS); \
 		else echo 'No pure test builds on what has changed since the commit in tests/soaked.toml.'; fi
 
-# ARGS names versions: make matrix ARGS="3.12 3.13".
+# ARGS names some of the columns: make matrix ARGS="3.12 duckdb".
 matrix: $(VENV)/.dev
 	@exec $(BIN)/python -m tests.matrix $(ARGS)
 

@@ -28,7 +28,8 @@ Step = tuple[int, str, str]
 
 def run(directory: Path, *statements: str) -> None:
     """Change the file behind our back, as another DuckDB would."""
-    with duckdb.connect(str(directory / FILE_NAME)) as connection:
+    # A new file of DuckDB 2 has a storage version of its own otherwise, and is refused.
+    with duckdb.connect(str(directory / FILE_NAME), config={"storage_compatibility_version": "v1.4.0"}) as connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -36,6 +37,15 @@ def run(directory: Path, *statements: str) -> None:
 def versions(store: Store) -> list[tuple[object, ...]]:
     """Return the schema steps that the file has seen."""
     return rows(store, "SELECT version, name FROM tracejury_schema ORDER BY version")
+
+
+def test_every_supported_duckdb_can_open_the_file(tmp_path: Path) -> None:
+    """Whichever writes it, the file is of the storage version of DuckDB 1.4, so that an older one can have it back."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        tags = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'tracejury'"
+        with store._database.cursor() as cursor:
+            assert cursor.execute(tags).fetchall() == [("v1.4.0+",)]
 
 
 def test_the_schema_steps_are_numbered() -> None:

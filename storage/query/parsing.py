@@ -75,7 +75,6 @@ def _kind(node: Mapping[str, Any]) -> str | None:
 
 
 def _contents(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """Count the nodes by kind, and the names of tables and functions."""
     kinds = [str(kind) for kind in map(_kind, nodes) if kind in _KINDS]
     names = [str(node[field]) for node in nodes for field in ("function_name", "table_name") if field in node]
     return Counter(each for each in kinds + names if each not in _UNCOUNTED)
