@@ -146,7 +146,7 @@ def in_words(calibration: Calibration) -> str:
         )
     if calibration.standing == "useless":
         return (
-            "This judge is no better than chance: it passes failed results as often as passed ones. Do not use its rate."
+            "This judge is no better than chance: failed results pass as often as passed ones. Do not use its rate."
         )
     if calibration.standing == "unproven":
         return "These labels cannot distinguish the judge from one that guesses: label more before you use its rate."
