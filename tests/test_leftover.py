@@ -50,7 +50,7 @@ def test_what_waited_is_told_at_the_start_on_the_way_and_at_the_end(
         write(store, "UPDATE job SET state = 'held' WHERE job_id = 4")
         left_over = LeftOver(store.jobs, clock)
         left_over.begin()
-        assert logged(caplog) == ["3 evaluations wait from before this start, and are taken up"]
+        assert logged(caplog) == ["resuming 3 evaluations from before this start"]
         store_results(store, 1)
         book.enqueue(rule, [(trace_id(9), None)])
         left_over.tell(is_idle=False)
@@ -59,12 +59,12 @@ def test_what_waited_is_told_at_the_start_on_the_way_and_at_the_end(
         clock.now_s = 10
         left_over.tell(is_idle=False)
         left_over.tell(is_idle=False)
-        assert logged(caplog) == ["2 of 3 evaluations that waited at the start are left, after 10 s"]
+        assert logged(caplog) == ["2 of 3 resumed evaluations are left after 10 s"]
         store_results(store, 2, 3)
         clock.now_s = 12.5
         left_over.tell(is_idle=True)
         left_over.tell(is_idle=True)
-        assert logged(caplog) == ["all 3 evaluations that waited at the start are made, after 12.5 s"]
+        assert logged(caplog) == ["all 3 resumed evaluations are done after 12.5 s"]
 
 
 def test_workers_tell_what_they_take_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -80,5 +80,5 @@ def test_workers_tell_what_they_take_up(tmp_path: Path, caplog: pytest.LogCaptur
         with working(book) as workers:
             assert workers.wait_idle(LONG_S)
         first, *_, last = logged(caplog)
-        assert first == "3 evaluations wait from before this start, and are taken up"
-        assert last.startswith("all 3 evaluations that waited at the start are made, after ")
+        assert first == "resuming 3 evaluations from before this start"
+        assert last.startswith("all 3 resumed evaluations are done after ")

@@ -77,5 +77,5 @@ def test_looser_files_of_before_are_tightened(tmp_path: Path, caplog: pytest.Log
         assert rows(store, "SELECT count(*) FROM spans") == [(3,)]
         assert readable_by_others(tmp_path / "data") == {str(tmp_path / "data"): "0755", str(theirs): "0666"}
     assert [line for line in caplog.messages if "0755" in line] == [
-        f"{tmp_path / 'data'} has the mode 0755: others see the names of its files; chmod 700 ends that"
+        f"{tmp_path / 'data'} has mode 0755: other users see the names of its files; to prevent that, chmod 700"
     ]

@@ -47,7 +47,7 @@ def test_spans_that_are_too_large_for_the_memory_do_not_keep_the_file_closed(
             commit(store, a_batch(request))
             stored += SPANS_A_COMMIT
         assert store.raised_bytes is not None
-        assert any("is recovered; DuckDB may hold 64MB again" in line for line in caplog.messages)
+        assert any("is recovered; DuckDB's memory limit is 64MB again" in line for line in caplog.messages)
         assert any("set duckdb_memory: " in line for line in caplog.messages)
         assert rows(store, "SELECT count(*) FROM spans") == [(stored,)]
     with a_small_store(tmp_path) as store:
@@ -70,7 +70,7 @@ def test_a_log_that_takes_more_memory_than_there_is_is_replayed(
             big.execute("INSERT INTO heap SELECT repeat(md5(random()::VARCHAR), 3000) FROM range(100)")
     caplog.set_level(logging.WARNING)
     with a_small_store(tmp_path) as store:
-        assert any("is recovered; DuckDB may hold 64MB again" in line for line in caplog.messages)
+        assert any("is recovered; DuckDB's memory limit is 64MB again" in line for line in caplog.messages)
         assert store.raised_bytes is None
         assert store._database.memory_bytes < 64_000_001
         commit(store, a_batch(an_export(2, first=2)))
