@@ -35,7 +35,7 @@ class WebhookSettings(BaseModel):
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
     rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
     severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
-    digestMinutes: Annotated[int | None, Field(ge=1, le=MOST_DIGEST_MINUTES)] = None  # noqa: N815 - as it is written
+    digest_minutes: Annotated[int | None, Field(alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)] = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

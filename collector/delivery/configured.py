@@ -8,6 +8,7 @@ from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, Wish
 from collector.setting_groups import WebhookSettings
 from collector.settings import BadSettings
 from collector.settings_loading import environment_variable
+from storage.alerting.webhooks import webhook_options
 
 
 def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
@@ -22,12 +23,8 @@ def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
             wish=Wish(
                 url=_value(each.url, each.urlEnv),
                 secret=_value(each.secret, each.secretEnv),
-                enabled=each.enabled,
                 events=each.events,
-                template=each.template,
-                rules=each.rules,
-                severities=each.severities,
-                digest_minutes=each.digestMinutes,
+                **webhook_options(each),
             ),
             previous_secret=_value(each.previousSecret, each.previousSecretEnv),
         )

@@ -18,9 +18,9 @@ from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.setting_groups import EVENTS
 from evaluators.chat.urls import BadUrl
 from storage.alerting.outbox import RUN_REGRESSION, TEST, Outbox, WebhookEvent
-from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
+from storage.alerting.webhooks import Template, Webhook, WebhookOptions, Webhooks, WebhookText, webhook_options
 from storage.errors import Overloaded, require_version
-from storage.records import EventType, Severity
+from storage.records import EventType
 
 SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Templates whose URLs are secrets: knowing one is enough to post."""
@@ -52,7 +52,7 @@ class FromFile(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(WebhookOptions):
     """Requested settings of a receiver. `url` None: unchanged. `secret` None: none, unless `keeps_secret`.
 
     `events` None: all of them, but for a receiver that filters alerts, or pages a person, those of alerts.
@@ -61,12 +61,7 @@ class Wish:
     url: str | None
     secret: str | None
     keeps_secret: bool = False
-    enabled: bool = True
     events: Sequence[EventType] | None = None
-    template: Template = "json"
-    rules: Sequence[str] | None = None  # names or ids of rules to send alerts of; None: all
-    severities: Sequence[Severity] | None = None  # severities of alerts to send; None: all
-    digest_minutes: int | None = None  # interval of digests of alerts; None: each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,15 +365,11 @@ def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until
     url = httpx.URL(secrets.url or "")
     return WebhookText(
         url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in SECRET_URLS else str(secrets.url),
-        template=wish.template,
         events=_events_of(wish),
-        rules=wish.rules,
-        severities=wish.severities,
-        digest_minutes=wish.digest_minutes,
-        enabled=wish.enabled,
         sealed=sealed,
         has_secret=secrets.secret is not None,
         previous_until_ns=previous_until_ns,
+        **webhook_options(wish),
     )
 
 

@@ -1,8 +1,8 @@
 """Receivers of notifications. Their secrets are encrypted before they come here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
 
 import duckdb
 
@@ -17,19 +17,30 @@ Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookText:
+class WebhookOptions:
+    """Settings of a receiver that are requested, stored and shown as they are."""
+
+    template: Template = "json"
+    enabled: bool = True
+    rules: Sequence[str] | None = None  # whose alerts it receives, by names or ids; None: of all
+    severities: Sequence[Severity] | None = None  # of alerts that it receives; None: all
+    digest_minutes: int | None = None  # interval of digests of alerts; None: each event at once
+
+
+def webhook_options(source: object) -> dict[str, Any]:
+    """Return the options of whatever has them as attributes, by name."""
+    return {each.name: getattr(source, each.name) for each in fields(WebhookOptions)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookText(WebhookOptions):
     """Configuration of a receiver."""
 
     url: str  # shortened where it is a secret
-    template: Template
     events: Sequence[EventType]
-    enabled: bool
     sealed: bytes | None
     has_secret: bool
     previous_until_ns: int | None  # until when the secret before is used as well
-    rules: Sequence[str] | None = None  # whose alerts it receives, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # of alerts that it receives; None: all
-    digest_minutes: int | None = None  # interval of digests; None: each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +160,12 @@ class Webhooks:
 
 def _values(text: WebhookText) -> dict[str, object]:
     until_ns = text.previous_until_ns
+    options = webhook_options(text).items()
     return {
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in options},
         "url": text.url,
-        "template": text.template,
         "events": list(text.events),
-        "enabled": text.enabled,
         "sealed": text.sealed,
         "has_secret": text.has_secret,
-        "rules": None if text.rules is None else list(text.rules),
-        "severities": None if text.severities is None else list(text.severities),
-        "digest_minutes": text.digest_minutes,
         "previous_until_us": None if until_ns is None else until_ns // 1000,
     }

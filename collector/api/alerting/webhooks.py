@@ -20,7 +20,7 @@ from collector.api.base.written import encoded
 from collector.delivery.receivers import BadWebhook, FromFile, Wish
 from collector.path_names import path_segment
 from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
-from storage.alerting.webhooks import Template, Webhook
+from storage.alerting.webhooks import Template, Webhook, webhook_options
 from storage.records import DeliveryState, Severity
 
 router = api_router(prefix="/api/v1")
@@ -55,12 +55,8 @@ class WebhookBody(BaseModel):
             url=self.url,
             secret=self.secret,
             keeps_secret="secret" not in self.model_fields_set,
-            enabled=self.enabled,
             events=None if self.events is None else tuple(dict.fromkeys(self.events)),
-            template=self.template,
-            rules=self.rules,
-            severities=self.severities,
-            digest_minutes=self.digest_minutes,
+            **webhook_options(self),
         )
 
 

@@ -9,6 +9,7 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -26,7 +27,7 @@ from collector.web.overtaken import EditConflict, overtaken, version_seen, witho
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent, by_field, page_router
-from storage.alerting.webhooks import Template, Webhook
+from storage.alerting.webhooks import Template, Webhook, webhook_options
 from storage.errors import Conflict, Missing, Stale
 from storage.records import DeliveryState, Severity
 
@@ -263,17 +264,8 @@ def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
 
 
 def _as_it_is(webhook: Webhook) -> Wish:
-    """Return a webhook as a wish that changes nothing, without its secret."""
-    return Wish(
-        url=None,
-        secret=None,
-        enabled=webhook.enabled,
-        events=webhook.events,
-        template=webhook.template,
-        rules=webhook.rules,
-        severities=webhook.severities,
-        digest_minutes=webhook.digest_minutes,
-    )
+    # Changes nothing, and has no secret.
+    return Wish(url=None, secret=None, events=webhook.events, **webhook_options(webhook))
 
 
 def _project_of(webhook: Webhook) -> str:
@@ -333,14 +325,10 @@ def _overtaken(now: Webhook, form: Form) -> EditConflict:
 
 
 def _compared(source: Wish | Webhook) -> dict[str, object]:
-    """Return the fields of a form or webhook that may be shown, so no URL and no secret."""
+    # What may be shown, so no URL and no secret.
     return {
-        "template": source.template,
-        "events": ", ".join(source.events or ()),
-        "rules": ", ".join(source.rules or ()),
-        "severities": ", ".join(source.severities or ()),
-        "digestMinutes": _number(source.digest_minutes),
-        "enabled": source.enabled,
+        to_camel(name): ", ".join(value) if isinstance(value, (list, tuple)) else value
+        for name, value in ({"events": source.events} | webhook_options(source)).items()
     }
 
 
