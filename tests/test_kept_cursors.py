@@ -67,6 +67,13 @@ def test_an_answer_that_is_not_read_to_its_end_holds_no_snapshot(database: Datab
         assert cursor.execute("SELECT last_number FROM result_state").fetchall() == [(3,)]
 
 
+def test_rows_that_are_left_do_not_keep_others_from_being_read(database: Database) -> None:
+    """A query whose first row alone was read is followed by one that is read as Arrow."""
+    with database.transaction() as cursor:
+        cursor.execute("FROM range(10000)").fetchone()
+        assert arrow_table(cursor, "SELECT last_number FROM result_state").num_rows == 1
+
+
 def test_a_large_table_is_let_go_of(database: Database) -> None:
     """A small one stays until another takes its name."""
     small, large = pa.table({"a": range(10)}), pa.table({"a": range(100_000)})

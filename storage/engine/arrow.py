@@ -32,6 +32,7 @@ def rows_of(cursor: duckdb.DuckDBPyConnection, query: _Query, parameters: _Param
     # 1.5 GB for 30 million rows, and 10 MB with `sql`. DuckDB 1.5.5 does so in `sql` if there are parameters: 2.8 s of
     # CPU before the first of a million rows, and 7 ms with `execute`.
     if IS_DUCKDB_2:
+        cursor.complete()  # type: ignore[attr-defined] # it refuses `sql` while rows of `execute` are left
         return cursor.sql(query, params=parameters)
     return cursor.execute(query, parameters)
 

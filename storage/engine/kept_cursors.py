@@ -84,6 +84,10 @@ class KeptCursor:
         """Delegate to the cursor."""
         return self._rows.description
 
+    def complete(self) -> None:
+        """Delegate to the cursor of DuckDB 2."""
+        self.cursor.complete()  # type: ignore[attr-defined] # DuckDB 1.5 has no such method
+
     def register(self, name: str, table: pa.Table) -> None:
         """Delegate to the cursor."""
         self.cursor.register(name, table)
