@@ -1,7 +1,7 @@
 """The API over a data directory that no server holds, in this process.
 
-Nothing is received, matched, judged, sent or swept by itself: what does so on a server is made here, as the routes name
-it, and never started.
+Nothing is received, matched, judged, sent or swept: the components that do so on a server are created, because routes
+refer to them, but never started.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ def open_to_read(settings: Settings) -> Store:
 
     Raises:
         NoData: the directory is missing or empty.
-        Unusable: the database cannot be opened, as while another process holds it.
+        Unusable: the database cannot be opened, such as while another process holds it.
     """
     if not (settings.data / FILE_NAME).exists():
         raise NoData(f"there is no data in {settings.data}; start a server with `tracejury serve`")
@@ -74,7 +74,7 @@ def open_to_read(settings: Settings) -> Store:
 
 @asynccontextmanager
 async def looking(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a read-only client of the API over a directory; its user closes it.
+    """Yield a read-only client of the API over a directory; the caller closes the client.
 
     Raises:
         Unusable: the directory cannot be opened.
@@ -92,7 +92,7 @@ async def looking(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 
 @contextmanager
 def operating(settings: Settings, store: Store) -> Iterator[httpx.Client]:
-    """Yield a client of the API over an open directory for code that waits; it may do what an administrator may."""
+    """Yield a synchronous client of the API over an open directory, with the permissions of an administrator."""
     with start_blocking_portal() as portal, ExitStack() as stack:
         application = portal.call(_api, settings, store, Role.ADMIN, stack)
         with httpx.Client(transport=_Portal(portal, application), base_url=_HERE, trust_env=False) as client:
@@ -128,7 +128,7 @@ def _api(settings: Settings, store: Store, role: Role, stack: ExitStack) -> ASGI
 
 
 def _context(settings: Settings, store: Store, role: Role, stack: ExitStack) -> Context:
-    """Return the parts that the API calls; none of them is started."""
+    """Return the components that the API calls; none of them is started."""
     authenticator, judging, rules = _authenticator(store, role), _judging(settings, store, stack), _rules(store)
     return Context(
         settings=settings,
@@ -173,7 +173,7 @@ class FileOwners(Authenticator):
         """Return the caller.
 
         Raises:
-            Refused: the caller's role does not grant this.
+            AccessRefused: the caller's role does not grant this.
         """
         try:
             check(self._owner, need)
@@ -239,7 +239,7 @@ def _connection_trials(store: Store, judging: JudgeServices) -> ConnectionTrials
 
 def _ask_now(store: Store, work: Coroutine[Any, Any, T]) -> Future[T]:
     with closing(work):
-        store.require_writable()  # what the request takes is put on record first
+        store.require_writable()  # the usage of a request is stored before it is sent
         future: Future[T] = Future()
         future.set_result(asyncio.run(work))
     return future

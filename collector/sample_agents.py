@@ -1,6 +1,6 @@
 """What the agents of the sample do: their traces, step by step.
 
-The attribute names here are those of the instrumented applications that this stands in for, not a table to read by.
+The attribute names are sample data, as instrumented applications send them. No span is read by this list.
 """
 
 import json

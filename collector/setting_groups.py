@@ -42,7 +42,7 @@ class WebhookSettings(BaseModel):
         if (self.url is None) is (self.urlEnv is None):
             raise ValueError("needs url or urlEnv")
         if None not in (self.secret, self.secretEnv) or None not in (self.previousSecret, self.previousSecretEnv):
-            raise ValueError("a secret is written, or named by its variable, and not both")
+            raise ValueError("set a secret or the variable that holds it, not both")
         return self
 
 
@@ -70,11 +70,11 @@ class Redaction(BaseModel):
     ] = ()
     patterns: Annotated[
         tuple[Annotated[str, AfterValidator(_pattern)], ...],
-        Field(max_length=20, description="Regular expressions; their matches are removed from every text."),
+        Field(max_length=20, description="Regular expressions; their matches in any text are replaced by [redacted]."),
     ] = ()
     presets: Annotated[
         tuple[Annotated[str, AfterValidator(_known_preset)], ...],
-        Field(description="Shapes that are taken out of every text: email, card, key."),
+        Field(description="Built-in patterns whose matches are replaced by [redacted]: email, card, key."),
     ] = ()
 
     @property

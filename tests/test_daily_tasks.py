@@ -1,4 +1,4 @@
-"""Daily tasks in a real browser: how many clicks or keys they take, and that no place on a page is lost.
+"""Daily tasks in a real browser: how many clicks or keys they take, and that scroll position and focus are kept.
 
 Seconds are printed (`pytest -s`), and not asserted: they are the machine's.
 """
@@ -48,7 +48,7 @@ class Hand:
             self.keys += 1
 
     def sees(self, selector: str, text: str = "") -> None:
-        """Wait until it is there, and with this text in it."""
+        """Wait until an element that matches the selector has this text."""
         self.watch.page.locator(selector).filter(has_text=text).first.wait_for()
 
     def done(self, *, clicks: int = 0, keys: int = 0) -> None:
@@ -96,7 +96,7 @@ def a_long_export() -> ExportTraceServiceRequest:
 
 
 def a_dear_export() -> ExportTraceServiceRequest:
-    """Build a trace of a user that cost much."""
+    """Build an expensive trace of one user."""
     export = now(an_export(DEAR_ID, "dear question", project="long"))
     span = export.resource_spans[0].scope_spans[0].spans[0]
     attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "big-1", "user.id": "ada"}
@@ -107,7 +107,7 @@ def a_dear_export() -> ExportTraceServiceRequest:
 
 
 def test_the_failing_step_of_5000_spans_by_mouse(shown: Shown, browser: "Browser") -> None:
-    """From the first page: its errors, the trace, and there is the step, in view in the tree and read beside it."""
+    """From the first page to its errors, then the trace, with the failed span in view and its details shown."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/?project=long")
         hand = Hand(watch, "failing step, mouse")
@@ -170,7 +170,7 @@ def test_the_failing_step_of_5000_spans_on_a_phone(shown: Shown, browser: "Brows
 
 
 def test_choosing_a_span_moves_nothing(shown: Shown, browser: "Browser") -> None:
-    """A click far down keeps the place of the tree, the focus and the search, and Back leads to the list as it was."""
+    """A click far down keeps scroll position, focus and search, and Back leads to the list as it was."""
     with a_page(browser, shown.origin) as watch:
         page = watch.page
         watch.open("/traces?project=long&status=error")
@@ -238,7 +238,7 @@ def test_why_a_score_is_low(shown: Shown, browser: "Browser") -> None:
 
 
 def test_a_rule_from_a_span(shown: Shown, browser: "Browser") -> None:
-    """At a span, a form that matches it; saving puts the rule in force."""
+    """A form that is opened at a span matches that span; saving it activates the rule."""
     with a_page(browser, shown.origin) as watch:
         watch.open(f"/traces/{shown.trace_id}")
         hand = Hand(watch, "rule from a span")
@@ -250,7 +250,7 @@ def test_a_rule_from_a_span(shown: Shown, browser: "Browser") -> None:
 
 
 def test_an_alert_is_muted(shown: Shown, browser: "Browser") -> None:
-    """On the page of the alert, and taken back there."""
+    """An alert is muted and unmuted on its page."""
     place = _alert(shown)
     with a_page(browser, shown.origin) as watch:
         watch.open("/")

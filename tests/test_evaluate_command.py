@@ -432,7 +432,7 @@ def test_item_without_a_run_is_a_failure(weather: Weather) -> None:
     weather.write_run("tokyo", the_weather_run("Tokyo"))
     result = weather.judge()
     assert result.exit_code == 2
-    assert "paris · ToolCallCountEvaluator: no trace answers the item paris" in result.stdout
+    assert "paris · ToolCallCountEvaluator: no recorded trace belongs to the item paris" in result.stdout
 
 
 def test_runs_may_name_their_item(weather: Weather) -> None:
@@ -463,7 +463,7 @@ def test_runs_may_name_their_item(weather: Weather) -> None:
     [
         ("set", "{", "default.json: Expecting"),
         ("set", '{"evaluations": []}', "default.json: evaluations: tuple should have at least 1 item"),
-        ("set", '{"version": "2.0", "evaluations": []}', "version 1.0 is read, and this is '2.0'"),
+        ("set", '{"version": "2.0", "evaluations": []}', "version '2.0' is not supported, only 1.0"),
         ("set", '{"evaluatorRefs": ["Nope"], "evaluations": [{"id": "a"}]}', "has the evaluator Nope; there are: "),
         ("evaluator", '{"id": "a"}', "a.json: evaluatorTypeId: is required"),
         ("trace", "{}", 'neither an OTLP request ("resourceSpans") nor a span'),

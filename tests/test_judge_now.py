@@ -93,7 +93,7 @@ def says(played: Played, step: object) -> None:
 
 
 def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: Played, rule: Any) -> None:
-    """Its price is told first; the score is stored, paid by the rule, and no later monitor counts it."""
+    """The price is returned first; the score is stored and counts against the rule's budget, but not for monitors."""
     says(played, GOOD)
     rule_id = rule(**KIND)
     priced = judge(played, rule_id, priceOnly=True).json()
@@ -120,7 +120,7 @@ def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: 
 
 
 def test_a_later_score_takes_the_place_of_the_one_before(played: Played, rule: Any) -> None:
-    """It is the next round, and what was said before no longer counts."""
+    """The new score has the next round and supersedes the earlier one."""
     rule_id = rule(**KIND | {"name": "twice"})
     says(played, GOOD)
     first = judge(played, rule_id).json()["jobId"]
@@ -133,7 +133,7 @@ def test_a_later_score_takes_the_place_of_the_one_before(played: Played, rule: A
 
 
 def test_what_was_judged_as_it_came_is_replaced_and_counted_once(played: Played, rule: Any) -> None:
-    """The score of the rule itself is superseded, and stays the one that monitors counted; jobs go on after it."""
+    """The live score is superseded but stays the one that monitors counted; later jobs get higher ids."""
     conditions = [{"field": "span_type", "op": "=", "value": "llm"}]
     rule_id = rule(**SHORT | {"name": "live", "conditions": conditions})
     other = "7d" * 16
@@ -150,7 +150,7 @@ def test_what_was_judged_as_it_came_is_replaced_and_counted_once(played: Played,
 
 
 def test_a_check_costs_nothing(played: Played, rule: Any) -> None:
-    """No model is asked, and the score is stored alike."""
+    """No model is called, and the score is stored as for a judge."""
     document = judge(played, rule(**SHORT)).json()
     assert (document["costUsdAtMost"], document["model"], document["result"]["calls"]) == (None, None, 0)
     assert [row[1:5] for row in played.sql(STORED.format("short"))] == [("scored", 1.0, "asked", 0)]
@@ -201,8 +201,8 @@ def test_the_text_that_is_judged_is_the_text_that_is_shown(played: Played, rule:
     assert "(124 more characters)" in page
 
 
-def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:
-    """A judge that does not answer, and one without budget, leave what was said before as it is."""
+def test_a_failed_evaluation_is_reported_and_not_stored(played: Played, rule: Any) -> None:
+    """A judge that does not answer, and one without budget, leave the earlier score as it is."""
     rule_id = rule(**KIND | {"name": "broken"})
     says(played, GOOD)
     kept = judge(played, rule_id).json()["jobId"]
@@ -235,7 +235,7 @@ def test_a_jury_votes(played: Played, rule: Any) -> None:
         ({"target": "TRACE"}, "about each trace"),
     ],
 )
-def test_rules_that_cannot_say_why(played: Played, rule: Any, keys: dict[str, Any], why: str) -> None:
+def test_rules_that_cannot_judge_a_span(played: Played, rule: Any, keys: dict[str, Any], why: str) -> None:
     """The answer is 400 with the reason, and the page does not offer them."""
     says(played, GOOD)
     rule_id = rule(**KIND | {"name": "unable"} | keys)
@@ -246,7 +246,7 @@ def test_rules_that_cannot_say_why(played: Played, rule: Any, keys: dict[str, An
 
 
 def test_what_is_not_there_is_not_judged(played: Played, rule: Any) -> None:
-    """Neither a span, nor a trace, nor by a rule that is not there."""
+    """A request about an unknown span, trace or rule gets 404."""
     rule_id = rule(**SHORT | {"name": "lost"})
     assert [
         judge(played, rule_id, spanId="0" * 16).status_code,
@@ -256,7 +256,7 @@ def test_what_is_not_there_is_not_judged(played: Played, rule: Any) -> None:
 
 
 def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> None:
-    """A judge with what it costs at most, a check that costs nothing; what gave no verdict is told there."""
+    """Judges have their maximum cost and checks none; an evaluation without a verdict is reported on the page."""
     rule_id = rule(**KIND | {"name": "offered"})
     rule(**SHORT | {"name": "checked"})
     path = f"/traces/{TRACE}/judge"

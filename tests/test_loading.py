@@ -47,7 +47,7 @@ def has(names: list[str], package: str) -> bool:
 
 
 def test_the_api_and_the_pages_are_loaded_by_the_first_request_for_them(tmp_path: Path) -> None:
-    """Neither the start nor probes load them; what judges and the protocol for models need is loaded by neither."""
+    """Neither the start nor probes load them. Libraries of judges and of MCP are not loaded by requests either."""
     command = [sys.executable, "-c", SERVER, str(tmp_path)]
     started, probed, looked = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     for package in LATER:
@@ -57,7 +57,7 @@ def test_the_api_and_the_pages_are_loaded_by_the_first_request_for_them(tmp_path
 
 
 def test_an_application_that_could_not_be_loaded_is_loaded_again() -> None:
-    """A failure, such as of a process without descriptors, is that of the requests that waited for it."""
+    """A failure, such as a lack of file descriptors, affects only the requests that waited for the load."""
     attempts = 0
 
     def load() -> ASGIApp:

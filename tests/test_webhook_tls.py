@@ -1,4 +1,4 @@
-"""TLS: the connection goes to the address that was looked at, and the certificate has to be that of the name."""
+"""TLS: the connection goes to the checked address, and the certificate must match the host name."""
 
 import asyncio
 import datetime as dt
@@ -18,7 +18,7 @@ from tests.alerting import PATIENT
 
 
 def a_certificate(folder: Path, name: str) -> Path:
-    """Build a file with a certificate for a name that signs itself, and its key."""
+    """Build a file with a self-signed certificate for a name, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -50,7 +50,7 @@ async def _serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryResponse, list[str | None]]:
-    """POST to a name on this machine; return the response, and the names that the server was asked for."""
+    """POST to a name on this machine; return the response, and the server names (SNI) of the TLS handshakes."""
     names: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -68,7 +68,7 @@ async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryRes
 
 
 def test_the_certificate_has_to_be_that_of_the_name(tmp_path: Path) -> None:
-    """A trusted certificate of the name is good although the connection goes to an address."""
+    """A trusted certificate for the name is accepted although the connection goes to an address."""
     certificate = a_certificate(tmp_path, "hooks.example")
     answer, names = asyncio.run(post(certificate, certificate, "hooks.example"))
     assert (answer.status, names) == (204, ["hooks.example"])
@@ -83,8 +83,8 @@ def test_another_certificate_is_refused(tmp_path: Path) -> None:
         assert "CERTIFICATE_VERIFY_FAILED" in str(answer.error)
 
 
-def test_certificates_are_read_by_whoever_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that is made, and sends over plain HTTP, reads none; over TLS it reads those of the system."""
+def test_certificates_are_read_only_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new sender and a request over plain HTTP read no certificates; one over TLS reads those of the system."""
 
     def refuse() -> ssl.SSLContext:
         raise OSError("no certificates here")

@@ -52,7 +52,7 @@ class Authenticator:
         `signed_in` is the digest of a key that was good before; it counts if no key is sent, while it is still valid.
 
         Raises:
-            Refused: the request may not pass; the refusal names the caller if known.
+            AccessRefused: the request may not pass; the refusal names the caller if known.
         """
         caller = self._signed_in(authorization, signed_in, need.permission)
         if caller is None:
@@ -73,7 +73,7 @@ class Authenticator:
         """Return the caller of a request to a listener for spans, within the rates of its key.
 
         Raises:
-            Refused: the request may not pass.
+            AccessRefused: the request may not pass.
         """
         caller = self.enter(authorization, request_info, _SENDING, without_key)
         try:
@@ -93,7 +93,7 @@ class Authenticator:
         """Return the caller whose key was entered in a form.
 
         Raises:
-            Refused: the key is not valid, or there were too many wrong ones from the address.
+            AccessRefused: the key is not valid, or there were too many wrong ones from the address.
         """
         return self._by_key(key, request_info)
 
@@ -151,7 +151,7 @@ def check(caller: Caller, need: Need) -> None:
     """Refuse what the caller may not do.
 
     Raises:
-        Refused: the caller lacks the permission.
+        AccessRefused: the caller lacks the permission.
     """
     if not caller.may(need.permission):
         raise Forbidden(f"a key with the role {caller.role} may not do this")

@@ -60,7 +60,7 @@ class EvaluatorFile(_File):
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """Return the configuration, with the name of its file."""
+        """Return the configuration without default criteria, and with the evaluator's name."""
         config = {key: value for key, value in self.evaluator_config.items() if key not in _DEFAULTS}
         return config | {"name": self.name or config.get("name") or self.id}
 
@@ -123,7 +123,7 @@ class EvalSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalItemResult:
-    """Results of the evaluators for one item, by their ids, as far as it names them."""
+    """Results of the evaluators that one item names, by evaluator id."""
 
     item: EvalSetItem
     trace_id: str | None
@@ -204,7 +204,7 @@ async def _judge(
             member, "bad_case", f"evaluationCriterias.{member.id}.{wrong[0]}: {unknown(wrong[0], allowed[:1])}"
         )
     if recording is None:
-        return _failure(member, "missing_trace", f"no trace answers the item {item.id}")
+        return _failure(member, "missing_trace", f"no recorded trace belongs to the item {item.id}")
     case = recording.case()
     inputs = {"input": text_of(item.inputs), **item.inputs} if item.inputs else case.inputs
     return await run(member.evaluator, case.model_copy(update={"inputs": inputs, "expected_outputs": expected}))
@@ -246,7 +246,7 @@ def _load(file: Path, shape: type[Shape]) -> Shape:
         document = parse_json(file.read_text(encoding="utf-8"))
         version = document.get("version", _VERSION) if isinstance(document, dict) else _VERSION
         if version != _VERSION:
-            raise BadEvalSet(f"{file}: version {_VERSION} is read, and this is {version!r}")
+            raise BadEvalSet(f"{file}: version {version!r} is not supported, only {_VERSION}")
         return shape.model_validate(document)
     except (OSError, ValueError) as error:
         problem = explain(error, shape) if isinstance(error, ValidationError) else str(error)

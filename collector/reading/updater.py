@@ -1,4 +1,4 @@
-"""The thread that adds traces up again as they grow, and reads again what another edition had read."""
+"""The thread that updates the sums of growing traces, and re-reads spans if conventions, keys or prices changed."""
 
 import logging
 import time
@@ -19,29 +19,29 @@ from storage.ingest.windows import SUMMED_SPANS, Limits, TraceKey
 log = logging.getLogger(__name__)
 
 _LIMITS: Final = Limits(rows=8192, nbytes=16 << 20)
-"""Spans that are read again together. One row group's worth; larger ones in smaller numbers. A guess."""
+"""Limits of spans that are re-read together: one row group, or fewer if spans are large. A guess."""
 
-_PAUSE_S: Final = 5.0  # after what failed
+_PAUSE_S: Final = 5.0  # after a failure
 
 _TRACE_LIMITS: Final = Limits(rows=10_000, nbytes=64 << 20)
-"""Several traces are added up in fewer at once until they fit; a single one that does not, without most texts."""
+"""Groups of traces are halved until their spans fit; a single trace that does not fit is read without most texts."""
 
 _LONG_TRACE_LIMITS: Final = Limits(rows=SUMMED_SPANS, nbytes=64 << 20)
-"""Of a trace that does not fit even so, the first spans are added up, and `summed_span_count` says of how many. 99,999
+"""Of a trace that still does not fit, only the first `summed_span_count` spans are summed. 99,999
 calls of models and tools took 5.6 s of processor time and 208 MiB, 10,001 took 0.6 s."""
 
 _MOST_LONG: Final = 1_000  # traces whose lengths are remembered; a guess: longer than so many grow at a time
 
 _SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
-"""A trace that grows is added up again after a second for each so many spans, so that a long one is not all the work.
+"""A growing trace is summed again after a second for each 500 of its spans, so that a long one does not block others.
 Guesses: an agent's trace of 50 spans is up to date within a tenth of a second, one of 10,000 within 20 s."""
 
 _TAKEN_ALONG_S: Final = 0.2
-"""Where a trace is due, those that will be so soon are added up with it: most traces of a commit, of which each has its
-own delay, at once instead of in two steps. A guess."""
+"""When a trace is due, those that become due within this time are summed with it, so that most traces of a commit are
+summed at once, although their delays differ. A guess."""
 
 REST: Final = 1.0
-"""In a server that answers others: they share the processors with what is read again. Where it never rested, questions
+"""Rest in seconds for each second of re-reading on a server, whose clients share the processors. Without it, queries
 over ten million spans took two to three times as long for ten minutes."""
 
 _OLDER_TRACES: Final = 500  # that are added up together; a guess: as many spans as fit, at eight to twenty a trace
@@ -70,7 +70,7 @@ class TraceUpdater:
     def __init__(
         self, meanings: TraceMeanings, reads: Reads, *, ingest_is_behind: Callable[[], bool], rest: float = 0.0
     ) -> None:
-        """Set up the thread. It rests `rest` seconds for each second spent on what another edition had read."""
+        """Set up the thread. It rests `rest` seconds for each second spent on re-reading spans."""
         self._meanings = meanings
         self._rest = rest
         self._rests_until_s = 0.0  # monotonic
@@ -81,7 +81,7 @@ class TraceUpdater:
         self._set_aside: dict[TraceKey, str] = {}  # and why
         self._long: dict[TraceKey, int] = {}  # traces that do not fit, and their spans: each is much work
         self._last_batch = self._reported_batch = 0
-        self._is_current = False  # whether nothing is left that another edition read
+        self._is_current = False  # whether no spans are left to re-read
         self._thread = FollowerThread(self._go_on, name="traces", doing="adding up traces", log=log, pause_s=_PAUSE_S)
 
     @property
@@ -94,7 +94,7 @@ class TraceUpdater:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is not added up yet is by the next start."""
+        """Stop; traces that are not summed yet are summed after the next start."""
         self._thread.close(self._meanings.changes.wake)
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -152,7 +152,7 @@ class TraceUpdater:
         return True
 
     def _add_up(self, keys: list[TraceKey]) -> list[TraceKey]:
-        """Add some traces up, fewer if not all of their spans fit or one of them cannot be; returns which."""
+        """Sum some traces and return which: fewer if their spans do not all fit, or if one of them cannot be summed."""
         try:
             return self._store_sums(keys)
         except _REFUSALS as error:
@@ -220,7 +220,7 @@ class TraceUpdater:
         return keys
 
     def _read_older(self) -> bool:
-        """Read some spans again that another edition read, or add up a trace of such ones."""
+        """Re-read some spans that another edition read, or sum some of their traces."""
         began_s = time.monotonic()
         if self._is_current or began_s < self._rests_until_s:
             return False

@@ -12,7 +12,7 @@ from storage.limit import Limit
 from storage.records import JsonValue
 
 AddressOf: TypeAlias = Callable[[str], Awaitable[str]]
-"""Tells the address that a request to a URL goes to; raises where it may go nowhere."""
+"""Returns the address to connect to for a URL; raises if the request is not allowed."""
 
 
 class BadConnection(ValueError):
@@ -45,12 +45,12 @@ class ModelConnection:
     timeout_s: float = 60  # of one attempt
     attempts: int = 3
     in_flight: int = 8  # a guess; a limit per connection for all evaluators that share the client
-    requests_per_minute: float | None = None  # at even distances
+    requests_per_minute: float | None = None  # evenly spaced
     max_output_tokens: int | None = None  # that an answer may have
     temperature: float | None = None
-    reasoning_effort: str | None = None  # in the words of the endpoint
+    reasoning_effort: str | None = None  # as the endpoint names its levels
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # beside those of the protocol
-    address_of: AddressOf | None = None  # None: wherever the system finds its host
+    address_of: AddressOf | None = None  # None: the system resolves the host
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
@@ -91,7 +91,7 @@ def check_key(key: str) -> None:
     """Refuse a key that no header can carry.
 
     Raises:
-        BadConnection: it could not; the message does not hold it.
+        BadConnection: no header could carry the key; the message does not contain it.
     """
     if not key.isascii() or not key.isprintable() or not key.strip() or " " in key:
         raise BadConnection("the key must be printable ASCII without spaces")
@@ -104,7 +104,7 @@ _OURS: Final = frozenset(
         *("user-agent", "traceparent", "tracestate", "x-stainless-raw-response"),
     )
 )
-"""Headers that every request has as the client and the protocol want them, or must not have."""
+"""Headers that the client or the protocol sets, or that no request may have."""
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _MAX_HEADER: Final = 4096
@@ -120,6 +120,6 @@ def check_header(name: str, value: str) -> None:
     if not _HEADER_NAME.fullmatch(name):
         raise BadConnection("headers: a name has letters, digits and hyphens")
     if name.lower() in _OURS:
-        raise BadConnection(f"headers: {name} is not yours to set; a key goes into apiKey or credentialRef")
+        raise BadConnection(f"headers: {name} cannot be set; a key goes into apiKey or credentialRef")
     if not value.isascii() or not value.isprintable() or value != value.strip() or not 0 < len(value) <= _MAX_HEADER:
         raise BadConnection(f"headers: the value of {name} must be printable ASCII of at most {_HEADER}")

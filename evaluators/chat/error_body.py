@@ -25,7 +25,7 @@ _MESSAGES: Final = frozenset(
 )
 _PARAMETERS: Final = frozenset(("param", "parameter", "loc", "field", "params", "invalidparams", "unsupportedparams"))
 _NAMED_BY_MEMBERS: Final = frozenset(("temperature", "maxtokens", "maxcompletiontokens", "maxoutputtokens"))
-"""Parameters that frameworks name by a member, which has what is wrong with them."""
+"""Parameters that frameworks report as a key of the error, with the complaint as its value."""
 
 _FILTER_MARKS: Final = frozenset(("blockreason", "flaggedinput", "contentfilter", "inputsensitive", "outputsensitive"))
 """Members whose presence means that a filter acted."""
@@ -202,9 +202,9 @@ class FoundError:
 
 
 def error_in(document: object, member: str) -> FoundError | None:
-    """Return the error in a response with status 200, or None. `member` of the protocol has its answer.
+    """Return the error in a response with status 200, or None. `member` is the key of the answer in the protocol.
 
-    Gateways send the status before the model has replied.
+    Gateways send status 200 before the model has replied, so a later error is in the body.
     """
     for each in document if isinstance(document, list) else [document]:
         error = _error_of(each, member) if isinstance(each, dict) else None
@@ -214,7 +214,7 @@ def error_in(document: object, member: str) -> FoundError | None:
 
 
 def _error_of(document: Mapping[str, Any], member: str) -> FoundError | None:
-    # Zhipu adds content_filter to answers too, with how harmless they are.
+    # Zhipu adds content_filter to successful answers too, with a severity.
     about = {name: value for name, value in document.items() if name not in (member, *_NO_ERRORS)}
     answer = document.get(member)
     choice = answer[0] if member == "choices" and isinstance(answer, list) and answer else None

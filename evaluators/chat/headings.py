@@ -25,7 +25,7 @@ _DRAFT = re.compile(
     r"|preliminary|tentative|initial|rough"
 )
 _SECRET = re.compile(r"internal|hidden|private")
-"""Words that make a draft of notes, reasoning or an answer; "Internal consistency" is a criterion."""
+"""Words that mark notes, reasoning or an answer after them as a draft; "Internal consistency" is a criterion."""
 
 _NOTES = re.compile(r"notes?|work(?:ings?)?|process|steps?|comments?|remarks?|dialog(?:ue)?|check(?:s|list)?|use|only")
 _REASONING = re.compile(r"reasoning|analysis|rationale|reflections?|plan|planning|cot|critique|observations?")
@@ -42,7 +42,7 @@ _LABEL = re.compile(
 )
 _PROSE = re.compile(r"[*_): \t]*+[A-Za-z][^\n{}\[]*+$", re.MULTILINE)
 _MOST_WORDS: Final = 3
-"""Labels of answers and underlined headings with more are prose."""
+"""Labels of answers and underlined headings with more words than this are prose."""
 
 _BOLD, _AS_LABEL, _BOX = 7, 8, 9
 
@@ -62,7 +62,7 @@ _KINDS: Final = ((Kind.DRAFT, _DRAFT), (Kind.REASONING, _REASONING), (Kind.ANSWE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """The begin of a section. Its level is that of a heading: `#` is 1, and 0 ends every section."""
+    """The start of a section. Its level is that of a heading: `#` is 1, and 0 ends every section."""
 
     start: int
     end: int

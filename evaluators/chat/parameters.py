@@ -30,7 +30,7 @@ _OF_VALUES: Final = re.compile(
     r"|must be (?:an? |in |within )"
     r"|should be (?:an? |in |within )|[≤≥]|[<>]=?\s*-?\d++(?!>)"
 )
-"""Complaints about a value, which another one would satisfy: leaving the parameter out would hide the mistake."""
+"""Complaints about the value of a parameter: leaving the parameter out would hide the mistake."""
 
 
 _OTHER_PART: Final = re.compile(
@@ -39,10 +39,10 @@ _OTHER_PART: Final = re.compile(
 
 
 def suspected_parameters(facts: ErrorFacts, request: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters of a request that an error names as not supported, else the form of the reply.
+    """Return the parameters of a request that an error names as unsupported, else `SCHEMA`.
 
-    Its `param` or `loc` counts before its message, which may recommend others. If it names none, it may mean the form,
-    unless it names another part of the request.
+    The error's `param` or `loc` has precedence over its message, which may recommend other parameters. An error that
+    names none of these may be about the schema of the reply, unless it names another field of the request.
     """
     sent = _sent_parameters(request)
     message = "\n".join((*facts.messages, *facts.codes)).lower()

@@ -1,4 +1,4 @@
-"""Every recorded library's spans are read as what the application did."""
+"""Readings of spans that each library recorded agree with what the application did."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_recorded_traces_are_read_as_what_the_application_did(store: Store, fold
 
 
 @each_scenario
-def test_a_span_is_read_by_itself(store: Store, folder: Path) -> None:
+def test_the_reading_of_a_span_does_not_depend_on_its_trace(store: Store, folder: Path) -> None:
     """The reading of a span in its trace is that of the span alone, with its own log records."""
     spans, logs = stored_spans(store, folder), logs_of(folder)
     readings = read_trace(spans, logs, NO_KEYS).spans

@@ -68,7 +68,7 @@ Body = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
 def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
-    """List the evaluations of a run in the order requested."""
+    """List the evaluations of a run, oldest first."""
     return part.answer(here.store.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
 
 
@@ -92,7 +92,7 @@ def judge(run: Own, body: Body, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[RunEvaluationDocument])
 def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
-    """List the judge jobs of a run in the order requested."""
+    """List the judge jobs of a run, oldest first."""
     return list_evaluations(run, here, part)
 
 
@@ -109,7 +109,7 @@ def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
 
 def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Response:
     if run.status == "CANCELLED":
-        raise Conflict("the run was cancelled, and its items are not all there")
+        raise Conflict("the run was cancelled, so it may lack items")
     if body.evaluator is None and body.criteria is None:
         raise BadQuery("evaluator: the name of one is needed, or the criteria of a judge")
     parsed = parse_json(json.dumps(body.document()))

@@ -38,26 +38,26 @@ from storage.limit import Limit
 Result = TypeVar("Result")
 
 _RETRY_POLICY: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
-"""Guesses: a person waits."""
+"""Guesses: short, because a user waits for the results."""
 
 _IDLE_S: Final = 60.0
-"""For so long the process is kept for the next evaluation; to start it takes the better part of a second."""
+"""How long the idle process is kept for the next evaluation; starting it takes almost a second."""
 
 _WAIT_S: Final = 10.0
 
 
 DRAFTS: Final = "drafts"
-"""Id under which calls for drafts count, in place of a rule's."""
+"""Rule id under which calls for draft rules are counted."""
 
 CALLS_TIMEOUT_S: Final = 60.0
-"""What the judge has for an example. A guess: a person waits, and what waits with him mostly gives up after that."""
+"""How long a judge may take for one example. A guess: HTTP clients and proxies mostly time out after a minute."""
 
 _TRIALS_AT_ONCE: Final = 4
 _TRIALS: Final = Limit(value=_TRIALS_AT_ONCE, unit="at a time", remedy="try again when they have answers")
 _TRIED: Final = Limit(value=1, unit="at a time", remedy="try again in a moment")
 _MOST_INPUT: Final = 100_000
 _MOST_ANSWERS: Final = 8
-"""Limit of an example, in tokens, and in answers of maximal length. Guesses: long conversations and judges that call
+"""Limits of one example: input tokens, and answers of maximal length. Guesses: long conversations and judges that call
 several times fit, a trace of megabytes and a judge with a call for each of dozens of claims do not.
 """
 
@@ -167,7 +167,7 @@ class Trials:
         """
         active, paid = self._active(tenant, rule_id, rule), list[_Paid]()
         if not self._slots.acquire(blocking=False):
-            raise Overloaded(f"others ask judges about rules that they write, and may do so {_TRIALS}")
+            raise Overloaded(f"too many trials of rules with judges are running; the limit is {_TRIALS}")
         try:
             examined = self._examined(active, examples)
             futures = [self._judges.run(self._judged(each, paid)) for each in examined]
@@ -246,7 +246,7 @@ class Trials:
 
     def _ask_process(self, ask: Callable[[Examiner], Result]) -> Result:
         if not self._turn.acquire(timeout=_WAIT_S):
-            raise Overloaded(f"others try rules out, which is done {_TRIED}")
+            raise Overloaded(f"another trial of a rule is running; the limit is {_TRIED}")
         try:
             return ask(self._ready())
         except (ChildFailed, NotExamined) as error:

@@ -1,4 +1,4 @@
-"""The rules in force: those of the API and those of a folder, as what matching and judging read."""
+"""The active rules, from the API and from files of a folder, in the form that matching and judging read."""
 
 import logging
 import threading
@@ -23,11 +23,11 @@ from storage.judging.rulebook import Rulebook
 log = logging.getLogger(__name__)
 
 Seen: TypeAlias = Collection[int] | None
-"""The versions that the client has seen of what it changes; None: unknown."""
+"""Versions of a rule that the client has seen (`If-Match`); None: any."""
 
 _POLL_S: Final = 1.0
-"""Interval of looks at the folder, which cost some 10 µs a file. A changed file is read once it has been the same
-twice, because half of a rule can be a rule too.
+"""Interval of checks of the folder, which cost some 10 µs a file. A changed file is read once two checks in a row
+found it unchanged, because a half-written rule may be valid.
 """
 
 
@@ -58,8 +58,8 @@ class _Snapshot:
 class RulesInForce:
     """All rules. Read from any thread without a lock; changed by the API and by the files of a folder.
 
-    `connections` returns the names and ids of the connections that a rule of a tenant may name; without it, it may name
-    any.
+    `connections` returns the names and ids of the connections that a rule of a tenant may name; without it, rules may
+    name any.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RulesInForce:
         self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
 
     def start(self) -> None:
-        """Read what is stored, then the folder; from then on follow it. What is wrong with a file stops nothing."""
+        """Read what is stored, then the folder; from then on follow it. An invalid file does not prevent the start."""
         self.refresh()
         self._load()
         self._thread.start()
@@ -95,12 +95,12 @@ class RulesInForce:
         self._thread.join()
 
     def reload_soon(self) -> None:
-        """Have the folder read, whether or not it seems to have changed."""
+        """Request that the folder is read soon, whether or not it seems to have changed."""
         self._wake.set()
 
     @property
     def problems(self) -> tuple[FileProblem, ...]:
-        """Return the problems of files, as of the look at the folder that the rules come from."""
+        """Return the problems that were found in files when the current rules were read."""
         return self._now.problems
 
     def active(self) -> tuple[ActiveRule, ...]:
@@ -143,18 +143,18 @@ class RulesInForce:
         return active
 
     def problem_of(self, active: ActiveRule) -> str | None:
-        """Return why the rule that this one goes by cannot be used, and what to do; None if it can."""
+        """Return why the rule named in `after` cannot be used, and what to do; None if it can."""
         others = [kept.active for kept in self.kept() if kept.stored.rule_id != active.rule_id]
         return wrong_with_order(active, others, in_force=True)
 
     def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "", rule_id: str | None = None) -> Rule:
-        """Return the rule of a text, of a tenant and a project, or all, if the API may put it in force.
+        """Return the rule of a text for a tenant and a project (None: all projects), if the API may activate it.
 
         With an id, it replaces that rule.
 
         Raises:
-            BadRule: it may not; another project, an evaluator, a connection or a rule to go by that there is not, a
-                program, rules that would wait for each other.
+            BadRule: the project differs; the evaluator, a connection or the rule of `after` does not exist; the
+                evaluator runs a program; or rules would wait for each other.
         """
         rule, problems = parsed.rule, list[Problem]()
 
@@ -185,7 +185,7 @@ class RulesInForce:
         return rule
 
     def create(self, project: str | None, parsed: RuleText, text: str, *, tenant: str = "") -> KeptRule:
-        """Put a rule of a tenant about a project, or about all, in force.
+        """Store and activate a rule of a tenant about a project, or about all projects.
 
         Raises:
             BadRule: the rule cannot be used.
@@ -240,11 +240,11 @@ class RulesInForce:
         try:
             stored = change()
         finally:
-            self.refresh()  # also where it failed: it may have been stored all the same
+            self.refresh()  # also after a failure: the change may have been stored
         return self._now.kept[stored.rule_id]
 
     def refresh(self, problems: tuple[FileProblem, ...] | None = None) -> None:
-        """Read what is stored; with these problems from now on, where the folder was read."""
+        """Read the stored rules; `problems` replaces the known problems of files."""
         with self._refreshing:
             living = [rule for rule in self._rulebook.rules() if rule.deleted_at_us is None]
             self._learn([rule.revision for rule in living if rule.revision not in self._revisions])
@@ -274,7 +274,7 @@ class RulesInForce:
         seen: Stamp | None = None
         while not self._stopping.is_set():
             if is_woken := self._wake.wait(None if self._folder is None else self._poll_s):
-                self._wake.clear()  # only then: one that comes just after the wait has ended is for the next turn
+                self._wake.clear()  # only if woken: a wake-up right after the wait is kept for the next turn
             if self._stopping.is_set():
                 return
             stamp = None if self._folder is None else self._folder.stamp()
@@ -283,7 +283,7 @@ class RulesInForce:
             seen = stamp
 
     def _load(self) -> None:
-        """Read the folder and put what it holds in force; where that fails, the rules in force stay."""
+        """Read the folder and activate its rules; if that fails, the active rules stay."""
         stamp = None if self._folder is None else self._folder.stamp()
         try:
             known, problems = self.problems, self._follow()
@@ -332,9 +332,9 @@ class RulesInForce:
         )
 
     def _misplaced(self, reading: Reading) -> tuple[FileProblem, ...]:
-        """Return the problems of files whose rules go by others; a broken file counts with its last good content.
+        """Return problems with `after` in rules of files; an invalid file counts with its last valid content.
 
-        The rule of one file that is left out may be what another goes by, so repeat until nothing more is wrong.
+        A file that is left out may hold the rule that `after` of another names, so repeat until no problem is new.
         """
         standing = {kept.stored.file: kept.active for kept in self.kept() if kept.stored.origin == "FILE"}
         of_api = [kept.active for kept in self.kept() if kept.stored.origin != "FILE"]
