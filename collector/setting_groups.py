@@ -66,7 +66,7 @@ class Redaction(BaseModel):
 
     keys: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
-        Field(max_length=100, description="Attributes whose values are removed; * and ? as in globs."),
+        Field(max_length=100, description="Attributes whose values are replaced by `[redacted]`; * and ? as in globs."),
     ] = ()
     patterns: Annotated[
         tuple[Annotated[str, AfterValidator(_pattern)], ...],
