@@ -75,7 +75,8 @@ def test_the_body_of_the_page_is_what_is_sent() -> None:
 def test_the_configuration_of_the_page_loads() -> None:
     """The example is a configuration, and the page names every key that a webhook has."""
     Settings.model_validate(yaml.safe_load(blocks("yaml configuration")[0]))
-    assert [name for name in WebhookSettings.model_fields if f"`{name}`" not in PAGE] == []
+    keys = [field.alias or name for name, field in WebhookSettings.model_fields.items()]
+    assert [key for key in keys if f"`{key}`" not in PAGE] == []
 
 
 def test_the_delays_of_the_page_are_the_delays() -> None:
