@@ -81,7 +81,10 @@ MADE: Final = (
         trace_key % 100 >= 5 AS passed, 0.05 AS threshold, 1 AS attempts, now()::TIMESTAMP AS created_at
     FROM trace_roll_up
     """,
-    "INSERT INTO superseded SELECT job_id, created_at FROM evaluation WHERE revision = 900002 AND job_id % 40 = 0",
+    """
+    INSERT INTO superseded (job_id, superseded_at)
+    SELECT job_id, created_at FROM evaluation WHERE revision = 900002 AND job_id % 40 = 0
+    """,
     "UPDATE trace_state SET batch = (SELECT batch FROM ingest_state)",
     "UPDATE matching_state SET seq = (SELECT max(seq) FROM span)",
 )

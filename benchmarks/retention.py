@@ -87,7 +87,8 @@ def _fill(store: Store, spans: int) -> None:
             time.sleep(0.01)
     assert store.wait_committed(WAIT_S)
     readings = "UPDATE span SET span_type = 'llm', model = name, session_id = trace_id"
-    decisions = "INSERT INTO decision SELECT r.range, seq, 1, NULL, received_at FROM range(3) AS r, span"
+    decisions = """INSERT INTO decision (revision, seq, outcome, clause, decided_at)
+        SELECT r.range, seq, 1, NULL, received_at FROM range(3) AS r, span"""
     for statement in (readings, decisions):
         store._writer.store(lambda cursor, text=statement: cursor.execute(text), spans)  # type: ignore[misc] # noqa: SLF001 - as the parts do that are not here
     print(f"filled with {store.totals.stored:,} spans in {time.monotonic() - start_s:.0f} s")

@@ -105,6 +105,7 @@ EFFECTS: Final = [
     "DESCRIBE SELECT * FROM enable_logging()",
     "EXPLAIN ANALYZE CALL enable_logging()",
     "SELECT write_log('x')",
+    "SELECT nextval('write_number')",
 ]
 LETHAL: Final = [
     "SELECT * FROM enable_logging(storage = 'file', storage_path = '/tmp/x')",

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.costly(
 
 TRACES = [f"{number:032x}" for number in range(1, 7)]
 HOSTILE = "no\x1b[2J\u202e\ngood"
+DECIDE = "INSERT INTO decision (revision, seq, outcome, clause, decided_at)"
 FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without saying so
 
 
@@ -194,10 +195,14 @@ def test_judgements_of_a_large_trace_are_bounded(tmp_path: Path) -> None:
 
         def write(cursor: Any) -> None:
             cursor.execute(
-                "INSERT INTO decision SELECT $spans, seq, 0, 2, $now FROM span", {"spans": spans, "now": NOW}
+                f"{DECIDE} SELECT $spans, seq, 0, 2, $now FROM span",
+                {"spans": spans, "now": NOW},
             )
             last = {"whole": whole, "now": NOW}
-            cursor.execute("INSERT INTO decision SELECT $whole, max(seq), 2, NULL, $now FROM span", last)
+            cursor.execute(
+                f"{DECIDE} SELECT $whole, max(seq), 2, NULL, $now FROM span",
+                last,
+            )
 
         store._writer.store(write, 21_000)
         judged = store.judgements.of_trace(trace_id)
@@ -219,7 +224,10 @@ def test_what_became_of_everything_fits_into_little_memory(tmp_path: Path) -> No
                 "UPDATE rule_revision SET document = json_object('said', $long), clauses = $clauses",
                 {"long": "x" * 100_000, "clauses": [f"clause {number}" for number in range(1_000)]},
             )
-            cursor.execute("INSERT INTO decision SELECT $rule, seq, 0, 7, $now FROM span", {"rule": rule, "now": NOW})
+            cursor.execute(
+                f"{DECIDE} SELECT $rule, seq, 0, 7, $now FROM span",
+                {"rule": rule, "now": NOW},
+            )
 
         store._writer.store(write, 20_000)
         select = "SELECT decision, clause, count(*) AS n FROM decisions GROUP BY ALL"

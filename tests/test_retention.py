@@ -90,7 +90,13 @@ def test_results_outlive_their_traces_as_daily_sums(tmp_path: Path) -> None:
     """Counts, sums and costs of evaluations stay by day and fingerprint, and what was replaced counts as cost only."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(*(an_export(1, trace=number) for number in (1, 2, 3))))
-        fill(store, *evaluated(1), *evaluated(2), *evaluated(3), "INSERT INTO superseded VALUES (3, now()::TIMESTAMP)")
+        fill(
+            store,
+            *evaluated(1),
+            *evaluated(2),
+            *evaluated(3),
+            "INSERT INTO superseded (job_id, superseded_at) VALUES (3, now()::TIMESTAMP)",
+        )
         fill(store, "UPDATE evaluation SET judge_calls = 4, cost_usd = NULL WHERE job_id = 2")
         store.retention.sweep(now_us=EXPIRED_US)
         sums = "scored, passed, score_sum, score_square_sum, input_tokens, cost_usd, unpriced_calls"
@@ -138,7 +144,10 @@ def test_what_settling_and_judging_left_goes_with_the_trace(tmp_path: Path) -> N
             store,
             *(arrival.format(trace_id(trace), seq) for trace in (1, 2) for seq in (1, 2)),
             *(statement for number in (1, 2) for statement in evaluated(number) if "INTO job " in statement),
-            *(f"INSERT INTO superseded VALUES ({number}, now()::TIMESTAMP)" for number in (1, 2)),
+            *(
+                f"INSERT INTO superseded (job_id, superseded_at) VALUES ({number}, now()::TIMESTAMP)"
+                for number in (1, 2)
+            ),
             later(2, "5 DAY"),
         )
         store.retention.sweep(now_us=EXPIRED_US)

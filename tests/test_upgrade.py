@@ -30,6 +30,10 @@ SETTINGS: Final[Mapping[str, Any]] = {
 }
 NAMES = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
 VIEWS = f"SELECT view_name FROM duckdb_views() WHERE database_name = '{CATALOG}' AND NOT internal ORDER BY 1"
+NUMBERED = """
+SELECT table_name FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_name, table_name)
+WHERE column_name = 'write_number'
+"""
 SCHEMA = [
     f"SELECT {columns} FROM {catalog}() WHERE database_name = '{CATALOG}' ORDER BY ALL"
     for catalog, columns in {
@@ -64,7 +68,7 @@ KEPT = {  # what work after the upgrade adds to, and never changes
     "evaluation": "* EXCLUDE (counted)",
     "annotation": "*",
     "alert": "tenant, alert_id, episode, evidence, document",
-    "judge_call": "*",
+    "judge_call": "COLUMNS(c -> c <> 'write_number')",
     "run_score": "*",
     "dataset_item": "*",
 }
@@ -122,6 +126,21 @@ def test_calls_of_deleted_traces_leave_with_the_upgrade(release: Path) -> None:
             (0, True)
         ]
     database.close()
+
+
+def test_stored_rows_are_numbered_by_the_upgrade(release: Path) -> None:
+    """Rows of releases without numbers of writes get distinct ones, below that of the next write."""
+    database = Database(release / DATA, DatabaseOptions())
+    with database.cursor() as cursor:
+        tables = [name for (name,) in cursor.execute(NUMBERED).fetchall()]
+        every = " UNION ALL ".join(f"SELECT write_number FROM {table}" for table in tables)
+        counts = f"SELECT count(*) > 0, count(*) = count(DISTINCT write_number), max(write_number) FROM ({every})"
+        ((has_rows, are_distinct, last),) = cursor.execute(counts).fetchall()
+        cursor.execute("INSERT INTO superseded (job_id, superseded_at) VALUES (-1, now()::TIMESTAMP)")
+        ((new,),) = cursor.execute("SELECT write_number FROM superseded WHERE job_id = -1").fetchall()
+    database.close()
+    assert (len(tables), has_rows, are_distinct) == (9, True, True)
+    assert new > last
 
 
 def test_an_upgraded_file_has_the_schema_of_a_new_one(release: Path, tmp_path: Path) -> None:

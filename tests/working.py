@@ -128,7 +128,9 @@ class Book:
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.execute("UPDATE matching_state SET last_job = last_job + 1")
-            cursor.execute("INSERT INTO superseded VALUES ($job_id, $now)", {"job_id": job_id, "now": NOW})
+            cursor.execute(
+                "INSERT INTO superseded (job_id, superseded_at) VALUES ($job_id, $now)", {"job_id": job_id, "now": NOW}
+            )
             successor = (
                 "INSERT INTO job BY NAME SELECT * REPLACE ((SELECT last_job FROM matching_state) AS job_id, "
                 "round + 1 AS round, 'ready' AS state, 0 AS attempts, NULL AS claimed_until) "

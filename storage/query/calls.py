@@ -17,6 +17,7 @@ _SOURCES: Final = frozenset(
 """Functions that a query may read FROM. Of all others some change the process (`enable_logging`, `checkpoint`), some
 crash it (`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text that hides such a call (`query`)."""
 
+_WRITES: Final = frozenset(("nextval", "write_log"))
 
 _SETTINGS: Final = frozenset(("calendar", "max_memory", "memory_limit", "threads", "timezone"))
 """Settings that `current_setting` may return: others hold paths, such as the folders that may be read."""
@@ -31,8 +32,8 @@ def refuse_calls(tree: str) -> None:
         BadQuery: the SELECT calls such a function.
     """
     for node in nodes_of(tree):
-        if str(node.get("function_name")).lower() == "write_log":
-            raise BadQuery("the function write_log is not allowed here: it writes")
+        if (writes := str(node.get("function_name")).lower()) in _WRITES:
+            raise BadQuery(f"the function {writes} is not allowed here: it writes")
         if node.get("type") == "TABLE_FUNCTION":
             name = node["function"]["function_name"].lower()
             if name not in _SOURCES:

@@ -124,7 +124,8 @@ told AS (
 UPDATE tool_call SET
     result = t.result,
     is_error = t.is_error,
-    error = t.error
+    error = t.error,
+    write_number = nextval('write_number')
 FROM told AS t
 WHERE tool_call.rowid = t.place
     AND tool_call.start_time BETWEEN make_timestamp_ns($first_ns) AND make_timestamp_ns($last_ns)

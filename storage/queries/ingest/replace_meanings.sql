@@ -35,6 +35,7 @@ UPDATE span SET
     notes = i.notes,
     output_is_answer = i.output_is_answer,
     pending = i.pending,
-    edition = i.edition
+    edition = i.edition,
+    write_number = nextval('write_number')
 FROM incoming_meanings AS i
 WHERE span.seq = i.seq AND span.seq BETWEEN $first AND $last;

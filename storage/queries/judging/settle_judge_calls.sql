@@ -5,6 +5,7 @@ UPDATE judge_call SET
     tokens = settled.tokens,
     usd = settled.usd,
     outcome = settled.outcome,
-    ended_at = settled.ended_at
+    ended_at = settled.ended_at,
+    write_number = nextval('write_number')
 FROM settled_calls AS settled
 WHERE judge_call.call_id = settled.call_id AND judge_call.call_id BETWEEN $first AND $last

@@ -1,4 +1,4 @@
 -- Mark the evaluations of jobs as superseded.
-INSERT INTO superseded
-SELECT job_id, make_timestamp($now_us)
+INSERT INTO superseded BY NAME
+SELECT job_id, make_timestamp($now_us) AS superseded_at
 FROM repeated_jobs;

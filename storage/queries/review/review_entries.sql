@@ -16,7 +16,7 @@ leases AS (
     GROUP BY entry_id
 )
 SELECT
-    e.* EXCLUDE (added_at),
+    e.* EXCLUDE (added_at, write_number),
     epoch_us(e.added_at) AS added_us,
     coalesce(v.votes, 0) AS votes,
     coalesce(l.leases, 0) AS leases,
