@@ -31,6 +31,7 @@ from collector.live.judges.egress import address_policy
 from collector.live.judges.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.lake_publisher import LakePublisher, publishing
 from collector.live.upkeep.sweeper import Sweeper
 from collector.mcp.http_door import with_mcp
 from collector.observing import Watch
@@ -100,7 +101,6 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         traces = await _adding_up(stack, settings, store, counts)
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=authenticator.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
-        exporter = await telling(stack, settings, store, _behind(settings, store))
         sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, pipeline.judging.secrets, watch)
         ingest = _ingesting(stack, settings, store, watch)
@@ -114,7 +114,8 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             receivers=receivers,
             sweeper=sweeper,
             eraser=eraser,
-            exporter=exporter,
+            exporter=await telling(stack, settings, store, _behind(settings, store)),
+            lake=await publishing(stack, settings, store, _behind(settings, store)),
             reading=counts,
             watch=watch,
             listener=listener,
@@ -219,6 +220,7 @@ class _Parts:
     sweeper: Sweeper
     eraser: Eraser
     exporter: ResultsExporter | None
+    lake: LakePublisher | None
     reading: ReadingCounts
     watch: Watch | None
     listener: ListenerOptions
@@ -320,6 +322,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
         budgets=parts.pipeline.judging.budgets,
         sweeper=parts.sweeper,
         exporter=parts.exporter,
+        lake=parts.lake,
         conditions=conditions,
         failing_judges=parts.pipeline.rule_problems.failing,
         rules_by_state=parts.pipeline.rule_problems.count,
@@ -344,6 +347,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
                 traces_set_aside=lambda: parts.traces.set_aside,
                 certificate=parts.listener.tls,
                 closed=parts.listener.counts,
+                lake=parts.lake,
             )
         )
     )

@@ -13,6 +13,7 @@ from collector.doors.closed_connections import LACKS_OF_ROOM, ClosedConnections,
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import FailingJudge
+from collector.live.upkeep.lake_publisher import LakePublisher
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
@@ -67,6 +68,7 @@ class ServerState:
     certificate: Certificate | None = None
     closed: ClosedConnections = field(default_factory=ClosedConnections)
     stuck_s: float = _STUCK_S
+    lake: LakePublisher | None = None
 
 
 def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
@@ -90,6 +92,9 @@ def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
         ServerCondition(name="judge_failing", look=lambda: _failing(watched), ends_after_s=_QUIET_S),
         ServerCondition(
             name=RECORDED_TWICE, look=lambda: _recorded_twice(store, time.time_ns() // 1000), every_s=_TWICE_S
+        ),
+        ServerCondition(
+            name="lake_behind", look=lambda: _unpublished(watched.lake), every_s=5.0, begins_after_s=_BEHIND_S
         ),
         ServerCondition(name="certificate", look=lambda: _certificate(watched.certificate), every_s=_CERTIFICATE_S),
     )
@@ -186,6 +191,12 @@ def _behind(store: Store) -> Sightings:
         return {}
     waits = duration_text(behind.seconds * 1e3)
     return {"": f"{count_text(behind.spans, 'span')} wait to be matched, the first of them for {waits}"}
+
+
+def _unpublished(lake: LakePublisher | None) -> Sightings:
+    if lake is None or lake.failing is None:
+        return {}
+    return {"": f"nothing was published in the lake for {duration_text(lake.lag_s * 1e3)}: {one_line(lake.failing)}"}
 
 
 def _certificate(certificate: Certificate | None) -> Sightings:

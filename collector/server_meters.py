@@ -16,6 +16,7 @@ from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.failing_judges import FailingJudge
+from collector.live.upkeep.lake_publisher import LakePublisher
 from collector.live.upkeep.sweeper import Sweeper
 from collector.machine import versions
 from collector.meters import Labels, Meter, Traffic
@@ -36,6 +37,7 @@ class MeasuredServer:
     budgets: Budgets
     sweeper: Sweeper
     exporter: ResultsExporter | None
+    lake: LakePublisher | None
     conditions: ServerConditions
     failing_judges: Callable[[int], Sequence[FailingJudge]]  # at an instant
     rules_by_state: Callable[[int], Mapping[str, int]]  # at an instant
@@ -64,6 +66,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
         *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
+        *_lake_meters(measured.lake),
         *_other_meters(measured.ingest, measured.authenticator.journal, measured.conditions),
     )
 
@@ -407,6 +410,28 @@ def _results_meters(look: Callable[[], WaitingCounts], exporter: ResultsExporter
             name="tracejury_results_untold",
             text="Results not exported yet.",
             read=lambda: look().untold_results,
+        ),
+    )
+
+
+def _lake_meters(lake: LakePublisher | None) -> Sequence[Meter]:
+    if lake is None:
+        return ()
+    return (
+        Meter(
+            name="tracejury_lake_rows_total",
+            text="Rows published in the lake since the start, by table.",
+            read=lambda: _by("table", lake.rows),
+        ),
+        Meter(
+            name="tracejury_lake_lag_seconds",
+            text="Age of the latest commit that is surely in the lake with all before it.",
+            read=lambda: lake.lag_s,
+        ),
+        Meter(
+            name="tracejury_lake_failures_total",
+            text="Publications in the lake that failed since the start; their rows are published later.",
+            read=lambda: lake.failures,
         ),
     )
 

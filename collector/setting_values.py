@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -73,6 +74,17 @@ def _results_endpoint(text: str) -> str:
     return text
 
 
+def _lake(text: str) -> str:
+    scheme, separator, place = text.partition("://")
+    if separator and (scheme != "s3" or not place.strip("/") or set(place) & set("?#@")):
+        msg = "must be s3://BUCKET/PREFIX or a directory; credentials and endpoint are variables of the environment"
+        raise ValueError(msg)
+    if not separator and not Path(text).is_absolute():
+        msg = "must be a whole path, such as /srv/lake, or s3://BUCKET/PREFIX"
+        raise ValueError(msg)
+    return text
+
+
 def _may_be(place: str) -> bool:
     _, colon, port = place.rpartition("]")[2].partition(":")
     return not colon or (port.isascii() and port.isdecimal() and 0 < int(port) <= _LAST_PORT)
@@ -136,6 +148,7 @@ EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
 Network = Annotated[str, AfterValidator(_network)]
 PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
 OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
+LakeUri = Annotated[str, AfterValidator(_lake)]
 ResultsUrl = Annotated[str, AfterValidator(_results_endpoint)]
 Headers = dict[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")], Annotated[str, Field(min_length=1)]

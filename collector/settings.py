@@ -22,6 +22,7 @@ from collector.setting_values import (
     DropScopes,
     EncryptionKey,
     Headers,
+    LakeUri,
     ModelPrices,
     Network,
     OtlpUrl,
@@ -395,6 +396,19 @@ class Settings(BaseModel):
         float,
         Field(ge=0, le=8760, description="time for which a replaced webhook secret still signs"),
     ] = 24
+    lake: Annotated[
+        LakeUri | None,
+        Field(
+            description="**not finished**: nothing reads it yet. A directory, or `s3://BUCKET/PREFIX`, in which all"
+            " committed rows are published as Delta tables. Needs the extra `tracejury[lake]`. Credentials, region and"
+            " endpoint of a store come from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,"
+            " `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP`",
+            examples=["s3://traces/tracejury", "/srv/lake"],
+        ),
+    ] = None
+    lake_interval_seconds: Annotated[
+        float, Field(ge=0.1, le=86_400, description="time between publications in the lake")
+    ] = 30
     results_endpoint: Annotated[
         ResultsUrl | None,
         Field(

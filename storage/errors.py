@@ -13,6 +13,7 @@ StorageError
 |   |-- ForeignFile   the database was not made by Tracejury
 |   |-- NewerFile     the database was made by a newer Tracejury
 |   `-- OlderFile     the database was made before the first release
+|-- Unpublished       the lake does not take rows now, or not before the operator acts
 |-- Damaged           the stored data is damaged: no retry helps
 |-- BadQuery          the SQL text is wrong, or not allowed
 |-- Conflict          it contradicts what is stored
@@ -61,6 +62,10 @@ class Moved(StorageError):
 
 class Unusable(StorageError):
     """The data directory cannot be opened as it is; the message has the remedy."""
+
+
+class Unpublished(StorageError):
+    """Rows wait for the lake; the message says why, and what to do unless it passes."""
 
 
 class Damaged(StorageError):

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
 import duckdb
 
+from storage import sql
 from storage.aging import Aging, AgingOptions
 from storage.alerting.alert_mutes import AlertMutes
 from storage.alerting.alerts import Alerts
@@ -73,6 +74,9 @@ from storage.upkeep.kept_row_groups import make_rewriting
 from storage.upkeep.leftovers import remove_leftovers
 from storage.upkeep.retention import Retention
 from storage.work import Report, StartStep, logged, no_report
+
+if TYPE_CHECKING:
+    from storage.lake.publishing import Lake
 
 log = logging.getLogger(__name__)
 
@@ -223,6 +227,20 @@ class Store:
             store.spending.open()
             undo.pop_all()
         return store
+
+    def lake(self, uri: str) -> "Lake":
+        """Return the lake at a URI or in a directory, to which this store's rows can be published.
+
+        Raises:
+            ImportError: the extra `lake` is not installed.
+        """
+        from storage.lake.publishing import Lake  # noqa: PLC0415 - an extra, and it takes a while to load
+
+        return Lake(self._database, self._writer, uri)
+
+    def rename_in_lake(self) -> None:
+        """Let this directory publish under a name of its own, as a copy of another one has to."""
+        self._writer.store(lambda cursor: cursor.execute(sql.query("forget_lake_positions")), 1)
 
     @property
     def totals(self) -> Totals:

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 
@@ -74,7 +75,7 @@ def test_the_root_holds_nothing_that_tests_wrote() -> None:
 
 
 def test_what_the_server_imports_is_locked_for_it() -> None:
-    """A server is installed from requirements.lock, where packages of the tests alone are missing."""
+    """A server is installed from requirements.lock, where packages of the tests alone are missing; or from extras."""
     locked = set(re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE))
     owners = importlib.metadata.packages_distributions()
     nodes = [node for file in files(*PACKAGES) for node in ast.walk(file.tree)]
@@ -83,7 +84,9 @@ def test_what_the_server_imports_is_locked_for_it() -> None:
     own = {*sys.stdlib_module_names, *PACKAGES, "tracejury"}  # the SDK, which is part of it
     imported = {module.partition(".")[0] for module in modules} - own
     distributions = {name: {re.sub(r"[-_.]+", "-", each.lower()) for each in owners.get(name, ())} for name in imported}
-    assert {name for name, each in distributions.items() if each.isdisjoint(locked)} == set()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"].values()
+    optional = {re.match(r"[a-z0-9-]+", each)[0] for extra in extras for each in extra}  # type: ignore[index]
+    assert {name for name, each in distributions.items() if each.isdisjoint(locked | optional)} == set()
 
 
 def test_catching_everything_gives_its_reason() -> None:

@@ -66,7 +66,8 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
     headers = {"content-type": "application/x-protobuf"}
     export = an_export("a" * 32, "one", "two")
     export.resource_spans[0].scope_spans[0].spans.add(name="no ids")
-    with a_server(tmp_path / "data", results_endpoint="http://127.0.0.1:9/v1/logs") as server:
+    out = {"results_endpoint": "http://127.0.0.1:9/v1/logs", "lake": str(tmp_path / "lake")}
+    with a_server(tmp_path / "data", **out) as server:
         url = f"http://{server.http}/api/v1/traces"
         for _ in range(2):
             assert request(url, "POST", content=export.SerializeToString(), headers=headers).status_code == 200
@@ -98,6 +99,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         ("tracejury_sweeps_total", {"outcome": "done"}, 1),
         ("tracejury_swept_spans_total", {}, 0),
         ("tracejury_results_untold", {}, 0),
+        ("tracejury_lake_failures_total", {}, 0),
         ("tracejury_judge_seconds_count", {}, 0),
     ):
         assert metrics[sample(name, **labels)] == value, name

@@ -159,6 +159,7 @@ def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
             _read_back(part, "the backup; take another one")
             part.rename(target)
         with Store.open(data) as store:
+            store.rename_in_lake()
             stored, lost = store.totals.stored, _unreadable(store, data)
     except OSError as error:
         raise click.ClickException(f"the backup cannot be restored: {file_problem(error, data)}") from error

@@ -1,0 +1,220 @@
+"""Publication of committed rows in Delta tables, each row exactly once.
+
+The commit that adds rows to a table carries Delta's *application transaction*: the name of this data directory, and the
+number of the last row. So the position is as durable as the rows. Delta refuses a commit if its snapshot is older than
+another commit under the same name, and the position is read from the very snapshot that is written with: of two
+publishers one fails. After any failure the table is loaded again, and its position tells what is left.
+"""
+
+import datetime as dt
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from storage import sql
+from storage.engine.database import ROW_GROUP_ROWS, Database
+from storage.errors import Unpublished
+from storage.ingest.writer import Writer
+from storage.lake.store_check import STORE_OPTIONS, check_store
+from storage.lake.tables import PARTITION, LakeTable, columns_with_bounds, delta_rows, delta_schema
+
+MOST_ROWS: Final = 131_072
+_MOST_BYTES: Final = 64 << 20
+"""Of one commit, in memory. A guess: some 30,000 spans of 1.2 kB."""
+
+_MOST_ATTEMPTS: Final = 1000
+"""Attempts that are remembered while none succeeds. A guess: eight hours of them."""
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_FIRST_ROWS: Final = 256
+_BYTES_AT_ONCE: Final = 16 << 20
+"""Of one query: rows are read in pieces of about so many bytes, a row group at most, and the first one is small.
+Guesses; to read a span of 3.9 kB takes 10 µs of CPU in pieces of a row group, and 16 to 19 in pieces of 2,048 rows."""
+
+_PARQUET: Final = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=MOST_ROWS)
+_LOG_DAYS: Final = "interval 1 days"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Progress of a table: rows up to `published` are in the lake, and up to one of `attempted` may be."""
+
+    published: int = 0
+    attempted: tuple[int, ...] = ()
+
+    def trying(self, after: int, last: int) -> "Position":
+        """Return the position before a commit; earlier attempts after the same number may still arrive."""
+        earlier = self.attempted if after == self.published else ()
+        return Position(published=after, attempted=tuple(sorted({*earlier, last}))[-_MOST_ATTEMPTS:])
+
+
+class Lake:
+    """Rows of one data directory in the tables of the lake. For one thread."""
+
+    def __init__(self, database: Database, writer: Writer, uri: str) -> None:
+        self._database, self._writer = database, writer
+        self._uri = uri.rstrip("/")
+        self._directory_id = ""
+        self._positions: dict[str, Position] = {}
+        self._tables: dict[str, DeltaTable] = {}
+        self._seen: dict[str, int] = {}  # number of writes of a table whose rows are all published
+        self.rows: Counter[str] = Counter()  # published since the start, by table
+
+    def check(self) -> None:
+        """Check that the store is safe to publish to.
+
+        Raises:
+            Unpublished: the store is unsafe, or cannot be reached.
+        """
+        with reaching(self._uri):
+            check_store(self._uri)
+
+    def publish(self, table: LakeTable) -> bool:
+        """Publish the next rows of a table in one commit; return True if there are more.
+
+        Raises:
+            Unpublished: not now, or not before the operator acts.
+        """
+        writes = self._database.writes.count((table.name,))
+        if self._seen.get(table.name) == writes:
+            return False
+        self._read_positions()
+        try:
+            with reaching(self._uri):
+                has_more = self._publish(table)
+        except BaseException:  # whatever it was, the lake knows how far it is
+            self._tables.pop(table.name, None)
+            raise
+        if not has_more:
+            self._seen[table.name] = writes
+        return has_more
+
+    def _publish(self, table: LakeTable) -> bool:
+        delta = self._load(table)
+        after = self._require_own(table, delta)
+        rows, last, has_more = self._next_rows(table, after)
+        if not rows.num_rows:
+            return has_more
+        self._note(table, self._positions.get(table.name, Position()).trying(after, last))
+        today = dt.datetime.now(dt.UTC).date()
+        write_deltalake(
+            delta,
+            delta_rows(table, rows, directory_id=self._directory_id, today=today),
+            mode="append",
+            schema_mode="merge",
+            writer_properties=_PARQUET,
+            commit_properties=CommitProperties(app_transactions=[Transaction(self._directory_id, last)]),
+        )
+        self.rows[table.name] += rows.num_rows
+        return has_more
+
+    def _read_positions(self) -> None:
+        if self._directory_id:
+            return
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("lake_positions")).fetchall()
+        self._positions = {name: Position(published=done, attempted=tuple(most)) for name, _, done, most in rows}
+        self._directory_id = next((directory_id for _, directory_id, *_ in rows), uuid.uuid4().hex)
+
+    def _note(self, table: LakeTable, position: Position) -> None:
+        parameters: Mapping[str, object] = {
+            "table": table.name,
+            "directory_id": self._directory_id,
+            "published": position.published,
+            "attempted": list(position.attempted),
+        }
+        self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_position"), parameters), 1)
+        self._positions[table.name] = position
+
+    def _load(self, table: LakeTable) -> DeltaTable:
+        """Return the table as of now; make it if it is not there."""
+        delta = self._tables.get(table.name)
+        if delta is not None:
+            delta.update_incremental()
+            return delta
+        uri = f"{self._uri}/{table.name}"
+        try:
+            delta = DeltaTable(uri, storage_options=STORE_OPTIONS)
+        except TableNotFoundError:
+            with self._database.cursor() as cursor:
+                rows = cursor.execute(table.about(sql.query("lake_rows")), {"first": 0, "last": -1}).to_arrow_table()
+            schema = delta_schema(rows.schema)
+            delta = DeltaTable.create(
+                uri,
+                schema=schema,
+                mode="ignore",
+                partition_by=[PARTITION],
+                configuration={
+                    "delta.dataSkippingStatsColumns": columns_with_bounds(schema),
+                    "delta.logRetentionDuration": _LOG_DAYS,
+                },
+                storage_options=STORE_OPTIONS,
+            )
+        self._tables[table.name] = delta
+        return delta
+
+    def _require_own(self, table: LakeTable, delta: DeltaTable) -> int:
+        """Return the number up to which the lake has rows of this directory, all of which are this directory's.
+
+        It may be less than what was published before, if the lake is another one or was restored.
+        """
+        position = self._positions.get(table.name, Position())
+        stored = delta.transaction_version(self._directory_id) or 0
+        if stored > position.published and stored not in position.attempted:
+            raise Unpublished(
+                f"{self._uri}/{table.name} has rows of this data directory up to number {stored}, of which this one"
+                f" published those up to {position.published}: a copy of the directory publishes too, or this is an"
+                " older state of it. Stop the copy; of an older state make a data directory by `tracejury backup` and"
+                " `tracejury restore`, which has a name of its own in the lake"
+            )
+        return stored
+
+    def _next_rows(self, table: LakeTable, after: int) -> tuple[pa.Table, int, bool]:
+        """Return the next rows in any order, the number up to which they are all, and True if there are more."""
+        with self._database.cursor() as cursor:
+            numbers = cursor.execute(table.about(sql.query("lake_numbers")), {"after": after, "rows": MOST_ROWS})
+            left = numbers.to_arrow_table().column("number").to_numpy()
+            pieces: list[pa.Table] = []
+            rows, nbytes, at_once = 0, 0, _FIRST_ROWS
+            while rows < len(left) and nbytes < _MOST_BYTES:
+                some = left[rows : rows + at_once]
+                bounds = {"first": int(some[0]), "last": int(some[-1])}
+                try:
+                    piece = cursor.execute(table.about(sql.query("lake_rows")), bounds).to_arrow_table()
+                except duckdb.OutOfMemoryException:
+                    if at_once == 1:
+                        raise
+                    at_once //= 2
+                    continue
+                pieces.append(piece)
+                rows, nbytes = rows + len(some), nbytes + piece.nbytes
+                at_once = min(max(rows * _BYTES_AT_ONCE // max(nbytes, 1), 1), ROW_GROUP_ROWS)
+            if not pieces:
+                pieces.append(
+                    cursor.execute(table.about(sql.query("lake_rows")), {"first": 0, "last": -1}).to_arrow_table()
+                )
+            has_more = rows < len(left) or len(left) == MOST_ROWS
+            return pa.concat_tables(pieces), int(left[rows - 1]) if rows else after, has_more
+
+
+@contextmanager
+def reaching(uri: str) -> Iterator[None]:
+    """Turn failures of the store, and refused commits, into one error.
+
+    Raises:
+        Unpublished: the store cannot be reached, or does not take it.
+    """
+    try:
+        yield
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        message = " ".join(_COLOURS.sub("", str(error)).split())
+        raise Unpublished(f"{uri} cannot be written now: {message[:500]}") from error

@@ -1,0 +1,4 @@
+-- Rows of a table by their numbers.
+SELECT *
+FROM $table
+WHERE $number BETWEEN $first AND $last;

@@ -1,0 +1,167 @@
+"""A lake in a directory or in an object store of its own, and the comparison of its rows with those of the database."""
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import httpx
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from storage.lake.publishing import Lake
+from storage.lake.store_check import STORE_OPTIONS
+from storage.lake.tables import DIRECTORY, LAKE_TABLES, PARTITION, LakeTable, delta_rows
+from storage.store import Store
+from tests.live import until
+from tests.serving import unused_port
+
+BUCKET = "lake"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+_PARTS = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc")
+_OFF = ("s3.iam", "iam", "webdav", "master.telemetry")
+
+
+class ObjectStore:
+    """SeaweedFS as a process, which may be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.port = unused_port()
+        ports = {part: unused_port() for part in (*_PARTS, "s3.port.grpc")} | {"s3.port": self.port}
+        self._options = [
+            *(f"-{name}={port}" for name, port in ports.items()),
+            *(f"-{name}=false" for name in _OFF),
+            *("-s3", "-filer", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.volumeSizeLimitMB=64"),
+            *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={directory}"),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._env = dict(os.environ)  # with credentials in it, the store would take no other
+
+    @property
+    def url(self) -> str:
+        """Return its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start it, and wait until it takes objects."""
+        weed = Path(sysconfig.get_path("scripts"), "weed")
+        with Path(self._directory, "log").open("ab") as log:
+            command = [str(weed), "-logtostderr=true", "server", *self._options]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, env=self._env)
+        until(self._takes_objects, bool)
+        return self
+
+    def _takes_objects(self) -> bool:
+        try:
+            httpx.put(f"{self.url}/{BUCKET}", trust_env=False)
+            return httpx.put(f"{self.url}/{BUCKET}/ready", content=b"x", trust_env=False).is_success
+        except httpx.HTTPError:
+            time.sleep(0.1)
+            return False
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A lake: its URI, and the variables with which it is reached."""
+
+    uri: str
+    env: dict[str, str]
+    store: ObjectStore | None = None
+
+    def table(self, name: str) -> DeltaTable:
+        """Open a table as of now."""
+        return DeltaTable(f"{self.uri}/{name}", storage_options=STORE_OPTIONS)
+
+    def kill_store(self) -> None:
+        """Kill the object store."""
+        assert self.store is not None
+        self.store.kill()
+
+    def start_store(self) -> None:
+        """Start the object store again."""
+        assert self.store is not None
+        self.store.start()
+
+    def rows(self, name: str) -> pa.Table:
+        """Read all rows of a table."""
+        return self.table(name).to_pyarrow_table()
+
+
+@contextmanager
+def a_place(kind: str, directory: Path) -> Iterator[Place]:
+    """Make a lake in a directory, or in an object store: `file` or `s3`."""
+    directory.mkdir()
+    if kind == "file":
+        yield Place(uri=str(directory / "lake"), env={})
+        return
+    store = ObjectStore(directory).start()
+    env = CREDENTIALS | {"AWS_ENDPOINT_URL": store.url, "AWS_ALLOW_HTTP": "true"}
+    before = dict(os.environ)
+    os.environ.update(env)
+    try:
+        yield Place(uri=f"s3://{BUCKET}/tracejury", env=env, store=store)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        store.kill()
+        sys.stderr.write(Path(directory, "log").read_text()[-5_000:])  # pytest shows it with a failure
+        shutil.rmtree(directory)
+
+
+def publish_all(lake: Lake) -> None:
+    """Publish all rows that are there."""
+    for table in LAKE_TABLES:
+        while lake.publish(table):
+            pass
+
+
+def compare(store: Store, place: Place, *, directory_ids: int = 1) -> dict[str, int]:
+    """Check that the lake has each row of the database exactly once, with its values; return the rows by table.
+
+    Earlier versions of rows that were written again are in the lake too, with smaller numbers.
+    """
+    counts = {}
+    for table in LAKE_TABLES:
+        with store._database.cursor() as cursor:
+            stored = cursor.execute(f"FROM {table.name} ORDER BY {table.number}").to_arrow_table()
+        lake = place.rows(table.name)
+        assert len(set(lake.column(DIRECTORY).to_pylist())) in {0, directory_ids}
+        check_numbers(table, stored, lake)
+        counts[table.name] = stored.num_rows
+    return counts
+
+
+def check_numbers(table: LakeTable, stored: pa.Table, lake: pa.Table) -> None:
+    """Check the rows of one table: none twice, none missing, none that is newer, and equal values."""
+    expected = delta_rows(table, stored, directory_id="", today=dt.date.min).drop_columns([DIRECTORY, PARTITION])
+    with duckdb.connect() as connection:
+        connection.register("expected", expected)
+        connection.register("lake", lake)
+        counts = f"""
+            SELECT
+                (SELECT count(*) - count(DISTINCT {table.number}) FROM lake) AS doubles,
+                (SELECT count(*) FROM expected ANTI JOIN lake USING ({table.number})) AS missing,
+                (SELECT count(*) FROM lake WHERE {table.number} > (SELECT max({table.number}) FROM expected)) AS newer
+        """
+        assert connection.execute(counts).fetchall() == [(0, 0, 0)], table.name
+        columns = ", ".join(f'"{name}"' for name in expected.column_names)
+        same = f"SELECT {columns} FROM lake SEMI JOIN expected USING ({table.number}) ORDER BY {table.number}"
+        connection.execute("SET TimeZone = 'UTC'")
+        assert connection.execute(same).fetchall() == connection.execute("FROM expected").fetchall(), table.name
