@@ -27,7 +27,8 @@ from tests.lake import BUCKET, CREDENTIALS, Place, a_place, compare, publish_all
 from tests.live import a_live_server, until
 from tests.log_requests import MESSAGE, a_log, a_log_batch, a_log_export
 from tests.matching import adding_up
-from tests.serving import run, unused_port
+from tests.serving import a_server, post, run, unused_port
+from tests.statements import executed
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit
 from tests.traffic import Load
 
@@ -198,6 +199,26 @@ def test_a_running_server_publishes(folder: Place, tmp_path: Path) -> None:
         until(lambda: server.client.get(f"{server.http}/metrics").text, lambda text: _rows_text(spans) in text)
         assert server.stop() == 0
     assert folder.rows("span").num_rows == spans
+
+
+def test_an_idle_publisher_executes_nothing(folder: Place, tmp_path: Path) -> None:
+    """At most one statement a second, in all threads, once all rows are published, and no further commit."""
+    seconds = 2
+    with a_server(tmp_path / "data", lake=folder.uri, lake_interval_seconds=0.1) as server:
+        post(f"http://{server.otlp_http}/v1/traces", an_export(3).SerializeToString())
+        assert server.store.wait_committed(WAIT_S)
+        assert server.traces.wait_idle(WAIT_S)
+        assert server.pipeline.matcher.wait_matched(WAIT_S)
+        for attempt in range(10):  # some begin to look seconds after the start
+            with executed() as texts:
+                time.sleep(seconds)
+            if len(texts) <= seconds:
+                break
+            assert attempt < 9, texts
+        versions = [folder.table(table.name).version() for table in LAKE_TABLES]
+        time.sleep(1)
+        assert versions == [folder.table(table.name).version() for table in LAKE_TABLES]
+    assert folder.rows("span").num_rows == 3
 
 
 def _rows_text(spans: int) -> str:
