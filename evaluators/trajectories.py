@@ -69,13 +69,17 @@ def tool_policy(settings: ToolPolicy) -> Check:
 
 
 def called_by_turn(conversation: Conversation) -> list[list[str]]:
-    """Return the names of the tools that were called between each message of the user and the next."""
+    """Return the names of the tools that were called between each message of the user and the next.
+
+    Calls before the first one make a turn, a system message or a greeting makes none.
+    """
     turns: list[list[str]] = []
     for message in conversation.messages:
-        if message.role == "user" or not turns:
+        called = [] if message.role == "user" else [call.name for call in message.tool_calls]
+        if message.role == "user" or (called and not turns):
             turns.append([])
-        if message.role != "user":
-            turns[-1] += [call.name for call in message.tool_calls]
+        if called:
+            turns[-1] += called
     return turns
 
 

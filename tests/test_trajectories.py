@@ -24,13 +24,16 @@ def called(*names: str) -> dict[str, Any]:
 
 
 def talk(*turns: Sequence[str]) -> dict[str, Any]:
-    """Return a case of a conversation with these calls in its turns, the last in two messages of the assistant."""
-    messages: list[dict[str, Any]] = [{"role": "assistant", "content": "Hello"}]
+    """Return a case of a conversation with these calls in its turns, the last in two messages of the assistant.
+
+    A system message and a greeting come before the first.
+    """
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Help."}, {"role": "assistant", "content": "Hello"}]
     for turn in turns:
         messages.append({"role": "user", "content": "?"})
         calls = [[{"name": name} for name in names] for names in (turn[:1], turn[1:])]
         messages += [{"role": "assistant", "content": "!", "toolCalls": each} for each in calls]
-    return {"actualOutputs": {"trajectory": messages[1:]}}
+    return {"actualOutputs": {"trajectory": messages}}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,10 @@ def test_demands_on_each_turn() -> None:
     assert (result.score, result.metadata["violations"]) == (0.5, ["turn 2: pay was called before find"])
     every = verdict("tool_policy", {"required": ["find"], "scope": "TURN"}, talk(["find"], [], ["pay", "find"]))
     assert every.metadata["violations"] == ["turn 2: find was not called"]
+    early = [{"role": "assistant", "content": "", "toolCalls": [{"name": "greet"}]}, {"role": "user", "content": "?"}]
+    before = {"actualOutputs": {"trajectory": early}}
+    missing = verdict("tool_policy", {"required": ["find"], "scope": "TURN"}, before)
+    assert missing.metadata["violations"] == ["turn 1: find was not called", "turn 2: find was not called"]
     empty = verdict("tool_policy", {"required": ["find"], "scope": "TURN"}, {"actualOutputs": {"trajectory": []}})
     assert (empty.score, empty.reason) == (1, "There are no turns.")
 
