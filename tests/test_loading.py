@@ -47,7 +47,7 @@ def has(names: list[str], package: str) -> bool:
 
 
 def test_the_api_and_the_pages_are_loaded_by_the_first_request_for_them(tmp_path: Path) -> None:
-    """Neither the start nor probes load them. Libraries of judges and of MCP are not loaded by requests either."""
+    """Neither the start nor probes load them; libraries of judges and of MCP are not loaded by requests either."""
     command = [sys.executable, "-c", SERVER, str(tmp_path)]
     started, probed, looked = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     for package in LATER:
