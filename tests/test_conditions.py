@@ -247,13 +247,13 @@ def test_a_rule_whose_judge_has_no_key_is_shown_as_what_it_is(tmp_path: Path) ->
         assert "1 rule in force, 0 disabled, 1 judges nothing" in status
         assert f"helpful judges nothing: {problem}" in status
         assert all("NO_SUCH_KEY" in page for page in (status_page, rule_page))
-        assert "judges nothing" in rules_page
+        assert "evaluates nothing" in rules_page
         until(lambda: server.log, lambda log: f"judge_unable: the rule 'helpful' judges nothing: {problem}" in log)
         assert 'tracejury_conditions{name="judge_unable"} 1.0' in server.client.get(f"{server.http}/metrics").text
         right = connection | {"credentialRef": "SUCH_A_KEY"}
         changed = server.client.put(f"{server.http}/api/v1/llm-connections/{made['id']}", json=right)
         assert changed.status_code == 200, changed.text
-        assert not any("judges nothing" in page or "NO_SUCH_KEY" in page for page in shown(server))
+        assert not any(re.search("(judges|evaluates) nothing|NO_SUCH_KEY", page) for page in shown(server))
         begun_and_over(server, "judge_unable")
 
 
