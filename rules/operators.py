@@ -48,10 +48,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTest:
-    """An operator between two texts; `bound` is what SQL gets for the operand."""
+    """An operator between two texts; `bound` makes the parameter of the SQL from the operand."""
 
     holds: Callable[[str, str], bool]
-    sql: str
+    sql: str  # of {value} and {operand}, each of which has to occur
     bound: Callable[[str], str] = str
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rules.errors import BadPattern, BadRule
 from rules.fields import FIELDS
 from rules.matching import failing_clause
-from rules.operators import COMPARISONS, OPERATORS
+from rules.operators import COMPARISONS, OPERATORS, TEXT_TESTS
 from rules.regex import glob, regex
 from tests.ruling import a_rule, a_span, failing_clauses, insert, stored, views_in_memory
 from tests.trying import tried
@@ -282,7 +282,7 @@ def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, expected
 
 
 @pytest.mark.costly("rules")
-@pytest.mark.parametrize("operator", COMPARISONS)
+@pytest.mark.parametrize("operator", [*COMPARISONS, *TEXT_TESTS])
 def test_every_hostile_text_compares_alike(database: duckdb.DuckDBPyConnection, operator: str) -> None:
     """Each text as an attribute compares with each text and each number as Python has it."""
     insert(database, [a_span(span_id=f"{number:016x}", attributes={"k": text}) for number, text in enumerate(TEXTS)])
