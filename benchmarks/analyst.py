@@ -53,7 +53,7 @@ OTHERWISE: Final = {
     "batch": f"batch + $copy * {BATCHES}",
     "seq": f"seq + (($copy * {BATCHES}::BIGINT) << 20)",
 }
-"""Of a copy; all else that it has otherwise is a time, which is earlier."""
+"""The columns that differ in a copy, besides times, which are earlier."""
 
 EVALUATED: Final = """
     INSERT INTO evaluation BY NAME
@@ -111,7 +111,7 @@ def questions() -> Iterator[Question]:
 
 
 def fill_views(data: Path, spans: int) -> int:
-    """Send some spans, and copy their rows until there are about so many; return how many."""
+    """Send some spans, and copy their rows until there are about `spans`; return how many."""
     reads = as_served()
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))) as store:
         requests = Requests(SPANS)

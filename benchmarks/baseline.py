@@ -1,7 +1,7 @@
 """Baseline of the comparison: a naive receiver with the same libraries and the same promise.
 
 A synchronous gRPC server parses each request with the protobuf classes, makes a row of each span, inserts rows into
-DuckDB through Arrow in batches of 8,192, and answers after the commit. It looks for no duplicates and keeps the
+DuckDB through Arrow in batches of 8,192, and answers after the commit. It does not check for duplicates and keeps the
 resource and the scope in each row, both of which save it work.
 """
 

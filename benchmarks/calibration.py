@@ -35,7 +35,7 @@ def a_labelled_sample(
 
 
 def a_weighted_sample(generator: np.random.Generator, *, rate: float = 0.8) -> tuple[list[DrawnLabel], int, int]:
-    """Draw labels of all results near the threshold, where the judge errs more often, and of 5 % of the others.
+    """Draw labels of all results near the threshold, for which the judge errs more often, and of 5 % of the others.
 
     Returns them with the number of results that the judge passed, and of all 2,000.
     """

@@ -88,7 +88,7 @@ class Checking:
 
 
 def measure_checking(directory: Path, traces: int = TRACES, target: Target = "TRACE") -> Checking:
-    """Check so many traces, or their spans, with nothing else to do."""
+    """Check `traces` traces, or their spans, with nothing else to do."""
     reads = ConventionsReader(NO_KEYS)
     with Store.open(directory, StoreOptions(writer=WriterOptions(reads=reads))) as store:
         for batch in _batches(WARM_UP + traces):
@@ -143,7 +143,7 @@ async def _evaluator_us(store: Store, target: Target) -> float:
     ]
     checks = [build(name, {}) for name in CHECKS[target]]
     for check in checks:
-        await run(check, cases[0])  # which imports what it needs
+        await run(check, cases[0])  # which imports the modules it needs
     began_s = time.process_time()
     for case in cases:
         for check in checks:

@@ -53,7 +53,7 @@ class Cost:
 
 
 def measure_crowds(count: int, kinds: Sequence[Crowd]) -> list[Cost]:
-    """Measure an ordinary request, and then each kind with so many parts."""
+    """Measure an ordinary request, and then each kind with its field repeated `count` times."""
     keep_freed_memory()
     ordinary = Requests(512).next().body
     _work(TRACES, ordinary)
@@ -66,7 +66,7 @@ def measured(name: str, signal: Signal, body: bytes) -> Cost:
     read, write = os.pipe()
     process = os.fork()
     if not process:
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # begin to look for the peak anew
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # reset the peak
         before_bytes, began_s = _peak_bytes(), time.process_time()
         outcome = _work(signal, body)
         fields = [time.process_time() - began_s, _peak_bytes() - before_bytes, outcome]

@@ -1,4 +1,4 @@
-"""Requests of one thing many times: each field of OTLP, in each place where it can stand, repeated at will."""
+"""Requests with one field many times: each field of OTLP, in each place where it may occur, repeated at will."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from collector.otlp.signals import LOGS, TRACES, Signal
 
 _MARK: Final = b"#######"
-"""Stands for a number in what is repeated, so that no two are alike."""
+"""A placeholder for a number in the repeated field, so that no two are alike."""
 
 _UNKNOWN: Final = b"\xc0\x3e\x01"  # field 1000, which OTLP does not have
 _NESTED: Final = 2  # AnyValues inside each other
@@ -42,7 +42,7 @@ class Crowd:
         return sum(_is_value(each) for each in self.path) > 1
 
     def body(self, count: int) -> bytes:
-        """Return such a request with so many of them."""
+        """Return such a request with the field repeated `count` times."""
         body = _content(_request(self.signal), self, 0, count)
         return body.replace(_MARK, b"0" * len(_MARK))
 

@@ -26,14 +26,14 @@ LOOPS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """One kind of asking, beside ingest."""
+    """A kind of query load, beside ingest."""
 
     what: str
     ratios: list[float]  # spans/s with it, of those without it just before; by round
     queries: int
     failed: int
     seconds: float
-    query_ms: Latencies | None  # None where none was answered before its load was over
+    query_ms: Latencies | None  # None if no query was answered before its load was over
 
     @property
     def ratio(self) -> float:

@@ -33,12 +33,12 @@ from storage.engine.database import FILE_NAME
 SPANS_A_REQUEST: Final = 256
 POOL_SPANS: Final = 4_096
 START_S: Final = 15.0  # from the call to the ready line
-ANSWER_S: Final = 10.0  # of anything that is asked while deletions go on
+ANSWER_S: Final = 10.0  # of any request while deletions go on
 WORDS_LEFT: Final = 1e-3  # of those that were there: DuckDB leaves 7e-4 in unused parts of blocks (docs/adr/043)
 MEMORY_MIB: Final = 1_250
-"""Of the process, at 256 MB for DuckDB: two runs came to 1,133 and 1,135, some 790 of it before anything was deleted.
-DuckDB counts 230 of these; the rest is what it keeps of 690 row groups of 63 columns and does not count, Python, the
-libraries, and the keys of spans. The highest was in checkpoints that merge row groups."""
+"""The limit for the process, with 256 MB for DuckDB: two runs came to 1,133 and 1,135, some 790 of it before anything
+was deleted. DuckDB counts 230 of these; the rest is uncounted memory of DuckDB for 690 row groups of 63 columns,
+Python, the libraries, and the keys of spans. The highest was in checkpoints that merge row groups."""
 STOP_S: Final = 60.0
 PATIENCE_S: Final = 3 * 3600.0
 LOOK_S: Final = 1.0
@@ -64,7 +64,7 @@ class Scale:
     kills: int = 5
     memory: str = "256MB"
     rate: int = 1_000  # spans a second that are sent meanwhile
-    pause_s: tuple[float, float] = (1.0, 60.0)  # between a request to delete and what comes next
+    pause_s: tuple[float, float] = (1.0, 60.0)  # between a request to delete and the next step
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def marker(user: int) -> str:
 
 
 class Trial:
-    """One data directory, and the server that is killed and started on it."""
+    """A data directory, and the server that is killed and started on it."""
 
     def __init__(self, data: Path, scale: Scale, *, seed: int) -> None:
         self.measured = Measured()

@@ -3,7 +3,7 @@
     nice python -m benchmarks.escalation
 
 Prints two tables. Of results: 2,000 at 92 %, then a release at one rate until its alarm and 300 results longer, then
-another rate. Of metrics: a limit with a further one, looked at every 15 s, while so many traces fail throughout.
+another rate. Of metrics: a limit with an escalation limit, checked every 15 s, at a constant failure rate.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def _add(monitor: Monitor, source: np.random.Generator, rate: float) -> str | No
 
 
 def far_looks(source: np.random.Generator, traces_per_s: float, rate: float, looks: int, of: int) -> Iterator[str]:
-    """Yield the crossings of a limit of 5 % with escalation at 20 %, over so many checks at a failure rate."""
+    """Yield the crossings of a limit of 5 % with escalation at 20 %, over `of` checks at a failure rate."""
     limit, state = MetricLimit(above=LIMIT, escalate_at=FURTHER, looks=looks), LimitState()
     counts = source.poisson(traces_per_s * LOOK_S, of)
     failed = source.binomial(counts, rate)

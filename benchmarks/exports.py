@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _fill(server: Server, spans: int) -> int:
-    """Send so many spans, and wait until all of them are read; how many they are."""
+    """Send at least `spans` spans, and wait until all of them are read; return how many."""
     requests, sent = Requests(SPANS), 0
     kind = {"content-type": "application/x-protobuf"}
     with httpx.Client(timeout=60) as client:

@@ -78,7 +78,7 @@ def as_served() -> ConventionsReader:
 
 
 def fill(directory: Path, spans: int, *, users: int, text: int) -> int:
-    """Store about so many spans, whose traces belong to users by turns; return their number."""
+    """Store about `spans` spans, whose traces belong to users by turns; return their number."""
     directory.mkdir(parents=True, exist_ok=True)
     database = Database(directory, DatabaseOptions(memory_limit="1GB", threads=2))
     commits = -(-spans // ROW_GROUP_ROWS)

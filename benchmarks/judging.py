@@ -4,8 +4,8 @@ A server with its default settings judges spans by a rule, over one connection t
 own and answers at once, or after a second, at next to no cost. The CPU is that of all processes of the server, the
 ingest of the judged spans included; it is counted once some calls were made, for which processes start and modules
 load.
-The ideal is what a model that takes so long answers with so many requests under way; the rate is that between the first
-and the last tenth of the calls, in which not all of them are.
+The ideal is the rate of a model that takes this long with this many requests under way. The measured rate is that
+between the first and the last tenth of the calls, in which fewer requests are under way.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def measure(folder: Path, tried: Tried) -> Judged:
-    """Have so many spans judged by a server of their own."""
+    """Have the spans of a trial judged by a server of their own."""
     folder.mkdir()
     with _model(tried.takes_s) as url:
         connection = {
@@ -147,7 +147,7 @@ def _send(server: Server, first: int, spans: int) -> None:
 
 
 def _wait(client: httpx.Client, results: int) -> tuple[float, int]:
-    """Wait for so many results; return the time, and their number."""
+    """Wait for `results` results; return the time, and their number."""
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
         lines = client.get("/metrics").text.splitlines()

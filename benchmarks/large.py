@@ -83,7 +83,7 @@ def measure_large(bench: Bench, command: Callable[[Path], list[str]], stored: in
 
 def _read(api: str, trace_ids: list[str]) -> tuple[Reads, Reads]:
     with httpx.Client(base_url=api, timeout=60) as client:
-        client.get("/health").raise_for_status()  # the connection is not what is measured
+        client.get("/health").raise_for_status()  # opening the connection is not measured
         newest = _ask(client, [f"/api/v1/traces?size={NEWEST}"] * (QUESTIONS + 1), "numberOfElements")
         one = _ask(client, [f"/api/v1/traces/{trace_id}" for trace_id in trace_ids[: QUESTIONS + 1]], "spanCount")
     return newest, one

@@ -33,7 +33,7 @@ class Supply(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise `AssertionError` unless they are what they should be."""
+        """Raise `AssertionError` unless the requests are as expected."""
         ...
 
 
@@ -113,7 +113,7 @@ class Tally:
 
 
 class Load:
-    """One job while it runs."""
+    """A running job."""
 
     def __init__(self, job: Job, requests: Supply) -> None:
         self._job = job

@@ -2,8 +2,8 @@
 
     nice python -m benchmarks.metric_monitors
 
-Prints a table: a limit and a change, looked at every 15 s. 2 % of the traces fail; after two hours so many as the line
-says.
+Prints a table: a limit and a change, checked every 15 s. 2 % of the traces fail; after two hours the percentage of the
+line.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ENOUGH = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """One stream of looks: how many traces came before each, and how many of them failed."""
+    """A stream of checks: the number of traces before each check, and how many of them failed."""
 
     counts: np.ndarray[tuple[int], np.dtype[np.int64]]
     failed: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -41,7 +41,7 @@ def a_day(source: np.random.Generator, traces_per_s: float, rate: float, looks: 
 
 
 def limit_alarms(day: Day, looks: int) -> Iterator[int]:
-    """Yield the looks at which a limit of 5 % in five minutes opens an alert."""
+    """Yield the checks at which a limit of 5 % in five minutes opens an alert."""
     limit, state = MetricLimit(above=LIMIT, looks=looks), LimitState()
     counts = np.convolve(day.counts, np.ones(WINDOW_LOOKS, dtype=int))[: len(day.counts)]
     failed = np.convolve(day.failed, np.ones(WINDOW_LOOKS, dtype=int))[: len(day.counts)]
@@ -53,7 +53,7 @@ def limit_alarms(day: Day, looks: int) -> Iterator[int]:
 
 
 def change_alarms(day: Day, source: np.random.Generator) -> Iterator[int]:
-    """Yield the looks at which the monitors of a change open an alert, given as many traces as the server takes."""
+    """Yield the checks at which the monitors of a change open an alert, given as many traces as the server takes."""
     monitor = Monitor(MonitorSettings(off=frozenset({"release"})))
     for at, (count, bad) in enumerate(zip(day.counts.tolist(), day.failed.tolist(), strict=True)):
         passed = source.permutation(np.arange(count) >= bad)[:MOST_OUTCOMES]

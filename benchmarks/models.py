@@ -135,7 +135,7 @@ def _kept(api: str) -> dict[str, Any]:
 
 
 def _run(api: str, passes: int) -> str:
-    """Store a run of which so many items pass."""
+    """Store a run of which `passes` items pass."""
     run = _asked(api, "POST", "projects/default/runs", {"experimentName": "questions"})["runId"]
     items = [
         {

@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def fill(data: Path, spans: int) -> None:
-    """Store so many spans, ten a trace, with their meanings and results."""
+    """Store `spans` spans, ten a trace, with their meanings and results."""
     data.parent.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(data.parent).free < spans * BYTES_PER_SPAN:
         raise SystemExit(f"{data} has too little room for {spans} spans")

@@ -1,7 +1,7 @@
 """Cost of reading spans: `python -m benchmarks.reading` prints microseconds of CPU a span, on one core.
 
-Whole commits are read, as the writer does it: made-up spans of 1.2 kB, what real instrumentations sent in equal parts,
-and each of these by itself; beside it the same spans one by one, and what their traces cost to add up.
+Whole commits are read, as the writer does it: made-up spans of 1.2 kB, spans of real instrumentations in equal
+parts, and each of these by itself; also the same spans one by one, and the cost of summing their traces.
 """
 
 from __future__ import annotations

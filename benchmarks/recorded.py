@@ -38,7 +38,7 @@ class _Template:
     words: Words  # the eight bytes that begin at each byte of the buffer
     places: NDArray[np.intp]  # of each span: the two words of its trace id, its start, its end
     traces: NDArray[np.intp]  # the trace of each span
-    times_ns: NDArray[np.int64]  # start and end of each span, since the start of what was recorded
+    times_ns: NDArray[np.int64]  # start and end of each span, since the start of the recording
 
 
 class RecordedRequests:
@@ -99,7 +99,7 @@ def _recorded(source: random.Random, only: str) -> Iterator[ExportTraceServiceRe
 
 
 def _cut(recorded: Iterator[ExportTraceServiceRequest], spans: int) -> list[ExportTraceServiceRequest]:
-    """Take requests with so many spans in all; the last one is cut."""
+    """Take requests with `spans` spans in all; the last one is cut."""
     taken: list[ExportTraceServiceRequest] = []
     left = spans
     while left:

@@ -3,7 +3,7 @@
     nice python -m benchmarks.regression release --baseline 500 --margin 0
     nice python -m benchmarks.regression drift
 
-Prints a table. The streams are of pass and fail, at 92 % and after the drop so much lower.
+Prints a table. The streams are of pass and fail, at 92 %, which falls by the drop of the line.
 """
 
 import argparse
@@ -31,7 +31,7 @@ Outcomes = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One line of a table, or a part of its streams."""
+    """A line of a table, or a part of its streams."""
 
     drop: float
     baseline: int

@@ -58,7 +58,7 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One server under one kind of load, at full speed and at half of it."""
+    """A server under one kind of load, at full speed and at half speed."""
 
     name: str
     door: Door
@@ -81,7 +81,7 @@ class Commits:
         self._tally_before = server.tally()
 
     def wait_for(self, spans: int) -> float:
-        """Return the time at which so many spans were committed."""
+        """Wait until `spans` spans are committed; return the time."""
         deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
         while (committed := self._server.tally() - self._tally_before) < spans:
             if time.monotonic() > deadline_s:

@@ -61,7 +61,7 @@ Answer = Acknowledged | Refused | Failed
 
 
 class Sender(Protocol):
-    """One connection."""
+    """A connection of a sender."""
 
     async def send(self, body: bytes) -> Answer:
         """Deliver a request and wait for the answer."""

@@ -24,9 +24,9 @@ START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 300.0  # a checkpoint of a large file takes its time
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-# The server's own tally is one row, so asking it often costs little; what it says is checked against the spans.
+# The server's own tally is one row, so asking it often costs little; its number is checked against the spans.
 TALLY: Final = "SELECT stored FROM ingest_state"
-# Whether commits changed traces that are not added up again yet.
+# Whether commits changed traces whose sums are not updated yet.
 STALE: Final = "SELECT (SELECT batch FROM ingest_state) > (SELECT batch FROM trace_state)"
 COMMITTED: Final = "tracejury_stored_total{"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
@@ -163,7 +163,7 @@ class Server:
         return "http" in self._addresses
 
     def has_stale(self) -> bool:
-        """Return True if traces wait to be added up."""
+        """Return True if traces have outdated sums."""
         return bool(self._ask(STALE))
 
     def tally(self) -> int:

@@ -44,14 +44,14 @@ JUDGE: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallLoad:
-    """One load, and its cost for all processes of the server."""
+    """A load, and its cost for all processes of the server."""
 
     rate: float  # spans/s
     rules: int
     is_judged: bool
     acknowledged: int  # spans
     cpu_s: float
-    seconds: float  # that it took; what is done in some seconds afterwards counts, too
+    seconds: float  # duration, with the work in the seconds afterwards
     memory_mib: float  # PSS of all processes at the end
     visible_s: float | None  # median of the time from an answer until SQL has its spans, during such a load
 
@@ -122,7 +122,7 @@ def _measure(bench: Bench, seconds: float, rate: float, rules: int, model: str |
 
 
 def _write_rules(folder: Path, number: int, model: str | None) -> Path:
-    """Write the settings, and so many rules; those that ask no model match everything and sample nothing."""
+    """Write the settings, and `number` rules; those without a model match everything and sample nothing."""
     rules = folder / "rules"
     rules.mkdir(parents=True)
     for place in range(number):

@@ -56,7 +56,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One kind of client: its requests, and their interval."""
+    """A kind of client: its requests, and their interval."""
 
     name: str
     every_s: float
@@ -64,7 +64,7 @@ class Client:
 
 
 def clients(traces: Traces, minutes: float) -> list[Client]:
-    """Return all kinds. What is rare in an hour is as rare in proportion in a shorter soak."""
+    """Return all kinds. In a soak shorter than an hour, intervals of rare requests are shortened in proportion."""
     share = min(minutes / 60, 1.0)
     return [
         Client("dashboards", 2.0, (_sql(query) for query in itertools.cycle(documented_queries()))),

@@ -1,6 +1,6 @@
 """The process that sends spans during a soak: at a constant rate, each request until it is answered, over restarts.
 
-Each second it prints a line about what was answered; when its input ends it writes which traces were sent and which
+Each second it prints a line about the answered requests; when its input ends it writes which traces were sent and which
 were acknowledged, and prints a last line.
 """
 

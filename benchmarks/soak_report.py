@@ -14,7 +14,7 @@ from benchmarks.soak_clients import Asked, Traces
 
 JUDGED_FROM: Final = 0.5
 """Memory and lag are judged from this part of the time on. The last life begins at a quarter, and the processes grow
-for some five minutes until they have what they keep: DuckDB its memory, and each what Python and Arrow free late."""
+for some five minutes until their memory is stable: that of DuckDB, and memory that Python and Arrow free late."""
 
 LARGEST_LAG_S: Final = 60.0
 """The largest lag of matching, by the server's own measure."""
@@ -89,7 +89,7 @@ def _ids(text: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One thing that is promised, and how it went."""
+    """A promise, and whether it was kept."""
 
     promise: str
     holds: bool

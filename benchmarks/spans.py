@@ -76,7 +76,7 @@ class Request:
     """One serialised export request, and the traces in it."""
 
     body: bytes
-    trace_ids: bytes  # sixteen each, in the order of their spans: ten of each, and what is left of the last
+    trace_ids: bytes  # 16 bytes each, in the order of spans: each trace has ten, the last one the rest
 
     @property
     def trace_id(self) -> str:
@@ -195,7 +195,7 @@ def _template(source: random.Random, count: int) -> Template:
 
 
 def _mark(source: random.Random) -> dict[str, bytes]:
-    # Random, so that each placeholder is found where it was put and nowhere else.
+    # Random, so that each placeholder is found at its own place and nowhere else.
     return {
         field: source.randbytes(words * WORD // 2).hex().encode() if field in TEXTS else source.randbytes(words * WORD)
         for field, words in FIELDS.items()
@@ -287,7 +287,7 @@ def _messages(source: random.Random, role: str, token: str) -> str:
 
 
 def _words(source: random.Random, head: str, length: int) -> str:
-    """Make a text of so many characters that begins with another one."""
+    """Make a text of `length` characters that begins with `head`."""
     words = [head]
     size = len(head)
     while size < length:

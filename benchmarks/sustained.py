@@ -22,9 +22,10 @@ LOOK_S: Final = 1.0
 SECONDS: Final = 60.0
 PROBE_S: Final = 10.0
 STEPS: Final = (1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
-"""Of what a load without pauses commits in ten seconds, when all that follows lags behind."""
+"""The rates to try, relative to what a load without pauses commits in ten seconds, while matching and sums lag
+behind."""
 SAMPLE_RATE: Final = 0.001
-"""Of traces that rules look at: every span is matched, and few are judged, which is not what is measured."""
+"""The rate of traces that rules sample: every span is matched, but few are judged, since judging is not measured."""
 LAG: Final = "tracejury_matching_lag_seconds "
 TRACES_LAG: Final = "tracejury_traces_lag_seconds "
 IDLE_TIMEOUT_S: Final = 600.0
@@ -32,18 +33,18 @@ IDLE_TIMEOUT_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sustained:
-    """One rate that was kept up, or the least one that was tried."""
+    """A rate that was kept up, or the lowest rate that was tried."""
 
     kind: Kind
     rules: int
     seconds: float
-    rate: float  # spans/s that were asked for
+    rate: float  # requested, in spans/s
     acknowledged_per_s: float
     kept_up: bool
     matching_lag_s: float  # the longest
-    traces_lag_s: float  # the longest until traces are added up
+    traces_lag_s: float  # the longest until the sums of traces are stored
     answer_p99_ms: float
-    cpu_us_per_span: float  # of all processes of the server, until all was matched and added up
+    cpu_us_per_span: float  # of all processes of the server, until all spans were matched and summed
     memory_mib: tuple[float, float]  # after a third of the time, and at its end
 
 
@@ -122,7 +123,7 @@ class _Watch:
 
 
 def _make_rules(server: Server) -> int:
-    """Rules as in the measurement of matching, which look at few traces; how many."""
+    """Create the rules of the matching benchmark, which sample few traces; return how many."""
     listed = [("SPAN", one) for one in CONDITIONS] + [("TRACE", one) for one in TRACE_CONDITIONS]
     with httpx.Client(base_url=server.api, timeout=60) as client:
         for number, (target, (field, operator, value)) in enumerate(listed, start=1):
@@ -138,7 +139,7 @@ def _make_rules(server: Server) -> int:
 
 
 def _wait_idle(server: Server) -> None:
-    """Wait until everything is matched and added up."""
+    """Wait until all spans are matched and all traces are summed."""
     deadline_s = time.monotonic() + IDLE_TIMEOUT_S
     while True:
         metrics = server.metrics()

@@ -1,7 +1,7 @@
 """Addresses that webhooks may use.
 
 API clients with write access choose a receiver's URL, and requests to it come from inside of the operator's network:
-without bounds it would be a way to reach what only that network reaches.
+without bounds, a client could reach hosts that only that network reaches.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ _METADATA = frozenset(
         ),
     )
 )
-"""Where clouds hand out credentials to whatever runs there; never a receiver, listed or not."""
+"""Metadata services of clouds, which give credentials to any program there; never a receiver, listed or not."""
 
 _NOT_PUBLIC: Final = tuple(
     map(
@@ -43,9 +43,9 @@ _NOT_PUBLIC: Final = tuple(
         ),
     )
 )
-"""What IANA's registries of special addresses do not mark as globally reachable, and multicast; of IPv6 within
+"""Addresses that IANA's registries do not mark as globally reachable, and multicast; for IPv6, those within
 `_UNICAST`. Written out, because `is_global` differs between releases of Python. The few addresses in 192.0.0.0/24 and
-2001::/23 that are marked so are no servers."""
+2001::/23 that are globally reachable are no servers."""
 
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all of IPv6 that is assigned to networks
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
@@ -86,7 +86,7 @@ class AddressPolicy:
         """Return the URL, if it may be allowed; its address is checked on connect.
 
         Raises:
-            BadUrl: it is not valid, or not allowed whatever its name resolves to.
+            BadUrl: the URL is not valid, or not allowed whatever its name resolves to.
         """
         if len(text) > _LONGEST_URL or not _VISIBLE.fullmatch(text):
             raise BadUrl(f"a URL has 1 to {_LONGEST_URL} visible ASCII characters")
@@ -145,7 +145,7 @@ def _never(address: Address) -> str | None:
 
 def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:  # public if what is behind it is
+        if address in _NAT64:  # public if the IPv4 address in it is
             return _is_public(ipaddress.IPv4Address(int(address) & _IPV4_BITS))
         if address not in _UNICAST:
             return False
@@ -155,7 +155,7 @@ def _is_public(address: Address) -> bool:
 
 
 def _meanings(address: Address) -> Iterator[Address]:
-    """Yield the address, and those of IPv4 that routers, tunnels or the system may make of it."""
+    """Yield the address, and the IPv4 addresses to which routers, tunnels or the system may translate it."""
     yield address
     if not isinstance(address, ipaddress.IPv6Address):
         return

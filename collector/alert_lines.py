@@ -55,7 +55,7 @@ def end_rate(alert: Alert) -> str:
     """Write the rate at which an alert ended, with its release; empty if it ended without one."""
     recovery = alert.recovery or {}
     candidate, release = recovery.get("candidate"), recovery.get("release")
-    # What withdrew a release, or replaced an evaluator, was no rate of it.
+    # An alert that ended because its release was withdrawn or its evaluator replaced has no such rate.
     if end_of(alert) not in {"recovered", "lasting"} or not isinstance(candidate, Mapping):
         return ""
     rate, count = candidate.get("rate"), candidate.get("count")

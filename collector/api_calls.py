@@ -18,11 +18,11 @@ class Refused(Exception):
     retry_after_s: float = 1.0
 
 
-def document_of(response: httpx.Response, address: str) -> Any:  # noqa: ANN401 - JSON, of which each caller knows its own
-    """Return the document of a response of the server at an address; None if it has none.
+def document_of(response: httpx.Response, address: str) -> Any:  # noqa: ANN401 - any JSON
+    """Return the document of a response from the server at an address; None if the response has none.
 
     Raises:
-        Refused: it is an error, or is not of the API.
+        Refused: the response is an error, or does not come from the API.
     """
     document = json_of(response)
     if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):

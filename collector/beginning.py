@@ -1,4 +1,4 @@
-"""The beginning of a value as JSON, for what shows no more of it: what comes after costs nothing."""
+"""The beginning of a value as JSON, for displays that cut it: the rest of the value costs nothing."""
 
 import json
 

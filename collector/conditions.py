@@ -33,7 +33,7 @@ class Sighting(NamedTuple):
 
 
 Sightings: TypeAlias = Mapping[str, str | Sighting]
-"""The conditions that hold now: their texts, by what they are about; "" for a single one."""
+"""The texts of the conditions that hold now, by their subject; "" if there is only one subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class ServerCondition:
     look: Callable[[], Sightings]  # called from a thread of its own
     every_s: float = _LOOK_S
     begins_after_s: float = 0.0  # shorter ones are not reported
-    ends_after_s: float = 0.0  # what comes back sooner was never over
+    ends_after_s: float = 0.0  # a condition that returns sooner counts as never over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

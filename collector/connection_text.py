@@ -29,7 +29,7 @@ Credential: TypeAlias = Literal["apiKey", "credentialRef"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionProblem:
-    """A problem: its key, and what would be right."""
+    """A problem: its key, and a message that states the valid values."""
 
     key: str  # as in `limits.inFlight`; empty for the whole
     message: str
@@ -192,7 +192,7 @@ def parse_file_connections(documents: object) -> dict[str, ConnectionText]:
     """Parse the connections of a configuration file, by name.
 
     Raises:
-        BadText: one of them is not valid, or holds a key.
+        BadText: a connection is not valid, or contains a key.
     """
     if not isinstance(documents, Mapping):
         raise BadText([ConnectionProblem(key="", message="must be a mapping of names and connections")])

@@ -15,7 +15,7 @@ EVERY_PROJECT: Final = "*"
 
 
 class DroppedScope(NamedTuple):
-    """One entry of the setting: a project or `*`, and a scope as it is written there."""
+    """An entry of the setting: a project or `*`, and a scope as the setting spells it."""
 
     project: str
     scope: str
@@ -34,11 +34,11 @@ class ScopeFilter:
 
     def __init__(self, scopes: Mapping[str, Sequence[str]]) -> None:
         """Set up with the scopes of each project, and of all under `*`."""
-        ordered = sorted(scopes, key=EVERY_PROJECT.__eq__)  # what a project names itself is counted as that
+        ordered = sorted(scopes, key=EVERY_PROJECT.__eq__)  # a scope that a project names is counted for this project
         self.entries = tuple(DroppedScope(project, scope) for project in ordered for scope in scopes[project])
 
     def drop(self, batch: SpanBatch) -> tuple[SpanBatch, Counter[DroppedScope]]:
-        """Return the batch without the spans of these scopes, and how many there were by entry."""
+        """Return the batch without the spans of these scopes, and the number of dropped spans by entry."""
         counts: Counter[DroppedScope] = Counter()
         ids_by_entry = self._present(batch.scopes)
         if not ids_by_entry or not batch.spans.num_rows:

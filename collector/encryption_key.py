@@ -165,7 +165,7 @@ class BadKeyFile(Exception):
 
 
 def _read(file: Path, name: str) -> str | None:
-    """Read a made key from a file, which errors call by a name; None if there is no file."""
+    """Read a made key from a file, whose name in errors is `name`; None if the file does not exist."""
     try:
         with file.open("rb") as reading:
             text = reading.read(_MOST_BYTES).decode("ascii", "replace")
@@ -179,7 +179,7 @@ def _read(file: Path, name: str) -> str | None:
 
 
 def _encrypt_again(secrets: Secrets, kept: Sequence[KeptSecret], file: Path) -> None:
-    """Encrypt with the configured key what only the made one opens, so that the made one is not needed any more."""
+    """Encrypt with the configured key the secrets of the made one, so that the made one is not needed any more."""
     count = 0
     for each in kept:
         if secrets.is_current(each.sealed, belongs_to=each.belongs_to) or not _opens(secrets, each):

@@ -1,4 +1,4 @@
-"""Shared parts of the threads that follow what is stored: priority of ingest, waiting for them, and their loop."""
+"""Shared parts of the threads that process stored data: priority of ingest, waiting for them, and their loop."""
 
 import logging
 import threading
@@ -9,23 +9,23 @@ from typing import Final
 from storage.errors import Damaged, Moved, Overloaded
 
 LONGEST_YIELD_S: Final = 5.0
-"""So long a follower lets ingest go first before its next step, and no longer: senders that never pause must not keep
-it from going on. A guess."""
+"""Longest time for which a follower lets ingest go first before its next step: senders that never pause must not stop
+it. A guess."""
 
 FAIR_AFTER_S: Final = 60.0
-"""A guess at how long a peak of load is that may be answered first and matched later."""
+"""Longest peak of load that is ingested first and matched later. A guess."""
 
 _LOOK_S: Final = 0.05
 
 
 class CaughtUp:
-    """Wait until a follower has seen all that was stored at the call. Thread-safe."""
+    """Waiting until a follower has seen all data that was stored at the call. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._answered = 0
         self.requested = 0
-        """Calls of `wait` so far. Read it before a look: the look may miss what is stored later."""
+        """Calls of `wait` so far. Read it before a search for new data, which may miss data that is stored later."""
 
     @property
     def is_awaited(self) -> bool:
@@ -57,7 +57,7 @@ class LastingReason:
         self._reason = ""
 
     def note(self, reason: object, *, quietly: bool = False) -> None:
-        """Log a reason unless it is still that of before."""
+        """Log a reason, unless it is the previous one."""
         if not quietly and str(reason) != self._reason:
             self._log.warning(self._text, reason)
         self._reason = str(reason)
@@ -123,7 +123,7 @@ class FollowerThread:
 class IngestFirst:
     """Priority of ingest, except for a follower that is behind for a minute: from then on both get their share.
 
-    Ingest then refuses what is too much, and its senders come again; a follower would fall behind without an end.
+    Ingest then refuses requests beyond its capacity, and senders retry; a follower would fall behind without limit.
     """
 
     def __init__(self, is_behind: Callable[[], bool]) -> None:

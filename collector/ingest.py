@@ -43,20 +43,20 @@ _GROUP_BYTES = 2 << 20
 also bounds what a group of nothing but tiny elements takes in memory (`collector.otlp.pieces`)."""
 
 _GATHERED_BYTES: Final = 256 << 10
-"""Bytes for which the cost of a group is small beside that of its spans: a group waits for no more."""
+"""Bytes from which a group waits for no more requests: its own cost is small beside that of its spans."""
 
 _GATHER_S: Final = 0.02
-"""No request waits longer for others. A guess: small beside what a batch of spans waits in its application."""
+"""Longest wait of a request for others. A guess: small beside the time that a batch waits in its application."""
 
 _GROUPS_AT_ONCE = 2
-"""One group at the disk and one in the decoder. With more, groups get smaller and each span dearer."""
+"""One group is written while another is decoded. More groups would be smaller, and cost more CPU per span."""
 
 
 _WAIT_S_OF_A_BYTE: Final = 2e-6
-"""A request lets those pass that come so much later, which is at least what decoding a byte of it costs."""
+"""Seconds per byte by which later requests may arrive and still pass a request: at least the time to decode a byte."""
 
 _LONGEST_WAIT_S: Final = 5.0
-"""No request lets others pass that come later than this. A guess: exporters give up after 10 s."""
+"""Most seconds by which later requests may arrive and still pass a request. A guess: exporters time out after 10 s."""
 
 _OUTCOMES: Final = ("accepted", "rejected", "refused", "failed", "dropped")
 
@@ -82,7 +82,7 @@ class SpansFailed(Exception):
 
 
 class ByteBudget:
-    """Memory limit in bytes, shared by senders; what does not fit is refused at once."""
+    """Memory limit in bytes, shared by senders; a request that does not fit is refused at once."""
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
@@ -99,7 +99,7 @@ class ByteBudget:
         return self._shares.of(sender)
 
     def take(self, nbytes: int, *, own: int = 0, sender: str = "") -> None:
-        """Hold bytes for a request that holds `own` already. The only one of its sender may be larger than the share.
+        """Hold bytes for a request that holds `own` already. A sender's only request may be larger than its share.
 
         Raises:
             Overloaded: the bytes held for requests are at their limit.
@@ -166,7 +166,7 @@ class Ingest:
         return dict(self._dropped)
 
     def start(self) -> None:
-        """Start working on what is offered; called on the event loop that will offer."""
+        """Start working on offered requests. Call this on the event loop that will call `offer`."""
         self._loop = asyncio.get_running_loop()
         for thread in self._threads:
             thread.start()
@@ -180,12 +180,12 @@ class Ingest:
             thread.join()
 
     def offer(self, request: Request) -> "asyncio.Future[Receipt]":
-        """Queue a request; on the event loop only. The future completes when what it accepts is durable.
+        """Queue a request; on the event loop only. The future completes when the accepted data is durable.
 
-        It fails with `Malformed` where the request is wrong and with `Overloaded` where we are behind.
+        It fails with `Malformed` if the request is not valid, and with `Overloaded` if the server is behind.
 
         Raises:
-            Overloaded: we are behind already, or shutting down.
+            Overloaded: the server is behind already, or shutting down.
         """
         others = self.budget.held_by(request.sender) - len(request.body)  # that are not stored yet
         self._store.check_room(request.sender, max(others, 0))
@@ -202,7 +202,7 @@ class Ingest:
         return offer.answer
 
     def _withdraw(self, offer: _Offer, answer: "asyncio.Future[Receipt]") -> None:
-        """Take a request out of the queue whose sender hung up."""
+        """Remove a request from the queue if its sender hung up."""
         if answer.cancelled():
             with self._arrived:
                 others = [each for each in self._waiting if each is not offer]

@@ -13,10 +13,10 @@ _BEFORE_VALUES: Final = b",[{"
 
 
 def has_more_values(body: bytes, most: int) -> bool:
-    """Return whether JSON has more values than `most`, counted by what stands before them outside of texts."""
+    """Return whether JSON has more values than `most`, counted by the characters before them outside of strings."""
     if sum(body.count(mark) for mark in _BEFORE_VALUES) <= most:
         return False
-    plain = body.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")  # what is left of quotes begins and ends texts
+    plain = body.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")  # the remaining quotes begin and end strings
     count, in_text = 0, False
     for start in range(0, len(plain), _PIECE_BYTES):
         piece = np.frombuffer(plain, np.uint8, min(_PIECE_BYTES, len(plain) - start), start)

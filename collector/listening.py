@@ -1,4 +1,4 @@
-"""Addresses that the server listens at, and what serves them."""
+"""The addresses at which the server listens, and the servers behind them."""
 
 import asyncio
 import socket
@@ -59,7 +59,7 @@ def bind(address: str) -> socket.socket:
     """Bind a socket that does not listen yet.
 
     Raises:
-        OSError: it cannot be bound; the message names the address.
+        OSError: the socket cannot be bound; the message names the address.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
@@ -123,7 +123,7 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=options.limits.idle_s,  # type: ignore[arg-type] # handed to call_later as it is
+        timeout_keep_alive=options.limits.idle_s,  # type: ignore[arg-type] # passed to call_later unchanged
         timeout_graceful_shutdown=max(int(options.grace_s), 1),
     )
     server = _ListeningServer(config, options)

@@ -41,7 +41,7 @@ def start_logging(*, level: str, form: str) -> None:
 
 
 class RepetitionFilter(logging.Filter):
-    """Filter of warnings and errors that repeat: one a minute, so that what is tried again fills no disk.
+    """Filter of warnings and errors that repeat: one a minute, so that retries fill no disk.
 
     With a traceback they are the same if an exception of the same type comes from the same line. Those of requests all
     pass: their answers refer to the log. Without one, lines of one logger are the same if they differ in numbers alone.

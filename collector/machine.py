@@ -1,4 +1,4 @@
-"""What this process runs on: the memory and processors of its machine or control group, and which versions run."""
+"""The environment of this process: memory and processors of its machine or control group, and running versions."""
 
 import math
 import os
@@ -11,16 +11,16 @@ from typing import Final
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 _LEAST_MEMORY, _MOST_MEMORY = 256 << 20, 16 << 30
-"""DuckDB's share of a small machine is what ingest needs; of a large one, what its caches make use of. Guesses."""
+"""DuckDB's memory: the least that ingest needs, and the most that its caches make use of. Guesses."""
 
 _MOST_FILES: Final = 1 << 20
-"""What Linux lets a process have by default (fs.nr_open)."""
+"""Linux's default limit of the open files of a process (fs.nr_open)."""
 
 _MOST_THREADS: Final = 16
-"""Each takes memory for what it works at. A guess."""
+"""Each thread takes memory for its work. A guess."""
 
 _MOST_CHECKING: Final = 3
-"""A check takes the server itself more than half of what it takes such a process: more of them would wait for it."""
+"""A check costs the server itself more than half of its cost in such a process: more processes would wait for it."""
 
 
 def share_of_memory() -> int:

@@ -26,7 +26,7 @@ class Meter:
     Labels have values out of small sets that are known when the server starts, so that no sender makes more of them.
     """
 
-    name: str  # with its unit, and `_total` where it only grows
+    name: str  # with its unit, and with `_total` if the value only grows
     text: str
     read: Callable[[], float | Mapping[Labels, float] | Times]
 
@@ -91,7 +91,7 @@ class Traffic:
         self.grpc = Tally("method", "code")
         self.undecoded_requests = Tally("protocol", "reason")
         self.undecoded_bytes = Tally("protocol", "reason")
-        for protocol in ("http", "grpc"):  # so that the first of them is an increase, which alerts look for
+        for protocol in ("http", "grpc"):  # so that the first refusal is an increase, which alerts check for
             self.not_decoded(protocol, "overloaded", 0, requests=0)
 
     def answered(self, method: str, route: str | None, status: int) -> None:

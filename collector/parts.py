@@ -66,7 +66,7 @@ def certificate(settings: Settings) -> Certificate | None:
     """Load the certificate of the settings.
 
     Raises:
-        OSError: it cannot be read, or is not valid.
+        OSError: the certificate or its key cannot be read, or is not valid.
     """
     if settings.tls_cert is None or settings.tls_key is None:
         return None
@@ -124,7 +124,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
 
 
 def aging_options(settings: Settings) -> AgingOptions:
-    """Return the bounds of what is deleted because of its age."""
+    """Return the options of the deletion of expired data."""
     return AgingOptions(interval_s=settings.sweep_interval_seconds, most_share=settings.sweep_share)
 
 

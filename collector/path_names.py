@@ -39,7 +39,7 @@ def subject_of(path: str) -> str:
 
 
 def name_in(segment: str) -> str:
-    """Return what a parameter of a matched path is."""
+    """Return the name that a parameter of a matched path stands for."""
     return segment.replace("%2F", "/").replace("%25", "%")
 
 

@@ -13,7 +13,7 @@ from storage.limit import Limit
 
 Seconds = Annotated[float, Field(gt=0, le=3_600)]
 Pointer = Annotated[str, Field(pattern="^/", max_length=1_000)]
-"""Where a value stands in a JSON document: RFC 6901."""
+"""A JSON Pointer (RFC 6901): the path of a value in a document."""
 Whole = Annotated[int, Strict(), Field(ge=1)]
 Command = Annotated[tuple[NonBlank, ...], Field(min_length=1)]
 Address = Annotated[str, Field(pattern="^https?://[^/]")]
@@ -60,7 +60,7 @@ def read_plan_file(file: Path, shape: type[Shape]) -> Shape:
     """Read a plan from a YAML file.
 
     Raises:
-        BadPlan: it cannot be read, or is not valid.
+        BadPlan: the file cannot be read, or is not a valid plan.
     """
     try:
         with file.open("rb") as handle:

@@ -32,18 +32,18 @@ log = logging.getLogger(__name__)
 
 _FAILED = 1
 _QUIET = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
-"""Loggers of which warnings are enough: they log each request to a judge, with its content when they debug."""
+"""Loggers that are limited to warnings: they log each request to a judge, at level DEBUG with its content."""
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _SPARE_S = 10.0
-"""After `shutdown_seconds`, for what it does not count: children, checkpoints. A guess."""
+"""Time after `shutdown_seconds` for steps that it does not include: child processes, checkpoints. A guess."""
 
 _WITHOUT_GIL_S = 2.0
 """After the time in which the timer should have ended the process. A guess."""
 
 _LAST_JOINS_S = 3.0
-"""For threads that nothing depends on any more. A guess."""
+"""Time for the last threads, on which nothing depends any more. A guess."""
 
 _LONGEST_WRITING_S = 300.0
 """An attempt to write that takes longer never ends, and only another process helps. A guess: a checkpoint of a large
@@ -53,9 +53,9 @@ _SAMPLE_RULES = Path(__file__).parent / "sample_rules"
 
 
 def serve(settings: Settings, *, with_sample: bool) -> int:
-    """Run until SIGTERM or SIGINT; the exit code.
+    """Run until SIGTERM or SIGINT; return the exit code.
 
-    `with_sample` sends the sample to an empty data directory first, and has its rule in force where no folder is set.
+    `with_sample` sends the sample first if the data directory is empty, and uses its rule if no folder of rules is set.
     """
     start_logging(level=settings.log_level, form=settings.log_format)
     if with_sample and settings.rules is None:
@@ -64,7 +64,7 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
     raise_open_files()
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each request that is none
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of each invalid request
     try:
         with needing_room(settings.data):
             asyncio.run(_serve(settings, with_sample=with_sample))
@@ -124,7 +124,7 @@ def _stop_signals(shutdown_s: float, *, is_starting: Callable[[], bool]) -> asyn
 
 
 def _end_within(seconds: float, code: int) -> None:
-    """End the process after so long, if it still runs. Nothing is lost: what was acknowledged is in the spool."""
+    """End the process after some seconds if it still runs. Nothing is lost: acknowledged data is in the spool."""
 
     def end() -> None:
         if code:

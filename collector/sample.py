@@ -108,7 +108,7 @@ _QUESTION = "SELECT name, count(*) AS n, avg(duration_ms) AS avg_ms FROM spans G
 
 
 class WatchedExporter(SpanExporter):
-    """Exporter that remembers failures, which the batch processor would only log."""
+    """Exporter that counts the spans that were taken: the batch processor would only log a failure."""
 
     def __init__(self, exporter: SpanExporter, door: str) -> None:
         self._exporter = exporter
@@ -116,7 +116,7 @@ class WatchedExporter(SpanExporter):
         self.taken = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send, and count what was taken."""
+        """Send spans, and count those that the listener took."""
         result = self._exporter.export(spans)
         if result is SpanExportResult.SUCCESS:
             self.taken += len(spans)
@@ -130,7 +130,7 @@ class WatchedExporter(SpanExporter):
         self._exporter.shutdown()
 
     def expect(self, taken: int) -> None:
-        """Raise when fewer spans were taken."""
+        """Raise `SampleNotSent` if fewer spans were taken."""
         if self.taken < taken:
             missing = taken - self.taken
             raise SampleNotSent(f"{missing} of the sample's spans were not taken over {self._door}")
@@ -156,10 +156,10 @@ def _http_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
 
 
 def send_trace(application: SampleApplication, exporter: WatchedExporter, start_ns: int) -> SampleTrace:
-    """Send one trace that starts then.
+    """Send one trace that starts at `start_ns`.
 
     Raises:
-        SampleNotSent: not all of it was taken.
+        SampleNotSent: the listener did not take all spans of the trace.
     """
     resource = {
         "service.name": application.service_name,

@@ -1,4 +1,4 @@
-"""What the agents of the sample do: their traces, step by step.
+"""The agents of the sample: their traces, step by step.
 
 The attribute names are sample data, as instrumented applications send them. No span is read by this list.
 """

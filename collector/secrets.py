@@ -1,7 +1,7 @@
 """Secrets at rest: AES-256-GCM under a key that is derived, with a salt for each secret, from one that is configured.
 
-What a secret belongs to is authenticated with it, so that it opens in no other place. The same text encrypted twice
-gives two unlike results.
+The owner of a secret is authenticated with it, so that it cannot be decrypted for another owner. The same text
+encrypted twice gives two unlike results.
 """
 
 import base64
@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 VARIABLE: Final = "TRACEJURY_ENCRYPTION_KEY"
 LEAST_CHARACTERS: Final = 12
-"""Of a passphrase. A guess at what is no slip of the keyboard; the salt and scrypt do the rest."""
+"""Fewest characters of a passphrase. A guess: too many for a slip of the keyboard; the salt and scrypt do the rest."""
 
 _KEY_BYTES: Final = 32
 _SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-_FROM_KEY, _FROM_PASSPHRASE = b"\x01", b"\x02"  # how the key was derived: the first byte of what is stored
+_FROM_KEY, _FROM_PASSPHRASE = b"\x01", b"\x02"  # the first byte of a stored secret: how its key was derived
 _SCRYPT_COST: Final = 1 << 15  # 32 MiB and about 80 ms a secret: measured here
 _KEYS_KEPT: Final = 256  # derived ones, in memory
 
@@ -34,7 +34,7 @@ class NoEncryptionKey(Exception):
 
 
 class CannotDecrypt(Exception):
-    """Refusal of a secret of another key or place, or a changed one; the message says what to do."""
+    """Refusal of a secret of another key or owner, or a changed one; the message says what to do."""
 
 
 class Secrets:
@@ -88,7 +88,7 @@ class Secrets:
         return text
 
     def is_current(self, stored: bytes, *, belongs_to: str) -> bool:
-        """Return whether the key opens it without the older one."""
+        """Return whether the key decrypts the secret without the older key."""
         return self._required().decrypt(stored, belongs_to) is not None
 
     def _required(self) -> "_Key":
@@ -113,7 +113,7 @@ class _Key:
         return self._how + salt + nonce + sealed
 
     def decrypt(self, stored: bytes, belongs_to: str) -> str | None:
-        """Return the text, or None if this is not what was encrypted with this key for this place."""
+        """Return the text, or None if the secret was not encrypted with this key for `belongs_to`."""
         how, rest = stored[:1], stored[1:]
         salt, nonce = rest[:_SALT_BYTES], rest[_SALT_BYTES : _SALT_BYTES + _NONCE_BYTES]
         try:

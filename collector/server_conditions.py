@@ -32,7 +32,7 @@ _BEHIND_S: Final = 60.0
 """A burst of some seconds is read and matched for most of a minute, as it should be."""
 
 _QUIET_S: Final = 10.0
-"""Senders that were turned away come back within seconds, so that a shorter pause is none. A guess."""
+"""Refused senders retry within seconds, so that a shorter pause does not end the condition. A guess."""
 
 _CROWD_S: Final = 60.0
 """Clients that lost their connection try again within seconds to a minute. A guess."""
@@ -41,9 +41,9 @@ _CERTIFICATE_S: Final = 5.0
 """Interval of checks of a certificate's files, which are two calls of stat. A guess."""
 
 _TWICE_S: Final = 60.0
-"""Between two looks for calls that were recorded twice: 13 ms of processor time each at 28 spans/s, 55 ms at 1,000.
+"""Interval of checks for calls that were recorded twice: 13 ms of CPU each at 28 spans/s, 55 ms at 1,000.
 
-It takes 0.1 s at 500 calls/s, whether they are all of equal usage and 2 s long or all differ.
+A check takes 0.1 s at 500 calls/s, whether all calls have equal usage and last 2 s or all differ.
 """
 
 _SHOWN: Final = 20
@@ -130,7 +130,7 @@ class _Refusals:
 
 
 class _Crowds:
-    """Connections closed since the last look because there are too many."""
+    """Watcher of connections that were closed since the previous check because there are too many."""
 
     def __init__(self, closed: ClosedConnections) -> None:
         self._closed = closed

@@ -1,4 +1,4 @@
-"""What is measured of a running server."""
+"""The metrics of a running server."""
 
 import shutil
 import time

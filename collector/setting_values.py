@@ -119,7 +119,7 @@ def _scopes(projects: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 
 
 def _prices(prices: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
-    price_table(prices)  # which knows what a price is
+    price_table(prices)  # raises an error if a price is not valid
     return prices
 
 
@@ -159,7 +159,7 @@ Headers = dict[
 _SIZE: Final = re.compile(r"([\d.]++)\s?(\w+)")
 _UNITS: Final = {"MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
 _LEAST_MEMORY: Final = "32MB"
-"""DuckDB opened a new file with 16 MB, and not with 8 MB; the rest is for what is stored."""
+"""DuckDB could open a new file with 16 MB, but not with 8 MB; the rest is for the stored data."""
 
 
 def bytes_of_size(size: str) -> int:
@@ -176,4 +176,4 @@ def _enough_memory(size: str) -> str:
 
 
 Size = Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?\s?(MB|MiB|GB|GiB)$"), AfterValidator(_enough_memory)]
-"""So much memory, as DuckDB reads it: `512MB`, `1.5 GiB`."""
+"""An amount of memory in the notation of DuckDB: `512MB`, `1.5 GiB`."""

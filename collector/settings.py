@@ -1,4 +1,4 @@
-"""What can be set, with its bounds and its default.
+"""The settings, with their bounds and defaults.
 
 The table in docs/configuration.md and deploy/config.example.yaml are made of the descriptions here, whose links are
 those of docs/: `pytest tests/test_settings_reference.py --update-golden`.
@@ -35,7 +35,7 @@ _MIB = 1 << 20
 
 
 class BadSettings(Exception):
-    """Refusal of settings; the message names each key and what would be right."""
+    """Refusal of settings; the message names each key and its valid values."""
 
 
 class Settings(BaseModel):

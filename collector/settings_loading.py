@@ -96,7 +96,7 @@ def _from_file(file: Path | None) -> dict[str, object]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"{file} cannot be read: {error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of a date that is none, of brackets without end
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an invalid date, or endless brackets
         raise BadSettings(f"{file} is not YAML: {error}") from error
     if content is None:
         return {}
@@ -154,4 +154,4 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "redaction": _yaml,
     "workarounds": _yaml,
 }
-"""How variables are read whose settings are more than one value, or may be none."""
+"""Parsers of the variables of settings with several values, or with none."""

@@ -34,9 +34,9 @@ class Placement(Enum):
     ROOT = auto()
     CHILD = auto()
     ORPHAN = auto()
-    """It names a parent that is not in the trace."""
+    """The span names a parent that is not in the trace."""
     CYCLE = auto()
-    """Its chain of parents leads back to itself; it is where that chain was cut."""
+    """The chain of parents leads back to the span; the cycle was cut here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

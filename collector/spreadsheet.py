@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: a text that they would compute is a text there too."""
+"""CSV for spreadsheets: a text that they would evaluate as a formula stays a text."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the API's address answers while the server starts, and until the first request that needs the API itself."""
+"""The answers at the API's address while the server starts, and until the first request that needs the API itself."""
 
 import asyncio
 import time

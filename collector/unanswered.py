@@ -1,4 +1,4 @@
-"""Why a request to a server of ours got no answer, with what helps."""
+"""The reason why a Tracejury server did not answer a request, with a remedy."""
 
 import ssl
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UN
 
 
 def no_answer_text(address: str, error: BaseException) -> str:
-    """Describe a request that failed before there was an answer."""
+    """Describe a request that failed before its answer."""
     failed = next((each for each in _causes(error) if isinstance(each, ssl.SSLError)), None)
     if isinstance(failed, ssl.SSLCertVerificationError):
         why = failed.verify_message
@@ -31,7 +31,7 @@ def no_answer_text(address: str, error: BaseException) -> str:
 
 
 def is_tls_problem(error: BaseException) -> bool:
-    """Return whether something listens there, with which TLS failed."""
+    """Return whether a server listens there, and the TLS connection to it failed."""
     return any(isinstance(each, ssl.SSLError) for each in _causes(error))
 
 

@@ -66,7 +66,7 @@ def cost_text(amount: str, usd: float, unpriced_calls: int) -> str:
 
 
 def estimate_text(evaluations: int, averaged: int, tokens: float | None, usd: float | None) -> str:
-    """Write an estimate of evaluations that a judge is to make, by what the latest ones took."""
+    """Write an estimate of the evaluations by a judge, from the tokens and cost of the latest ones."""
     amount = f"at most {count_text(evaluations, 'evaluation')} by a judge"
     if tokens is None and usd is None:
         return f"{amount}, whose cost is unknown"

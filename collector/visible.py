@@ -1,4 +1,4 @@
-"""Text from spans with everything in it visible: nothing can move a cursor, hide, or reorder what is shown."""
+"""Text from spans with all characters visible: none can move a cursor, hide text, or reorder it."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _MOVING: Final = (
 # Fillers, and the selectors of rare variants, which show nothing and can spell out words to a model.
 _EMPTY: Final = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\U000e0080-\U000e0fff"
 
-# Control and format characters, line and paragraph separators, private use and halves of surrogate pairs; the
+# Control and format characters, line and paragraph separators, private use and lone surrogates; the
 # zero-width joiners stay, because scripts and emoji need them.
 UNSAFE: Final = re.compile(f"[{_MOVING}]")
 _LAYOUT: Final = "\n\t"

@@ -2,7 +2,7 @@
 
 Most instrumentations record no content by default. The case of a trace therefore lists, under `notCaptured` of its
 metadata, the keys whose content no span recorded; a tool call lists there which of its `arguments` and `result` were
-not. A test case lists nothing: what it lacks is absent.
+not. A test case lists nothing: content that it lacks is absent.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,16 +12,17 @@ from evaluators.errors import BadCase, Broken, InTrace, NotCaptured, NotRead
 from evaluators.model import Case, ToolCall
 
 NOT_CAPTURED: Final = "notCaptured"
-"""The key of the metadata of cases and of tool calls that lists what was not recorded."""
+"""The key of the metadata of cases and of tool calls that lists the content that was not recorded."""
 
 NOT_READ: Final = "notRead"
-"""The key of the metadata of a case that lists what was not read, because the trace or session is too long."""
+"""The key of the metadata of a case that lists the content that was not read, because the trace or session is too
+long."""
 
 SPAN_COUNT: Final = "spanCount"
 """The key of such a case's metadata with the number of spans."""
 
 IN_TRACE: Final = "inTrace"
-"""The key of the metadata of a case that lists what it lacks and a trace, which was not read yet, may supply."""
+"""The key of the metadata of a case that lists content missing from it that a trace, not yet read, may supply."""
 
 CAPTURE_HINT: Final = "captureHint"
 """The key of a case's metadata with advice on how to make the application's library record `input` and `output`."""

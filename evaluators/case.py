@@ -154,7 +154,7 @@ def actual_calls(
 
     Raises:
         NotCaptured: the trace did not record that content of every call, or no calls at all.
-        BadCase: they are missing or no list of tool calls.
+        BadCase: the calls are missing, or not a list of tool calls.
     """
     place = f"actualOutputs.{key}"
     calls = _read(ToolCall, enter(get(case, "actual_outputs", key), path, place), place)
@@ -166,7 +166,7 @@ def expected_calls(case: Case, path: Path | None = None, key: str = "toolCalls")
     """Return the calls that the agent should have made, in order.
 
     Raises:
-        BadCase: they are missing or no list of tool calls.
+        BadCase: the calls are missing, or not a list of tool calls.
 
     """
     get(case, "expected_outputs", key)
@@ -177,7 +177,7 @@ def offered_tools(case: Case, path: Path | None = None, key: str = "tools") -> t
     """Return the tools that the agent had.
 
     Raises:
-        BadCase: they are missing or no list of tool definitions.
+        BadCase: the tools are missing, or not a list of tool definitions.
 
     """
     place = f"metadata.{key}"
@@ -220,7 +220,7 @@ def parse_case(document: object) -> Case:
     """Return the test case in a JSON document.
 
     Raises:
-        BadCase: it is none; every wrong key is named.
+        BadCase: the document is not a test case; every wrong key is named.
 
     """
     try:

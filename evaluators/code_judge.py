@@ -31,7 +31,7 @@ _SHOWN_CHARACTERS = 200
 ReadPart: TypeAlias = Literal[
     "input", "output", "toolCalls", "arguments", "result", "trajectory", "context", "reasoningSteps", "tools"
 ]
-"""A part of a case that a program may go by: `arguments` and `result` are those of every call."""
+"""A part of a case that a program may use: `arguments` and `result` are those of every call."""
 
 
 class CodeJudge(Configuration):
@@ -108,7 +108,7 @@ def _require(case: Case, reads: Collection[ReadPart]) -> None:
 
 def payload_of(case: Case, settings: CodeJudge) -> dict[str, Any]:
     """Return the program's input. Our keys are in snake_case; the user's keys stay as they are."""
-    # None if they were not captured, and the program does not go by them.
+    # None if they were not captured, and the program does not use them.
     question, answer = find(case, "inputs", "input"), find(case, "actual_outputs", "output")
     answer = None if answer is None else enter(answer, settings.path, "actualOutputs.output")
     expected = expected_value(case, "output", settings.path)

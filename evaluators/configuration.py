@@ -12,7 +12,7 @@ Parameter: TypeAlias = Literal[
     "INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT", "TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"
 ]
 """A part of a test case: its primary input, actual output and expected output, the calls of tools, the tools that were
-offered, what was retrieved, the conversation, and all else that is known."""
+offered, the retrieved context, the conversation, and the metadata."""
 
 Flag: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]
@@ -42,10 +42,10 @@ def required(*parts: Parameter) -> Any:  # noqa: ANN401 - as pydantic's own Fiel
 
 
 Upper = BeforeValidator(_upper)
-"""A choice that is written in capitals, and taken in any case."""
+"""A choice that is written in upper case, and accepted in any case."""
 
 Lower = BeforeValidator(_lower)
-"""A choice that is written in small letters, and taken in any case."""
+"""A choice that is written in lower case, and accepted in any case."""
 
 Parts: TypeAlias = tuple[Annotated[Parameter, Upper], ...]
 """Parts of a test case."""

@@ -23,7 +23,7 @@ class Broken(Exception):
     """An evaluation that ends without a verdict; `kind` is that of its `Failure`."""
 
     kind: str = "evaluator_error"
-    usage: object = None  # an `evaluators.outcome.Usage`: what asking took until then, where a judge was asked
+    usage: object = None  # an `evaluators.outcome.Usage`: the usage until then, if a judge was called
 
 
 class BadConfiguration(Broken):

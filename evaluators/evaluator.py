@@ -31,14 +31,14 @@ class Assessment:
     reason: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     vacuous: bool = False  # nothing was there to check, and the score says so little
-    by_less: bool = False  # some content that it goes by was not captured: comparable with such assessments alone
+    by_less: bool = False  # content it uses was not captured: comparable only with assessments that lack the same
 
 
 LEFT_OUT: Final = "charactersLeftOut"
 """In the metadata of a verdict: how much of the test case the judge was not shown."""
 
 Check: TypeAlias = Callable[[Case, Judge | None], Awaitable[Assessment]]
-"""The heart of an evaluator, already configured. It raises `Broken` where there can be no assessment."""
+"""The heart of an evaluator, already configured. It raises `Broken` if no assessment is possible."""
 
 Need: TypeAlias = Literal["never", "optional", "always"]
 
@@ -82,7 +82,7 @@ class EvaluatorKind(Generic[Settings]):
         """Return the configuration, checked.
 
         Raises:
-            BadConfiguration: it cannot be used; every wrong key is named.
+            BadConfiguration: the configuration cannot be used; every wrong key is named.
 
         """
         try:
@@ -95,7 +95,7 @@ class EvaluatorKind(Generic[Settings]):
         """Build the evaluator with this configuration.
 
         Raises:
-            BadConfiguration: it cannot be used; every wrong key is named.
+            BadConfiguration: the configuration cannot be used; every wrong key is named.
         """
         settings = self.settings(configuration)
         need = self.judge(settings)

@@ -11,7 +11,7 @@ from storage.records import JsonValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMessage:
-    """One message of a question to a judge."""
+    """A message of a prompt to a judge."""
 
     role: Literal["system", "user"]
     content: str

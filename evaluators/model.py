@@ -16,9 +16,9 @@ NonBlank = Annotated[str, Field(pattern=r"\S")]
 
 
 class ToolCall(WireModel):
-    """One call of a tool.
+    """A call of a tool.
 
-    `arguments` are an object, as agents are meant to send them; anything else that an agent sent is kept as it came,
+    `arguments` are an object, as agents are meant to send them; anything else that an agent sent is kept unchanged,
     so that it can be judged.
     """
 
@@ -55,7 +55,7 @@ class ToolDefinition(WireModel):
 
 
 class Message(WireModel):
-    """One message of a conversation, with the assistant's calls."""
+    """A message of a conversation, with the assistant's calls."""
 
     role: Role
     content: str = ""

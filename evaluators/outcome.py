@@ -52,7 +52,7 @@ class Verdict:
     direction: Direction
     reason: str
     metadata: Mapping[str, Any]
-    usage: Usage | None  # None where no judge was asked
+    usage: Usage | None  # None if no judge was called
 
     @property
     def success(self) -> bool:
@@ -76,7 +76,7 @@ class Failure:
     """An evaluation that broke. It has no score, as nothing is known about the judged output."""
 
     name: str
-    fingerprint: str | None  # None where the evaluator could not even be built
+    fingerprint: str | None  # None if the evaluator could not even be built
     kind: str
     message: str
     usage: Usage | None

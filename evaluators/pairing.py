@@ -19,7 +19,7 @@ Matches: TypeAlias = Callable[[int, int], bool]
 def longest_common(rows: int, columns: int, matches: Matches) -> list[tuple[int, int]]:
     """Return the pairs of a longest common subsequence, in order.
 
-    Where there are several, the walk back from the ends drops the last column rather than the last row.
+    If there are several, the walk back from the ends drops the last column rather than the last row.
 
     """
     shorter = min(rows, columns)

@@ -2,8 +2,8 @@
 
 On Linux the program has a parent of its own (`supervisor`), which kills all that descends from it, daemons too, when
 the program has ended, is late, prints too much, or is not waited for any more. Elsewhere its process group is killed,
-and a process that left the group goes on. Its environment is what it is given, and nothing is read by a shell unless
-that was asked for.
+and a process that left the group goes on. The program has only the environment that it is given, and no shell is
+used unless requested.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from storage.limit import Limit
 _STDERR_CHARACTERS = 2000  # kept from the end, where a traceback has its message
 _SHOWN_CHARACTERS = 100
 _LAST_WORDS_S = (
-    1.0  # for the end of a killed group, and what is still in its pipes; one that left the group may hold them
+    1.0  # for the end of a killed group, and output left in its pipes; a process that left the group may hold them
 )
 _MOST_ERROR_BYTES = 1000
 
@@ -175,7 +175,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
     def last_words(self) -> str:
-        """Return the end of what it wrote to standard error."""
+        """Return the end of its standard error."""
         return self._stderr.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
 
     def _kill(self) -> None:

@@ -64,7 +64,7 @@ def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = Non
     """Return the evaluator of that kind with that configuration.
 
     Raises:
-        BadConfiguration: there is no such kind, or the configuration cannot be used; the message says what is right.
+        BadConfiguration: there is no such kind, or the configuration cannot be used; the message has the remedy.
 
     """
     return kind_of(name).build(configuration, judge)

@@ -1,4 +1,4 @@
-"""Precision and recall: what was retrieved against what is relevant, as sets."""
+"""Precision and recall: the set of retrieved items against the set of relevant ones."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final

@@ -1,8 +1,8 @@
 """The parent of a judge's program on Linux: it ends with the program, after all of its descendants.
 
-A process of its own, run as a script with the standard library alone: as the subreaper of what it starts, it becomes
-the parent of each orphan among it, also of one that left the process group and the session. It ends with the exit code
-or signal of the program; on SIGTERM, and at the end of the process that started it, it kills first.
+A process of its own, run as a script with the standard library alone: as the subreaper of its descendants, it becomes
+the parent of each orphan among them, also of one that left the process group and the session. It ends with the exit
+code or signal of the program; on SIGTERM, and at the end of the process that started it, it kills first.
 """
 
 import ctypes

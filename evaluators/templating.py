@@ -52,7 +52,7 @@ def parse_template(text: str, shown: Sequence[Parameter]) -> PromptTemplate:
     """Return the template in a text: a line `version: N`, the section [system], and [user] unless that is all data.
 
     Raises:
-        BadConfiguration: it cannot be used, or does not show the parts of a test case that a judge is to see.
+        BadConfiguration: the text is not a template, or does not show the parts of a test case that a judge is to see.
 
     """
     head, sections = sections_of(text)

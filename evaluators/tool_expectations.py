@@ -155,12 +155,12 @@ def _longer(compared: _Compared) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrajectoryMode:
-    """One mode of a trajectory: the counted calls, and the whole."""
+    """A mode of comparing trajectories: the number of matched calls, and the total."""
 
     matched: Callable[[_Compared], int]
     whole: Callable[[_Compared], int]
     all_or_nothing: bool = False
-    empty_passes: bool = False  # where there is nothing of which all would have to match
+    empty_passes: bool = False  # if no calls have to match
 
     @property
     def longer_side(self) -> bool:

@@ -31,12 +31,12 @@ class WireModel(BaseModel):
 
 
 def explain(error: ValidationError, shape: type[BaseModel] | None = None, *, root: str = "") -> str:
-    """Format all problems on one line: where below `root`, what is wrong, and what would be right."""
+    """Format all problems on one line: the place below `root`, the error, and what would be right."""
     return in_one_line(explained(error, shape, root=root))
 
 
 def explained(error: ValidationError, shape: type[BaseModel] | None = None, *, root: str = "") -> list[tuple[str, str]]:
-    """Return all problems: where below `root` ("" for the whole), what is wrong, and what would be right."""
+    """Return all problems: the place below `root` ("" for the whole), and the error with what would be right."""
     return [_problem(problem, shape, root) for problem in error.errors(include_url=False)]
 
 

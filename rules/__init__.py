@@ -1,1 +1,1 @@
-"""Decisions only: what a rule means, what it matches, and when a score has really dropped."""
+"""Decisions only: the meaning of a rule, its matches, and whether a score has really dropped."""

@@ -11,7 +11,7 @@ Row: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One thing about a span: a column, or the value of a key in a column that is a map.
+    """A field of a span: a column, or the value of a key in a column that is a map.
 
     With the column of events, the key is the name of events, which are counted if the field is a number; else it is
     that of an attribute, whose value in the first event that has it is meant.
@@ -20,8 +20,8 @@ class Field:
     column: str
     type: FieldType
     key: str | None = None
-    types: str | None = None  # the column with the types of the values, a letter for each, where there is one
-    choices: tuple[str, ...] = ()  # the only texts that the column has; empty where it can have any
+    types: str | None = None  # the column with the types of the values, a letter for each, if it exists
+    choices: tuple[str, ...] = ()  # the only texts that the column has; empty if it can have any
 
     def value(self, row: Row) -> str | float | None:
         """Return the value of a span in this field, or None."""
@@ -63,7 +63,7 @@ EVENTS: Final = "events"
 """The column of events."""
 
 NO_NUMBERS: Final = ("nan", "inf", "-inf")
-"""NaN and the infinities as the store spells them where an attribute is a number."""
+"""NaN and the infinities as the store spells them if an attribute is a number."""
 
 DOUBLE: Final = "d"
 """The letter of attributes that are numbers of that kind; `storage.ingest.batch.TYPE_LETTERS` has all of them."""

@@ -1,6 +1,6 @@
 """Matching of a span, trace or session by a rule: the reference for the SQL that does the same.
 
-Sampling goes by an id alone, so that all rules look at the same traces.
+Sampling depends on an id alone, so that all rules sample the same traces.
 """
 
 import hashlib

@@ -19,7 +19,7 @@ NUMBERS: Final[Mapping[str, str]] = {
 WHOLE: Final = frozenset({"minResults", "baseline", "every"})
 
 MOST_SCORES: Final = 20
-"""Questions whose answers one rule may have counted: a guess at what is enough."""
+"""The most scores that one rule may have counted. A guess: enough for a rule."""
 
 
 AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]
@@ -30,7 +30,7 @@ class Monitoring:
     """Settings of the monitors of a rule's results, and the measure that they watch."""
 
     settings: MonitorSettings = MonitorSettings()  # noqa: RUF009 - it is frozen
-    of: Measure | None = None  # None: whether results passed, or their scores where none of them says so
+    of: Measure | None = None  # None: whether results passed, or their scores if they have no pass or fail
     scores: tuple[str, ...] = ()  # questions to which answers of people and applications are watched, too
     severity: AlertSeverity = "warning"  # of the alerts
 

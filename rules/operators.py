@@ -1,6 +1,6 @@
 """Meaning of the operators, in Python and in SQL side by side.
 
-No operator but `exists` holds of a value that is not there. Texts compare by their characters: exactly, case and all,
+Only `exists` can hold for a missing value. Texts compare by their characters: exactly, case and all,
 and `<` by code point. With a number, a text takes part as the number that it spells.
 """
 

@@ -22,14 +22,14 @@ EdgeKind: TypeAlias = Literal["start", "end", "word"]
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One character out of a set: ascending ranges with gaps between them."""
+    """A character of a set: ascending ranges with gaps between them."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; the empty one matches nothing at all, everywhere."""
+    """Parts one after the other; without parts it matches the empty text, everywhere."""
 
     parts: tuple["Tree", ...]
 
@@ -54,7 +54,8 @@ class Repeat:
 class EdgeTest:
     """A place between characters: the start or end of the text, or the edge of an ASCII word.
 
-    That a place is no such edge cannot be asked: RE2 looks at bytes, and finds such places inside of a character too.
+    A test that a place is no such edge does not exist: RE2 works on bytes, and finds such places within a character,
+    too.
     """
 
     kind: EdgeKind
@@ -127,7 +128,7 @@ def _times(least: int, most: int | None) -> str:
 
 
 class AutomatonState(NamedTuple):
-    """One state: a character of a set leads to `then`, or an edge does, or nothing, to both `then` and `other`."""
+    """A state: a character of a set or an edge leads to `then`; without either, both `then` and `other` are reached."""
 
     needs: Ranges | EdgeKind | None
     then: int

@@ -10,7 +10,7 @@ from rules.fields import DOUBLE, EVENTS, NO_NUMBERS, Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
 Columns: TypeAlias = Mapping[Field, str]
-"""Columns of fields that were taken out of the view before, one for each key of a map too."""
+"""Columns of fields that were selected from the view beforehand, with one for each key of a map."""
 
 IN_THE_VIEW: Final[Columns] = MappingProxyType({})
 
@@ -19,7 +19,7 @@ IN_THE_VIEW: Final[Columns] = MappingProxyType({})
 class Predicate:
     """An expression over one row of `spans`: the number of the first clause that it does not meet.
 
-    It is NULL where the row meets all clauses, so rows that match are those `WHERE (…) IS NULL`.
+    It is NULL if the row meets all clauses, so matching rows are those `WHERE (…) IS NULL`.
     """
 
     sql: str

@@ -60,7 +60,7 @@ def regex(text: str) -> Pattern:
     """Compile a regular expression, to be searched anywhere in a text.
 
     Raises:
-        BadPattern: it is none, or uses what is not taken here.
+        BadPattern: the text is not a regular expression, or uses syntax that is not accepted.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadPattern(f"is longer than {MAX_CHARACTERS} characters")
@@ -72,7 +72,7 @@ def glob(text: str) -> Pattern:
     """Compile a glob of a whole text: `*` matches any characters, `?` one, and a backslash escapes both.
 
     Raises:
-        BadPattern: it is too long, or ends in a backslash.
+        BadPattern: the glob is too long, or ends in a backslash.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadPattern(f"is longer than {MAX_CHARACTERS} characters")
@@ -154,7 +154,7 @@ class _Parser:
         return times
 
     def _counted(self) -> tuple[tuple[int, int | None], int] | None:
-        """Return the bounds in braces and where they end, or None without braces."""
+        """Return the bounds in braces and the position behind them, or None without braces."""
         if self._next() != "{":
             return None
         end = self._text.find("}", self._at)

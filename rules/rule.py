@@ -111,12 +111,12 @@ class Rule:
     configuration: Mapping[str, JsonValue]
     connection: str | None  # of the judge, by name or id
     sample_rate: float
-    compare_by: str  # the attribute that tells releases apart
+    compare_by: str  # the attribute that distinguishes releases
     budget: Budget | None
-    tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, where the spans do not tell
+    tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, if the spans do not list them
     expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
     monitoring: Monitoring = AS_USUAL
-    judge: Judge = "again"  # where spans come after a trace or a session was judged
+    judge: Judge = "again"  # if spans come after a trace or a session was judged
     jury: Sequence[str] = ()  # further connections whose judges vote too, by name or id
     settle_s: float | None = None  # how long a session is quiet before it is judged; None: as the server is set
     after: AfterRule | None = None  # what another rule's result must say, too
@@ -125,9 +125,9 @@ class Rule:
     def clauses(self) -> tuple[Clause, ...]:
         """Return all conditions in the order in which they are checked.
 
-        Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one,
-        not one of an experiment, and not one of the playground: as the last, so that the numbers of the others are what
-        they were in decisions of the past.
+        They are: not one of our spans; the project; the conditions; and if no condition names the mark, not simulated,
+        not of an experiment, and not of the playground. These three are last, so that the numbers of the others are
+        as in past decisions.
         """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
         simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)

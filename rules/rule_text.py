@@ -48,7 +48,7 @@ def parse_rule(text: str) -> RuleText:
     """Parse a rule from YAML or JSON.
 
     Raises:
-        BadRule: it says none; every problem has its line, its key, and what would be right.
+        BadRule: the text is not a rule; every problem has its line, its key, and what would be right.
 
     """
     return _parsed(read_tree(text))
@@ -60,7 +60,7 @@ def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
     Keys in `passing_over` are no part of the rule.
 
     Raises:
-        BadRule: it says none; every problem has its key. All are at line 1.
+        BadRule: the text is not a rule; every problem has its key. All are at line 1.
 
     """
     tree = read_json(text)

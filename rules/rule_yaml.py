@@ -54,7 +54,7 @@ def _is_plain(text: str) -> bool:
 class _Dumper(yaml.SafeDumper):
     """Dumper that quotes a text unless it is read as that text without quotes, and uses no aliases."""
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - what it is asked about
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the same for all data
         return True
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002, ARG002 - as PyYAML calls it

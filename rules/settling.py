@@ -13,7 +13,7 @@ class Settling:
     quiet_s: float = 180.0  # without anything new, while it has not
     missing_s: float = 30.0  # without anything at all, since the end of the run whose item names it
     longest_s: float = 3600.0  # since the first span
-    session_s: float = 900.0  # without anything new of a session, where a rule does not say how long
+    session_s: float = 900.0  # without anything new of a session, if the rule sets no time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

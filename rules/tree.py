@@ -53,7 +53,7 @@ def read_tree(text: str) -> ValueNode:
     """Return the tree of one document.
 
     Raises:
-        BadRule: it is not YAML, or more than what is taken here; the line says where.
+        BadRule: the text is not YAML, or uses more of YAML than is accepted; the message has the line.
 
     """
     if len(text) > MAX_CHARACTERS:
@@ -75,7 +75,7 @@ def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
     """Return the tree of a JSON text; every line is 1.
 
     Raises:
-        BadRule: it is not JSON, or more than what is taken here.
+        BadRule: the text is not JSON, or larger than accepted.
 
     """
     if most is not None and len(text) > most:
@@ -204,7 +204,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
 
 
 def _whole(text: str, line: int) -> str:
-    """Return the text; escapes may spell a character as the two halves that JSON makes of it, and even half of one."""
+    """Return the text; escapes may spell a character as a surrogate pair, as JSON does, and even half of a pair."""
     if "\x00" in text:
         raise _bad(line, "the character U+0000 is not taken")
     if text.isascii():

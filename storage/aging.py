@@ -27,7 +27,7 @@ _HOUR_NS: Final = 3600 * 10**9
 _DAY_NS: Final = 24 * _HOUR_NS
 
 _ABSORBED_NS: Final = 60 * 10**9
-"""Corrections up to this, such as those of NTP, do not add up. A guess."""
+"""Corrections of the clock up to this, such as those of NTP, are not accumulated. A guess."""
 
 _FEW: Final = {"spans": 1_000, "runs": 10}
 """Rows that may expire whatever their share: all that a small server holds is often of one day. A guess."""
@@ -35,7 +35,7 @@ _FEW: Final = {"spans": 1_000, "runs": 10}
 _LOOK_NS: Final = 60 * 10**9
 _COMMITS: Final = 256
 _TRACES: Final = 10
-"""Evidence of clients: so many traces at least, in the latest commits. A guess."""
+"""Evidence of clients: at least this many traces, in the latest commits. A guess."""
 
 HOW_TO_CONFIRM: Final = "if it is right, confirm it with `tracejury sweep --yes`"
 
@@ -53,7 +53,7 @@ class AgingOptions:
     """Bounds of deletions by age, and the source of time."""
 
     interval_s: float = 3600.0  # between two sweeps
-    most_share: float = 0.5  # of what is stored, in one sweep
+    most_share: float = 0.5  # of the stored rows, in one sweep
     wall_ns: Clock = time.time_ns
     steady_ns: Clock = uptime_ns
     boot_id: str | None = field(default_factory=boot_id)
@@ -116,7 +116,7 @@ class Aging:
             return self._text(forward_ns)
 
     def refusal(self, what: str, expired: int, stored: int) -> str | None:
-        """Return why so many rows may not be deleted now because of their age, or None."""
+        """Return why this many expired rows may not be deleted now because of their age, or None."""
         doubt = self.doubt()
         share = expired / stored if stored else 0.0
         with self._lock:

@@ -8,9 +8,9 @@ _JITTER: Final = random.Random()  # noqa: S311 - not a secret; our own, as who s
 
 
 def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
-    """Return the wait in seconds after so many failures in a row, at most doubled each time.
+    """Return the wait in seconds after `failures` in a row, at most doubled each time.
 
-    Half of it is random, so that those who failed together do not come again together.
+    Half of it is random, so that clients that failed together do not retry together.
     """
     doubled_s = first_s * (1 << min(max(failures - 1, 0), _MOST_DOUBLINGS))
     return min(doubled_s, longest_s) * _JITTER.uniform(0.5, 1.0)

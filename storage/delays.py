@@ -21,14 +21,14 @@ class StoredDelays:
     """Delays that last as long as they were made for, however the clock is set. Thread-safe.
 
     Instants are stored as times of day, which people read. So the same time of day means another instant after the
-    clock was set: until what is stored has moved by as much, `now_ns` tells the time as if it had not been set.
+    clock was set: until stored times are shifted by as much, `now_ns` returns the time as if it had not been set.
     """
 
     def __init__(self, writer: Writer, shift: ClockShift | None = None) -> None:
         self._writer = writer
         self._shift = shift or ClockShift()
         self._lock = threading.Lock()
-        self._moved_ns = 0  # by which what is stored has moved
+        self._moved_ns = 0  # by which stored times have been shifted
 
     def now_ns(self) -> int:
         """Return the time to compare stored delays with, and move them first if the clock was set."""
@@ -40,7 +40,7 @@ class StoredDelays:
 
     def _move(self, by_ns: int) -> None:
         by_us = by_ns // 1000
-        # What was stored after the clock was set forward is later than it would be now without that, and stays.
+        # Times stored after the clock was set forward are later than the time without that, and are not shifted.
         before_us = self._shift.now_ns // 1000 - by_us
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -50,7 +50,7 @@ class StoredDelays:
             cursor.execute(sql.query("move_metric_monitors"), {"by_us": by_us})
 
         try:
-            self._writer.store(write, 1, frees=True)  # a few rows; without it, what waits would wait for too long
+            self._writer.store(write, 1, frees=True)  # a few rows; otherwise delays would last too long
         except Overloaded as error:
             log.warning("the clock was set by %.1f s; stored times cannot be shifted yet: %s", by_ns / 1e9, error)
         else:

@@ -16,9 +16,9 @@ StorageError
 |-- Unpublished       the lake does not take rows now, or not before the operator acts
 |-- Damaged           the stored data is damaged: no retry helps
 |-- BadQuery          the SQL text is wrong, or not allowed
-|-- Conflict          it contradicts what is stored
-|-- Stale             it was changed since it was looked at
-`-- Missing           what is named is not there
+|-- Conflict          it contradicts stored data
+|-- Stale             it was changed since it was read
+`-- Missing           the named thing does not exist
 """
 
 import shlex

@@ -14,7 +14,7 @@ class Limit:
     """
 
     value: float
-    unit: str  # of what is counted: bytes, s, rules
+    unit: str  # of the value: bytes, s, rules
     remedy: str  # in the imperative, to the client or the operator
     setting: str | None = None  # the name of the setting that changes it; None: fixed
 

@@ -15,7 +15,7 @@ LEAST_SHARE_BYTES: Final = 32 << 20
 """The least that a statement in a process of its own has. A guess: what DuckDB needs for a window of spans."""
 _UNBOUNDED_SHARE_BYTES: Final = 64 << 20  # if nothing bounds queries; a guess
 _MACHINE_PART: Final = 4 / 5
-"""The most of the machine's memory that is advised: DuckDB takes so much by itself."""
+"""The largest advised share of the machine's memory: DuckDB's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,9 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 """JSON values."""
 
 Message: TypeAlias = dict[str, JsonValue]
-"""A message in the normal form, which is the one of OTel GenAI: `{"role", "parts": [{"type", …}, …]}`, where a part is
+"""A message in the normal form, that of OTel GenAI: `{"role", "parts": [{"type", …}, …]}`, where a part is
 `text` (`content`), `tool_call` (`id`, `name`, `arguments`), `tool_call_response` (`id`, `response`), `reasoning`
-(`content`), `uri`, `blob`, `file`, or of any other type, kept as it came."""
+(`content`), `uri`, `blob`, `file`, or of any other type, kept as received."""
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 

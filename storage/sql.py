@@ -1,4 +1,4 @@
-"""SQL lives in files, one statement each, opened by a comment that says what it answers."""
+"""SQL in files, one statement each, after a comment that describes its result."""
 
 import functools
 import re

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 _NICENESS = 15
-"""Where the processors are busy this gets a thirtieth of one: the child waits, ingest does not."""
+"""If the processors are busy the child gets a thirtieth of one: the child waits, ingest does not."""
 
 _MEMORY_BYTES = 1 << 30
 """A guess: 64 MiB of spans, twenty times over as values. A statement that needs more fails."""

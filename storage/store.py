@@ -88,7 +88,7 @@ _CLOSED_S = 5.0
 """A database that cannot be opened again for so long refuses spans. A guess."""
 
 _COMMIT_WAIT_S, _COMMIT_POLL_INTERVAL_S = 60.0, 0.05
-"""Guesses: under full load what waits at one moment is committed seconds later."""
+"""Guesses: under full load, spans that wait at one moment are committed seconds later."""
 
 _SET_ASIDE = "set-aside"  # folder of rows that DuckDB rejects
 _STOP_S = 1.0
@@ -182,7 +182,7 @@ class Store:
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
         """Lock the directory, migrate the database, and commit the rest of the spool.
 
-        What this process creates from then on, anywhere, is readable by its owner alone.
+        Files that this process creates from then on, anywhere, are readable by their owner alone.
 
         Raises:
             Unusable: the directory is in use, or its database is foreign or newer.
@@ -381,7 +381,7 @@ class Store:
                 raise Damaged(f"the copy cannot be read completely ({damage})")
 
     def close(self, timeout_s: float = 30) -> None:
-        """Commit what is durable, checkpoint, and release the directory; what the deadline cuts off stays spooled."""
+        """Commit the spool, checkpoint, and release the directory; spans not committed by the deadline stay spooled."""
         self.queries.close()
         if not self._database.is_read_only:
             self._stop_writing(timeout_s)
@@ -461,6 +461,6 @@ class _Followed:
         self.committed = threading.Event()
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
-        """Note that a commit changed so many spans of each of some traces."""
+        """Note how many spans of each trace a commit changed."""
         self.changes.note(traces, batch)
         self.committed.set()

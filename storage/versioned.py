@@ -44,8 +44,8 @@ def write_rows(
 class VersionedRecords:
     """Records of one kind, each with a name that no other of its tenant has, and a version that each change raises.
 
-    A statement returns the id of what it wrote. It writes nothing where the name is taken, where the tenant has `$most`
-    of them, or where the record does not have the `$version` that was looked at.
+    A statement returns the id of what it wrote. It writes nothing if the name is taken, if the tenant has `$most`
+    records, or if the record no longer has the `$version` that was read.
     """
 
     writer: Writer
@@ -64,17 +64,17 @@ class VersionedRecords:
             raise Conflict(f"there is a {self.kind} named {name!r}, or there are as many as may be, {limit}")
 
     def replace(self, statement: str, name: str, values: Mapping[str, object]) -> None:
-        """Change one, if it is still the one that was looked at.
+        """Change a record if its version is still the one that was read.
 
         Raises:
-            Conflict: it was changed meanwhile, or another one has that name.
+            Conflict: the record was changed meanwhile, or another one has that name.
             Overloaded: nothing was stored.
         """
         if not write_rows(self.writer, statement, {**values, "name": name}):
             raise Conflict(f"the {self.kind} was changed meanwhile, or another one is named {name!r}")
 
     def delete(self, statement: str, values: Mapping[str, object], *, then: Then | None = None) -> None:
-        """Delete one, if it is still the one that was looked at; with `then`, what belongs to it.
+        """Delete a record if its version is still the one that was read; with `then`, also its dependent rows.
 
         Raises:
             Conflict: the record was changed since it was read.
@@ -121,10 +121,10 @@ class Records(Generic[Text, Row]):
         self._records.create(statement, text.name, values)
 
     def replace(self, row: Row, text: Text, *, now_us: int) -> None:
-        """Change one, if it is still the one that was looked at.
+        """Change a record if its version is still that of `row`.
 
         Raises:
-            Conflict: it was changed meanwhile, or another one has that name.
+            Conflict: the record was changed meanwhile, or another one has that name.
             Overloaded: nothing was stored.
         """
         values = asdict(text)
@@ -137,7 +137,7 @@ class Records(Generic[Text, Row]):
         self._records.replace(statement, text.name, values | self._seen(row) | {"now_us": now_us})
 
     def delete(self, row: Row) -> None:
-        """Delete one with what belongs to it, if it is still the one that was looked at.
+        """Delete a record with its dependent rows if its version is still that of `row`.
 
         Raises:
             Conflict: the record was changed since it was read.

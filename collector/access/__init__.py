@@ -1,1 +1,1 @@
-"""Who is asking, and what he may do: keys, roles and tenants, the decisions apart from what is stored."""
+"""Authentication and authorization by keys, roles and tenants; the decisions are kept apart from the storage."""

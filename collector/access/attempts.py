@@ -70,7 +70,7 @@ class Attempts:
 
 
 def _place(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network, since one machine has all addresses in it."""
+    """Return the unit that counts as one address: for IPv6 the network, since one machine has all addresses in it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

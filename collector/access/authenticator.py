@@ -148,7 +148,7 @@ class Authenticator:
 
 
 def check(caller: Caller, need: Need) -> None:
-    """Refuse what the caller may not do.
+    """Check that the caller has the permission that is needed.
 
     Raises:
         AccessRefused: the caller lacks the permission.

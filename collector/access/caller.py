@@ -13,7 +13,7 @@ class Caller:
     role: Role
     key_id: str | None  # None: he showed none, and none is needed
     key_name: str | None = None
-    tenant: str = ""  # what he writes belongs to it
+    tenant: str = ""  # owner of the data that the caller writes
     sees_all: bool = True  # the rows of every tenant, not only of his own and the shared ones
     address: str = ""  # where the request comes from
 
@@ -33,11 +33,11 @@ class Caller:
         return None if self.sees_all else self.tenant
 
     def sees(self, tenant: str) -> bool:
-        """Return True if the caller sees what belongs to this tenant, or to none: that is shared."""
+        """Return True if the caller sees the data of a tenant; "" stands for shared data."""
         return self.sees_all or tenant in {self.tenant, ""}
 
     def owns(self, tenant: str) -> bool:
-        """Return True if the caller may change what belongs to this tenant, or to none."""
+        """Return True if the caller may change the data of a tenant; "" stands for shared data."""
         return self.sees_all or (tenant != "" and tenant == self.tenant)
 
     def may(self, permission: Permission) -> bool:
@@ -49,12 +49,12 @@ ANYBODY: Final = Caller(role=Role.ADMIN, key_id=None)
 """The caller of a server without keys."""
 
 READER: Final = Caller(role=Role.VIEWER, key_id=None, sees_all=False)
-"""Who shows no key to a server whose reads are open: sees what is shared, and nothing of any tenant."""
+"""The caller without a key of a server whose reads are open: sees shared data, and none of any tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """One request: its target and its address."""
+    """A request: its method, its path, its id, and the address of its client."""
 
     method: str
     path: str

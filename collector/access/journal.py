@@ -1,4 +1,4 @@
-"""The audit: gathered in memory, what repeats itself counted, and stored once a second by a thread of its own."""
+"""The audit: entries are gathered in memory, repeated ones counted, and stored once a second by a separate thread."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ _MORE: Final = "(more than was kept apart)"
 class AuditJournal:
     """Log of writes and refusals. `start` begins to store them; `close` stores the rest.
 
-    A crash loses what was noted in the last second; while nothing can be written, the different entries kept are
+    A crash loses the entries of the last second; while nothing can be written, the different entries kept are
     bounded, and all others are counted in one.
     """
 
@@ -55,7 +55,7 @@ class AuditJournal:
         self._thread.join()
 
     def note(self, request_info: RequestInfo, caller: Caller | None, status: int, detail: str | None = None) -> None:
-        """Note what was done or refused; from any thread, and without waiting."""
+        """Add a write or a refused request to the entries; from any thread, and without waiting."""
         entry = AuditEntry(
             at_us=self._clock_ns() // 1000,
             key_id=caller.key_id if caller else None,
@@ -82,10 +82,10 @@ class AuditJournal:
             self._entries[alike] = entry if before is None else replace(before, times=before.times + entry.times)
 
     def store(self) -> None:
-        """Store what was noted so far, now.
+        """Store the entries so far now, not after the interval.
 
         Raises:
-            Overloaded: nothing can be written now; it stays noted.
+            Overloaded: nothing can be written now; the entries are kept for the next attempt.
         """
         with self._lock:
             entries, self._entries = self._entries, {}

@@ -102,8 +102,8 @@ class Keyring:
         """Create a key; return it and its text, which is not stored.
 
         Raises:
-            Forbidden: it would belong to another tenant than the caller.
-            Conflict: it is the first one and could not administer the server, or there are too many.
+            Forbidden: the key would belong to another tenant than the caller.
+            Conflict: the key is the first one and could not administer the server, or there are too many keys.
             Overloaded: nothing can be written now.
         """
         tenant = caller.tenant if draft.tenant is None else draft.tenant
@@ -160,15 +160,15 @@ class Keyring:
             self._reload()
 
     def sender_without_key(self, now_us: int) -> Caller | None:
-        """Return who sends spans without a key, while that is let in."""
+        """Return the caller that sends spans without a key; None if the server does not allow this."""
         return self.find(_WITHOUT_KEY, now_us)
 
     def disable(self, key_id: str, caller: Caller) -> ApiKey:
         """Disable a key.
 
         Raises:
-            Missing: there is none of this id that the caller administers.
-            Conflict: it is the last one that can administer the server.
+            Missing: the caller administers no key of this id.
+            Conflict: the key is the last one that can administer the server.
             Overloaded: nothing can be written now.
         """
         with self._changing:
@@ -191,7 +191,7 @@ class Keyring:
             self._reload()
 
     def uses_to_note(self) -> dict[str, int]:
-        """Return the keys whose last use should be stored again, and when it was."""
+        """Return the keys whose last use should be stored again, and the time of that use."""
         keys = self._keys
         return {
             key_id: used_us
@@ -200,7 +200,7 @@ class Keyring:
         }
 
     def noted(self, uses: dict[str, int]) -> None:
-        """Learn that these uses are stored."""
+        """Reload the keys after these uses were stored."""
         if uses:
             with self._changing:
                 self._reload()

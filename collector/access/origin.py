@@ -22,10 +22,10 @@ class Names:
     origins: Sequence[str] = ()  # as CORS has them; "*" is any
 
     def check(self, host: str | None, origin: str | None, *, changes: bool) -> None:
-        """Let pass what one of our own pages, or a program, may have sent.
+        """Let a request pass if one of our own pages, or a program, may have sent it.
 
         Raises:
-            Elsewhere: it is called by another name, or from another page.
+            Elsewhere: the request calls the server by another name, or a page of another origin sent it.
         """
         if host is None:  # HTTP/1.0, which no browser speaks
             return

@@ -38,7 +38,7 @@ class KeyRateLimits:
         """Count a request.
 
         Raises:
-            Later: the key sends too much; nothing was counted.
+            TooMany: the key sends too much; nothing was counted.
         """
         for bucket, needed in ((self._requests, 1), (self._bytes, 0)):
             wait_s = bucket.wait_s(key_id, needed, now_s)
@@ -47,7 +47,7 @@ class KeyRateLimits:
         self._requests.take(key_id, 1, now_s)
 
     def sent(self, key_id: str, nbytes: int, now_s: float) -> None:
-        """Count the bytes of a request, which are known once they are here: what is too much delays the next one."""
+        """Count the bytes of a request, which are known once received: after too many, the next request must wait."""
         self._bytes.take(key_id, nbytes, now_s)
 
 

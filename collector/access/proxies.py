@@ -21,7 +21,7 @@ class TrustedProxies:
     def client_of(self, peer: str, forwarded_for: Iterable[str]) -> str:
         """Return the address of the client behind `peer`: the last forwarded one that is not a trusted proxy's.
 
-        Always an address, never another text of a client: forwarding ends at what is none.
+        The result is always an address, never other text of a client: the first hop that is none ends the search.
         """
         client = unmapped(peer)
         hops = [hop for value in forwarded_for for hop in value.split(",")]

@@ -95,7 +95,7 @@ class ChildProcess:
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:  # what was left to be written cannot be
+                except OSError:  # the unwritten rest of the buffer is lost
                     continue
         return process.wait()
 

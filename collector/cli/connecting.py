@@ -20,7 +20,7 @@ _CONNECT_TIMEOUT_S = 3
 _ANSWER_TIMEOUT_S = 120
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the module has no name for
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - the address to connect to, nothing binds
 
 Document: TypeAlias = Mapping[str, object]
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]
@@ -86,11 +86,11 @@ def _how(server: str) -> dict[str, Any]:
 
 
 def _trusted(scheme: str, *, is_local: bool) -> ssl.SSLContext | bool:
-    if scheme == "http":  # a proxy may take TLS; where there is none, reading all certificates would take 15 ms
+    if scheme == "http":  # a proxy may use TLS; without one, reading all certificates would waste 15 ms
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_local else True
-    # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
+    # OpenSSL reads SSL_CERT_FILE by itself; httpx only if it also takes proxies from the environment.
     context = ssl.create_default_context()
-    if is_local:  # a certificate that has expired must not hide the status, which tells so
+    if is_local:  # an expired certificate must not hide the status, which reports it
         context.verify_flags |= _NO_CHECK_TIME
     return context
 

@@ -80,7 +80,7 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
         code = _mode(choice)(choice)
     except click.UsageError:
         raise
-    except click.ClickException as error:  # such as a server that is not there
+    except click.ClickException as error:  # such as an unreachable server
         raise BadInput(error.format_message()) from error
     context.exit(code)
 

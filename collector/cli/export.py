@@ -82,7 +82,7 @@ class _ServedSpans:
 
         begin = f'{{"{LEFT_OUT}":'.encode()
         with self._export(from_ns, to_ns, form="otlp-json") as response:
-            if not response.headers.get("content-type", "").startswith(LINES_TYPE):  # of a server that is older
+            if not response.headers.get("content-type", "").startswith(LINES_TYPE):  # from an older server
                 raise NoAnswer(f"the server at {self._client.address} cannot export OTLP; use its own version")
             for lines in _whole_lines(response.iter_bytes()):
                 rest, end, last = lines[:-1].rpartition(b"\n")
@@ -109,7 +109,7 @@ class _Body:
         self._rest = b""
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes, fewer at the end."""
+        """Return `size` bytes, or fewer at the end."""
         parts, missing = [self._rest], size - len(self._rest)
         while missing > 0 and (chunk := next(self._chunks, b"")):
             parts.append(chunk)
@@ -119,7 +119,7 @@ class _Body:
         return data[:size]
 
     def close(self) -> None:
-        """Do nothing: the response is closed where it was opened."""
+        """Do nothing: the code that opened the response closes it."""
 
 
 def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

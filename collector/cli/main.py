@@ -71,7 +71,7 @@ class _Program(click.Group):
             raise click.ClickException(f"the arguments make no address, pass shorter ones: {error}") from error
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # what is still to be flushed
+            os.dup2(nowhere, sys.stdout.fileno())  # takes the output that is still to be flushed
             sys.exit(_READER_GONE)
         except OSError as error:
             if error.filename is None:

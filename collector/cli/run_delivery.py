@@ -55,7 +55,7 @@ async def deliver(
 
 
 async def _looking_up(items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document | None, bool]]:
-    """Yield items, each with False; (None, True) after a pause and at the end: flush what is due."""
+    """Yield each item with False; yield (None, True) after a pause and at the end, when the batch is to be sent."""
     following = asyncio.ensure_future(anext(items, None))
     try:
         while True:

@@ -16,7 +16,7 @@ from collector.visible import one_line
 from rules.statistics.monitor import MonitoredResult
 
 _GZIP: Final = b"\x1f\x8b"
-_PROBLEMS: Final = 20  # that are told of at once
+_PROBLEMS: Final = 20  # that are reported at once
 _SHOWN_CHARS: Final = 40
 _LINE_BYTES: Final = 1 << 20
 

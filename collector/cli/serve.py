@@ -35,7 +35,7 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     from collector.settings_loading import quiet_grpc
 
     quiet_grpc()
-    collect_rarely()  # what is imported next is no garbage: to look at it again and again takes a seventh of the start
-    from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is told at once
+    collect_rarely()  # the next imports leave no garbage: checking them repeatedly takes a seventh of the start
+    from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is reported at once
 
     ctx.exit(serve_until_stopped(settings, with_sample=sample))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _CHUNK_BYTES = 1 << 18
-_LOOK_S = 1.0  # between two looks at how many spans are left
+_LOOK_S = 1.0  # between two polls of the number of spans that are left
 
 
 @click.command()
@@ -259,7 +259,7 @@ def _made(directory: Path, part: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # as on a read-only disk, even if it is not there
+        with suppress(OSError):  # as on a read-only disk, even if the file does not exist
             part.unlink()
         with suppress(OSError):  # it is not empty
             if is_new:
@@ -287,7 +287,7 @@ def _print_spool(spool: "SpoolReport", *, knows_position: bool) -> None:
 
 
 def _print_database(report: "DatabaseReport") -> None:
-    """Print the tables of a database, and what was not read of its log."""
+    """Print the tables of a database, and the parts of its log that were lost or not read."""
     from storage.engine.damage import LOST_COMMITS
 
     for table in report.tables:

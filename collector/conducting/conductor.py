@@ -1,4 +1,4 @@
-"""Runs a task on cases, some at a time, has evaluators judge what comes out, and hands out items as they end."""
+"""Conductor of a task on cases, some at a time: evaluators judge the outputs, and items are yielded as they end."""
 
 import asyncio
 import secrets

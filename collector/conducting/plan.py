@@ -1,4 +1,4 @@
-"""The file of an experiment: on which cases what is run, and which evaluators judge."""
+"""The file of an experiment: the cases, the task that runs on them, and the evaluators that judge."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self

@@ -18,7 +18,7 @@ from storage.limit import Limit
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 _ANSWER: Final = Limit(value=MAX_ANSWER_BYTES, unit="bytes", remedy="let the task answer with less")
-"""Of one answer: as large as an item may be."""
+"""Limit of one answer: as large as an item may be."""
 
 _SHOWN_CHARACTERS: Final = 500
 _KINDS: Final = {"timeout": "timeout", "bad_output": "bad_output"}

@@ -1,1 +1,1 @@
-"""What a span and a trace mean, whatever instrumented the application: the only place that spells attribute names."""
+"""Meaning of spans and traces, whatever instrumented the application: the only place that spells attribute names."""

@@ -420,7 +420,7 @@ class _Aliases:
         renamed: set[int] = set()
         for call in strange:
             key = call.call_id, call.name, call.key
-            # Decided once: what is no other call where it is first sent is none of those requested later.
+            # Decided once: a call that matches no other one when it is first sent matches none requested later.
             same = self._known[key] if key in self._known else self._original(call, here, taken)
             self._known[key] = same
             if same is not None:

@@ -11,7 +11,7 @@ from storage.records import JsonValue, Message
 
 BY_PYDANTIC: Final = "pyd_ai_"
 MADE_UP: Final = ("adk-", BY_PYDANTIC)
-"""How the ids begin that ADK and Pydantic AI give to calls of models that give none."""
+"""Prefixes of the ids that ADK and Pydantic AI give to calls of models that give none."""
 
 _NUMBERED: Final = re.compile(r"(.+)_\d+", re.DOTALL)  # by ADK, for messages whose calls have no id: lookup_0
 
@@ -80,7 +80,7 @@ def with_calls_for_items(messages: list[Message], calls: Mapping[str, str]) -> l
 def with_ids_of_results(messages: list[Message]) -> list[Message]:
     """Return messages whose calls have the ids of their results instead of item ids.
 
-    Results come in the order of their calls; where they are not as many, or some has an item's id, all stays.
+    Results come in the order of their calls; if the numbers differ, or some result has an item's id, all stays.
     """
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
     results = [part for message in messages for part in parts_by_type(message, "tool_call_response")]

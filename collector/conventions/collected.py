@@ -1,4 +1,4 @@
-"""What the table finds on one span: the candidates of each field, the kind, the dialect, why something is missing."""
+"""Findings of the table on one span: the candidates of each field, the kind, the dialect, why something is missing."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -27,7 +27,7 @@ from collector.conventions.values import (
 from storage.records import JsonValue, LogRecord, Message, Span, SpanEvent, SpanType
 
 BLANKS = frozenset({"null", "N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
-"""What frameworks write where they have nothing."""
+"""Texts that frameworks write in place of a missing value."""
 
 REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")
 

@@ -13,7 +13,7 @@ _TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
 _SIDES: Final[Mapping[Slot, str]] = {"input_tokens": "input", "output_tokens": "output"}
 _READ: Final = "cache_read"
 _CACHED_INPUT: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""How Anthropic names what its input tokens leave out."""
+"""Anthropic's names of the tokens that its input tokens leave out."""
 
 
 def read_count(collected: Collected, slot: Slot) -> int | None:

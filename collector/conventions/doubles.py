@@ -1,4 +1,4 @@
-"""Which spans of a trace report one call of a model, as libraries do that instrument the same client."""
+"""Spans of a trace that report the same call of a model, as libraries do that instrument the same client."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _LEAST_ID_CHARS: Final = 16
 Services send 22 and more (`msg_01XFDUDYJgAACzvnptvVoYEL`), local servers and proxies repeat `chatcmpl-517`.
 """
 _STREAM_SHARE: Final = 0.2
-"""How much the output of a stream may differ that a library counts itself; 8 tokens for 7 were recorded."""
+"""Share by which the output of a stream may differ if a library counts it itself; 8 tokens for 7 were recorded."""
 
 
 def doubled(tree: Tree) -> dict[str, str]:
@@ -166,8 +166,8 @@ def _is_within(span: TraceMember, first: TraceMember) -> bool:
 def _fit(first: TraceMember, span: TraceMember, *, is_sure: bool) -> bool:
     """Return whether the tokens of two spans may be of one call.
 
-    Of two libraries one may count the input without what came from a cache, and a stream otherwise. If the response id
-    is sure, one side suffices; two spans of one scope have to count alike.
+    One of two libraries may count the input without cached tokens, and the output of a stream differently. If the
+    response id is sure, one side suffices; two spans of one scope have to count alike.
     """
     is_input = _count_alike(first.input_tokens, span.input_tokens)
     is_output = _count_alike(first.output_tokens, span.output_tokens)

@@ -19,7 +19,7 @@ ERROR = 2
 
 _TRACEBACK = "Traceback (most recent call last)"
 _UNSAID = "failed without a message"
-_MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
+_MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; the rest stays on the span
 
 
 def failure_of(

@@ -1,4 +1,4 @@
-"""Texts that stand where the user's question is expected and are none: feedback on an answer, or a workflow's state."""
+"""Texts in place of the user's question that are none: feedback on an answer, or a workflow's state."""
 
 import re
 from typing import Final
@@ -17,11 +17,11 @@ FEEDBACK: Final = (
     r"I was given the following (?:JSON )?response, which (?:had problems|was not parseable)|"  # Guardrails
     r"Error: Could not parse output\. Please follow the thought-action-input format)"  # LlamaIndex
 )
-"""How the feedback begins that libraries send in the user's place. For Python's and RE2's expressions alike."""
+"""Beginnings of the feedback that libraries send in the user's place, as an expression for Python's `re` and RE2."""
 
 STATE_INPUTS: Final = ('{"init_state": ', '{"ctx": "<workflows.', '{"ctx": "<llama_index.')
 STATE_OUTPUTS: Final = ("StopEvent(result=",)
-"""How the beginnings of LlamaIndex's workflow states and events are written, which name neither question nor answer."""
+"""Beginnings of LlamaIndex's workflow states and events, which contain neither the question nor the answer."""
 
 _FEEDBACK: Final = re.compile(FEEDBACK)
 

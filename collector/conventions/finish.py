@@ -64,7 +64,7 @@ _HAS_REASON: Final = '"finish_reason": "'
 _COMPLETED: Final = "completed"
 _LAST: Final = 4  # of a list: the answer is at its end
 ANSWERS: Final[Sequence[Slot]] = ("output_messages", "raw_dialogue", "output")
-"""What may be the answer as a model sent it."""
+"""Slots that may hold the answer as a model sent it."""
 
 
 def read_finish_reason(collected: Collected, answered: Sequence[Message] | None) -> str | None:
@@ -141,7 +141,7 @@ def last_finish(messages: Iterable[Message]) -> str | None:
 
 
 def may_tell_reason(text: str) -> bool:
-    """Return whether it is worth opening an answer to look for a reason."""
+    """Return whether an answer may contain a finish reason, so that it is worth parsing."""
     return (
         "finish" in text
         or "_reason" in text

@@ -1,4 +1,4 @@
-"""Content blocks and items that an instrumentation made texts of, read as what they are.
+"""Content blocks and items that an instrumentation turned into texts, parsed back.
 
 Anyone can write such a text, so they are opened on the spans of those libraries alone, and of the words of a user only
 what the library itself sends as a user's.
@@ -33,7 +33,7 @@ _ITEMS = frozenset(
     | {f"{tool}_call{end}" for tool in _TOOLS for end in ("", "_output")}
 )
 _CLASSES = ("Response", "Mcp", "ImageGenerationCall(", "LocalShellCall(")
-"""How the classes of these are called in OpenAI's library."""
+"""Beginnings of the names that the classes of these have in OpenAI's library."""
 
 _REQUIRED: Final = {
     "function_call": frozenset({"name", "arguments", "call_id"}),
@@ -46,7 +46,7 @@ _MESSAGES_OWN = frozenset({"tool_calls", "refusal"})
 
 
 def may_hide_blocks(text: str) -> bool:
-    """Return whether it is worth opening a text to look for content blocks; False for all ordinary ones."""
+    """Return whether a text may contain content blocks, so that it is worth parsing; False for all ordinary texts."""
     if text[:1] in ("{", "["):
         has_kind = "refusal" in text or "reasoning" in text or "thinking" in text or "function_call" in text
         return has_kind or "tool_use" in text or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)

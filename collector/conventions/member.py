@@ -1,4 +1,4 @@
-"""One span of a trace, as far as what the trace means is concerned."""
+"""A span of a trace, with the fields that the meaning of the trace depends on."""
 
 import re
 from collections.abc import Sequence

@@ -19,16 +19,16 @@ RESPONSE_ID = "gen_ai.response.id"
 """Id of a model's answer: spans that share it are about the same call."""
 
 UNCAPTURED = "content is not captured"
-"""What is noted of the input or the output of a model's span, with the setting that captures it in brackets."""
+"""Note on the input or the output of a model's span, with the setting that captures it in brackets."""
 
 RECORD = "tells tokens of a model, but no operation and no messages, and is no call beside a call of as many tokens"
-"""What is noted of a span that may only record what a call used."""
+"""Note on a span that may only record the usage of a call."""
 
 LAST_STEP_SCOPES = ("@voltagent/",)
 """Scopes of libraries whose model spans have only the last of several calls, and whose agents have all of them."""
 
 PENDING = ("logfire.span_type", "pending_span")
-"""What marks the announcement of a span that is sent again when it has ended."""
+"""Attribute and value that mark the announcement of a span, which is sent again when it has ended."""
 
 
 _REASONS = {

@@ -13,7 +13,7 @@ from storage.records import AttributeValue, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """A map: its keys and what is below them."""
+    """A map: its keys, and the node below each of them."""
 
     below: "tuple[tuple[str, Node], ...]"
 

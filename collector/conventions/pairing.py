@@ -17,7 +17,7 @@ _MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model requ
 _WHOLE_TRACE = ""
 _MAX_ALIKE = 32  # a guess: calls of one name that are compared with a run one by one
 _ANY = "*"
-_Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, what is known of the arguments
+_Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, the arguments as far as known
 
 
 def is_blank_result(result: JsonValue) -> bool:
@@ -227,7 +227,7 @@ def _form(run: ReportedRun) -> str:
 
 
 def _groups(tree: Tree, book: _Book, runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
-    """Yield runs that only their order tells apart: of one name, equal arguments, and the same calls nearest above.
+    """Yield groups of runs that differ only in their order: one name, equal arguments, the same calls nearest above.
 
     LlamaIndex puts each of several parallel runs below a step of its own.
     """

@@ -128,7 +128,7 @@ def is_of_model(part: JsonValue) -> bool:
 
 
 def may_think(text: str) -> bool:
-    """Return whether it is worth looking for thoughts in what a model sent."""
+    """Return whether a model's answer may contain thoughts, so that it is worth parsing."""
     # Two searches, as this runs for each answer: 0.7 µs for 800 characters, and 4 µs for all marks one by one.
     return '"thinking"' in text or ("reasoning" in text and any(mark in text for mark in _MARKS_OF_REASONING))
 

@@ -1,8 +1,8 @@
 """Positions of the fields of a span, by its shape: computed once for all spans that look alike.
 
-A shape is what of a span decides that: the keys of its attributes that the table of conventions knows, in their order,
-what the values of some of them say about the kind and the dialect, the scope, the resource, the name. Values play no
-other part, so spans of one program have few shapes.
+A shape is the part of a span that decides them: the keys of its attributes that the table of conventions knows, in
+their order, the kind and the dialect that the values of some of them show, the scope, the resource, the name. Values
+play no other part, so spans of one program have few shapes.
 """
 
 import math

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from storage.records import SpanReading
 
 COMPUTED: Final = "prices of "
-"""How the source of a cost begins that was computed; the date of the table, or the settings, follow."""
+"""Beginning of the source of a computed cost; the date of the table, or the settings, follow."""
 
 _OF_SETTINGS: Final = f"{COMPUTED}the settings"
 _PER: Final = 1e6  # tokens

@@ -1,4 +1,4 @@
-"""Input and output as they came, where they are no messages."""
+"""Input and output as they were recorded, if they are not messages."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
             text = _first(collected, field, collected.candidates(slot))
             if text is not None:
                 return text
-    is_scrubbed = f"{field}: {REDACTION}" in collected.notes  # then what is left of the messages is no text of its own
+    is_scrubbed = f"{field}: {REDACTION}" in collected.notes  # then the rest of the messages does not make a text
     if messages and have_content(messages) and not is_scrubbed:
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None

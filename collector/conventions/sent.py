@@ -1,7 +1,7 @@
-"""What models were sent, each conversation but for what an earlier call of a model was sent of it already.
+"""Inputs of models: of each conversation only the part that no earlier call of a model was sent.
 
-An agent sends its model the whole conversation again with each call, so that to look through all of it each time costs
-the square of its length.
+An agent sends its model the whole conversation again with each call, so that reading all of it each time costs the
+square of its length.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What one span means."""
+"""The meaning of a span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ BLANK: dict[str, tuple[Slot, ...]] = {
     "output": ("output", "output_messages", "answer_text", "tool_result"),
 }
 """Slots of blank texts, used if there is no other value."""
-UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
+UNKNOWN_MODEL = "unknown"  # from LangChain4j, if the model did not answer
 
 
 def read_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> SpanReading:

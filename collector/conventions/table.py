@@ -2,7 +2,7 @@
 
 A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
 in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
-log record). `only key` counts where the dialect was recognised by something else, for keys that are not specific to it;
+log record). `only key` counts if the dialect was recognised by something else, for keys that are not specific to it;
 `json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone, `kind
 KIND/key` on those that do one thing.
 """
@@ -54,7 +54,7 @@ Slot: TypeAlias = Literal[
     "reasoning_tokens",
     "written_tokens",  # of the input, written to a cache
     "total_tokens",  # by which it shows whether input and output leave cached and reasoning tokens out
-    "total_as_output",  # where it equals the output, that is the total
+    "total_as_output",  # if the output equals this count, it is the total
     "cost_usd",
     "session_id",
     "user_id",
@@ -79,7 +79,7 @@ class Sign:
     resource: str = ""  # the key of an attribute of the resource
     span: str = ""  # the beginning of the name of the span
     with_genai: bool = False  # counts only on a span that has some `gen_ai.` attribute
-    is_weak: bool = False  # counts only where no dialect gives another sign
+    is_weak: bool = False  # counts only if there is no other sign of a dialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

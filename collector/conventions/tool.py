@@ -20,7 +20,7 @@ _NULL = "null"
 _EMPTY_IS_HIDDEN = frozenset({_ADK, "langsmith"})
 """Dialects that write an empty object in the place of content that is not to be recorded."""
 
-METHOD = ".__call__"  # DSPy names a tool's span by what is called
+METHOD = ".__call__"  # DSPy names a tool's span after the method that is called
 _NAMED_SPANS = ("execute_tool ", "tool_call ", "running tool: ", "running tool ")
 
 
@@ -146,7 +146,7 @@ def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> tuple[object
             if isinstance(item, str):
                 collected.note_redacted(field, item)
                 if item.lstrip()[:1] in ("{", "["):
-                    collected.opened(item, source)  # for its note where it is broken
+                    collected.opened(item, source)  # for its note if the JSON is broken
             collected.sources[field] = source
             return item, empty
     return None, empty

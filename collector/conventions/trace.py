@@ -1,4 +1,4 @@
-"""What a trace means: its calls, its conversation, its answer, and what it used."""
+"""The meaning of a trace: its calls, its conversation, its answer, and its usage."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

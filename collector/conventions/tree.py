@@ -30,7 +30,7 @@ class Tree:
         return above in self.above(span_id, _MAX_LEVELS)
 
     def roots(self) -> list[TraceMember]:
-        """List the spans without a parent; where none came, those whose parent did not come."""
+        """List the spans without a parent; if there are none, those whose parent is missing."""
         tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
         return [span for span in tops if span.parent_span_id is None] or tops
 

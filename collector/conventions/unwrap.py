@@ -26,8 +26,8 @@ class ToolResult:
     """Result of a tool."""
 
     value: JsonValue
-    call_id: str | None = None  # where the wrapping names it
-    is_error: bool | None = None  # None: only its words can tell
+    call_id: str | None = None  # if the wrapping names it
+    is_error: bool | None = None  # None: only the text of the result may show it
 
 
 def arguments(value: object) -> JsonValue:

@@ -21,22 +21,22 @@ MAX_ENCODED = 3  # JSON in JSON in JSON: no library was seen to encode more than
 _MOST_DIGITS = 400  # more than the largest float has
 TOO_DEEP = "<nested too deeply>"
 AS_PYTHON_WRITES = ("{'", "['", "[{'")
-"""How texts begin that cannot be JSON, but literals."""
+"""Beginnings of texts that may be literals of Python, but not JSON."""
 
 _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "[filtered]"})
-"""What senders write in the place of a value, in any case: OpenInference, Sentry, this product and others."""
+"""Marks that senders write in place of a redacted value, in any case: OpenInference, Sentry, Tracejury and others."""
 
 _SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
 _FIRST_OF_MARKS = frozenset('[<_rR"')
 _OBJECT = re.compile(r"<[^\n]+ at 0x[0-9a-f]+>")  # of a class that shows nothing of its content: streams, generators
-_MARK_CHARS = 100  # a guess at what is longer than any mark
+_MARK_CHARS = 100  # a guess: longer than any mark
 
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
 # What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
 _LITERAL_STRING = re.compile(
     r"""b?'(?:[^'\\\n]++|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
     r'''|b?"(?:[^"\\\n]++|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
-    r"""|(?P<endless>['"][\s\S]*+)"""  # all that is left: to look for it at each quote costs the square of the length
+    r"""|(?P<endless>['"][\s\S]*+)"""  # the whole rest: a search from each quote would cost the square of the length
 )
 _STRING_WITH_BRACKETS = re.compile(rb'"[^"]*"')
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
@@ -62,7 +62,7 @@ def decode(text: str) -> JsonValue:
         msgspec.DecodeError,
         RecursionError,
         UnicodeEncodeError,
-    ):  # stricter, and ten times as fast: what it refuses may yet be read
+    ):  # msgspec is stricter, and ten times as fast: the text may still be readable
         value = _decode_anyhow(text)
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(text):
         raise NotJson(f"is nested more than {MAX_DEPTH} levels deep")
@@ -195,7 +195,7 @@ def canonical(value: JsonValue) -> str:
 def whole(value: object) -> int | None:
     """Read a count from 0 to `MAX_COUNT`: a number of any type, or a text of one; None for everything else."""
     if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.strip().isdecimal():
-        value = int(value)  # a float would round what is just above the bound down to it
+        value = int(value)  # a float would round a number just above the bound down to it
     if type(value) is int:
         return value if 0 <= value <= MAX_COUNT else None
     number = fraction(value)

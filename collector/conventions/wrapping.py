@@ -31,7 +31,7 @@ def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
 def last_steps(tree: Tree, amounts: Mapping[str, float]) -> set[str]:
     """Return the model spans that have only the last of several calls, if the agent above them has more tokens.
 
-    An agent with another one below it tells nothing of that one, so that there nothing is left out.
+    The model spans of an agent that has another agent below it are not among them.
     """
     below: dict[str, list[str]] = {}
     with_agents: set[str] = set()

@@ -15,7 +15,7 @@ from storage.records import JsonValue
 
 MAX_CHARS: Final = 65_536  # 22 ms at most: 3 MB of text a second are read
 _REMEMBERED_CHARS: Final = 4_096
-"""Of a text whose object is remembered: of 512 such ones some 20 MB. A guess."""
+"""Longest text whose parsed object is remembered: 512 of them take some 20 MB. A guess."""
 
 _MAX_DEPTH: Final = 40
 _BEGINS: Final = re.compile(r"[A-Za-z_][\w.]*+(?:\(|=['\"\[{(<\w-])")

@@ -1,1 +1,1 @@
-"""Datasets: what an item is, files of items, and items that come from what was recorded."""
+"""Datasets: their items, files of items, and items made from recorded traces, spans and sessions."""

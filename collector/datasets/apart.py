@@ -10,7 +10,7 @@ from collector.children.process import ChildFailed, ChildProcess
 
 _PROGRAM: Final = "from collector.datasets.apart_child import main; main()"
 _TIMEOUT_S: Final = 60.0
-"""Without a row for so long, the process is ended. A guess: a second on an idle machine."""
+"""Time without a row after which the process is ended. A guess: a row takes at most a second on an idle machine."""
 
 
 class Unread(Exception):

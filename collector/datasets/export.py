@@ -60,7 +60,7 @@ def _csv(_: Dataset, items: Iterator[Item]) -> Iterator[bytes]:
 
 
 class _WrittenPieces(io.RawIOBase):
-    """File object that returns what was written to it."""
+    """File object that returns the bytes written to it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

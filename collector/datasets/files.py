@@ -40,10 +40,10 @@ MEDIA_TYPES: Final[Mapping[str, Format]] = {
 FORMS: Final[tuple[Format, ...]] = ("json", "jsonl", "csv", "parquet")
 
 MAX_JSON_FILE_BYTES: Final = 64 << 20
-"""A JSON document is parsed as a whole. A guess; what is larger comes as JSONL."""
+"""Limit of a JSON document, which is parsed as a whole; a larger one has to be sent as JSONL. A guess."""
 
 MOST_FILE_BYTES: Final = 1 << 30
-"""Of a file, also when it is unpacked."""
+"""Limit of a file, also when it is unpacked."""
 
 _COLUMNS: Final = Limit(value=MAX_COLUMNS, unit="columns", remedy="join some of them")
 _FILE: Final = Limit(value=MOST_FILE_BYTES, unit="bytes", remedy="send it in parts, by mode=append")

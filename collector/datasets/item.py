@@ -44,7 +44,7 @@ def json_text(value: object) -> str:
     """Encode a JSON value for storage.
 
     Raises:
-        BadItem: it cannot be written as UTF-8, or is too deep.
+        BadItem: the value cannot be written as UTF-8, or is nested too deep.
     """
     try:
         return dataset_text.json_text(value)

@@ -1,4 +1,4 @@
-"""Items that come from what was recorded: a trace, a span of it, a session. They are copies that outlive it."""
+"""Items made from a recorded trace, a span of it, or a session. They are copies that outlive the original."""
 
 import hashlib
 import json

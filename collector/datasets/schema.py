@@ -1,4 +1,4 @@
-"""The schemas that the items of a dataset have to follow, where it has some."""
+"""The schemas that the items of a dataset have to follow, if it has any."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from storage.limit import Limit
 MAX_SCHEMA_BYTES: Final = 64 << 10  # a guess
 _SIZE: Final = Limit(value=MAX_SCHEMA_BYTES, unit="bytes", remedy="check fewer fields")
 
-_REQUEST: Final = 4  # the items of a request may take so much longer than one value; a guess
+_REQUEST: Final = 4  # times as long as one value, for all items of a request; a guess
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are names of theirs
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
@@ -59,7 +59,7 @@ def schema_text(document: Mapping[str, Any] | None) -> str | None:
     """Encode a schema for storage.
 
     Raises:
-        BadSchema: it is not valid, or uses a refused feature.
+        BadSchema: the schema is not valid, or uses a refused feature.
     """
     if document is None:
         return None

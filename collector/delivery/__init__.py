@@ -1,1 +1,1 @@
-"""Telling receivers about alerts: what they are sent, how it is signed, where it may go, and when it is tried again."""
+"""Notifying receivers of alerts: the payloads, their signatures, the allowed addresses, and the retries."""

@@ -63,7 +63,7 @@ class Deliverer:
         self._source = source or random.SystemRandom()
         self._options = options or DeliveryOptions()
         self._under_way: dict[str, DueDelivery] = {}  # sent, or to be recorded
-        self._recorded: set[str] = set()  # since the last look began, which may not have seen it
+        self._recorded: set[str] = set()  # since the last check began, which may not have seen it
         self._attempts: set[asyncio.Task[None]] = set()
         self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False
@@ -75,18 +75,18 @@ class Deliverer:
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def start(self) -> None:
-        """Begin with what is due."""
+        """Start, beginning with the deliveries that are due."""
         self._outbox.listen(self.wake)
         self._thread.start()
 
     def wake(self) -> None:
-        """Look what is due. From any thread, also before the start and after the end."""
+        """Check for due deliveries. Callable from any thread, also before the start and after the end."""
         if self._loop is not None:
             with suppress(RuntimeError):  # it was closed meanwhile
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     def close(self) -> None:
-        """Stop. Attempts under way have a moment; what is cut off stays pending."""
+        """Stop. Attempts under way have a moment; deliveries that are cut off stay pending."""
         self._stopping = True
         self.wake()
         self._thread.join()
@@ -111,11 +111,11 @@ class Deliverer:
         await recorder
 
     async def _look(self) -> float:
-        """Begin what is due; how long to wait for more."""
+        """Begin the due deliveries; return how long to wait for more, in seconds."""
         self._recorded.clear()
         try:
             due, next_ns = await asyncio.to_thread(self._due)
-        except Exception:  # noqa: BLE001 - the top of the thread: what cannot be read now is looked for again
+        except Exception:  # noqa: BLE001 - the top of the thread: the next check reads again
             log.warning("cannot read due webhook deliveries; will retry", exc_info=True)
             return self._options.look_again_s
         busy = Counter(each.webhook_id for each in self._under_way.values())
@@ -138,7 +138,7 @@ class Deliverer:
                 self._outbox.prune(int((now_s - _KEPT_S) * _NS))
                 self._pruned_at_s = now_s
         now_ns = int(now_s * _NS)
-        with suppress(Overloaded):  # it is tried again at the next look
+        with suppress(Overloaded):  # it is tried again at the next check
             self._outbox.gather(now_ns)
         due = self._outbox.due(now_ns, each=self._options.at_once_each, limit=self._options.at_once)
         return due, self._outbox.next_due_ns(now_ns)
@@ -189,7 +189,7 @@ class Deliverer:
         return await self._sender.post(receiver.url, body, headers)
 
     async def _record(self) -> None:
-        """Store outcomes as they come, those of the same moment together, until the end."""
+        """Store outcomes as they arrive, those of the same moment together, until the end."""
         while not (self._stopping and not self._attempts and not self._outcomes):
             await self._recordable.wait()
             self._recordable.clear()
@@ -207,7 +207,7 @@ class Deliverer:
                     await asyncio.sleep(self._options.record_again_s)
 
     async def _store(self, outcomes: list[DeliveryAttempt]) -> bool:
-        """Store outcomes; False where that failed, and has to be tried again."""
+        """Store outcomes; return False if that failed and has to be retried."""
         try:
             await asyncio.to_thread(self._outbox.record, outcomes, self._options.switch_off_policy)
         except Overloaded as error:

@@ -1,4 +1,4 @@
-"""Receivers of webhooks: what may be one, what is secret about it, and how it is reached."""
+"""Receivers of webhooks: which are valid, which of their fields are secret, and how they are reached."""
 
 import hashlib
 import json
@@ -26,10 +26,10 @@ SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Templates whose URLs are secrets: knowing one is enough to post."""
 
 _KEYS: Final[frozenset[Template]] = frozenset({"pagerduty"})
-"""Their secret is sent in the body, and signs nothing; so an old one is of no use."""
+"""Templates whose secret is sent in the body and signs nothing, so that an old one is of no use."""
 
 EVERY_PROJECT = "*"
-"""How all projects are called where a project is named."""
+"""The name that stands for all projects in place of a project's name."""
 
 _NS = 10**9
 _TRIES: Final = 3
@@ -98,7 +98,7 @@ class Receiver:
 class _Secrets:
     """The encrypted fields."""
 
-    url: str | None = None  # sealed where the template's URLs are secrets
+    url: str | None = None  # encrypted if the template's URLs are secrets
     secret: str | None = None
     previous: str | None = None
 
@@ -122,14 +122,14 @@ class Receivers:
         self._at_rest = secrets
         self._rotation_ns = int(rotation_s * _NS)
         self._clock = clock
-        self._changing = threading.Lock()  # what is replaced was read before
+        self._changing = threading.Lock()  # held from reading a webhook to replacing or deleting it
         self._files: dict[str, FileWebhook] = {}
 
     def take_files(self, files: Sequence[FileWebhook]) -> None:
         """Store the webhooks of the configuration, and remove earlier ones. Call it once, at the start.
 
         Raises:
-            BadWebhook: one is not valid, or is there twice.
+            BadWebhook: a webhook is not valid, or occurs twice.
             Overloaded: the store does not take them.
         """
         self._files = {each.webhook_id: each for each in files}
@@ -182,7 +182,7 @@ class Receivers:
         return self._there(webhook_id)
 
     def replace(self, webhook: Webhook, wish: Wish, *, seen: Collection[int] | None = None) -> Webhook:
-        """Replace a webhook. A new secret is used at once, and the one before as well until the rotation is over.
+        """Replace a webhook. A new secret is used at once, and the previous one as well until the rotation is over.
 
         With `seen`, only if it has one of these versions.
 
@@ -239,7 +239,7 @@ class Receivers:
         return self._outbox.send(event, only_for=webhook.webhook_id)
 
     def replay(self, webhook: Webhook, delivery_id: str) -> bool:
-        """Queue a delivery again; False where it waits anyway.
+        """Queue a delivery again; return False if it is waiting anyway.
 
         Raises:
             Overloaded: the database cannot be written now; nothing was stored.

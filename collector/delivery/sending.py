@@ -26,7 +26,7 @@ from storage.records import DeliveryState
 _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 3_600, 10 * 3_600)
 """Between attempts, 23.7 h in all. A guess: a restart is over with the first three, a night's outage with the last."""
 _SPREAD = 0.2
-"""Delays differ by so much, so that not everything that failed together comes back together. A guess."""
+"""Random spread of the delays, so that deliveries that failed together are not retried together. A guess."""
 _LONGEST_REQUESTED_S = 24 * 3_600
 """A receiver that requests a longer pause than a day gets the next attempt after a day."""
 _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
@@ -78,7 +78,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Function to the addresses of a host, as `getaddrinfo` writes them. Raises OSError if there are none."""
 
 _MOST_ADDRESSES = 4
-"""Of one host, tried one after the other. A guess."""
+"""Addresses of one host that are tried, one after the other. A guess."""
 
 _MOST_DIGITS = 9
 _LONGEST_ERROR = 500

@@ -1,4 +1,4 @@
-"""How a webhook shows who sent it: `X-Dokimos-Signature`, and the headers of Standard Webhooks.
+"""Signatures that show who sent a webhook: `X-Dokimos-Signature`, and the headers of Standard Webhooks.
 
 Sources: the specification at standardwebhooks.com, "Webhook metadata" and "Signature scheme".
 """
@@ -20,10 +20,10 @@ class BadSecret(ValueError):
 
 
 def check_secret(secret: str) -> None:
-    """Refuse what the two ways to sign cannot both use.
+    """Refuse a secret that the two ways to sign cannot both use.
 
     Raises:
-        BadSecret: it is empty or too long, or looks like a key in base64 and is none.
+        BadSecret: the secret is empty, too long or not printable, or has the prefix of a base64 key and is none.
     """
     if not 0 < len(secret) <= _LONGEST_SECRET:
         raise BadSecret(f"a secret has 1 to {_LONGEST_SECRET} characters")

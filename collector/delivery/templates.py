@@ -1,4 +1,4 @@
-"""What receivers are sent: our own JSON, or what Slack, Teams and PagerDuty take.
+"""Bodies that receivers are sent: our own JSON, or the formats of Slack, Teams and PagerDuty.
 
 Sources: Slack's "Block Kit" reference; "Create incoming webhooks with Workflows for Microsoft Teams" and the Adaptive
 Cards schema 1.4; PagerDuty's "Events API v2".

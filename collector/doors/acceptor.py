@@ -16,10 +16,10 @@ from collector.doors.connection_limits import ConnectionLimits
 from collector.doors.http_protocol import HttpProtocol, Surroundings
 
 _CROWDED: Final = 7 / 8
-"""Of a limit: from there on connections end with their answer, so that few idle ones are left to be closed. A guess."""
+"""Share of a limit from which connections end with their answer, so that few idle ones are left to close. A guess."""
 
 _PAUSE_S: Final = 0.2
-"""Before accepting again when there was no descriptor for a connection. A guess."""
+"""Pause before accepting again if there was no descriptor for a connection. A guess."""
 
 
 MakeProtocol = Callable[[Surroundings], HttpProtocol]

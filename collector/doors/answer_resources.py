@@ -23,7 +23,7 @@ class Closable(Protocol):
 
 
 OpenResources: TypeAlias = dict[int, list[Closable]]
-"""Those of each answer that is being made or sent, by the identity of their list."""
+"""Resources of each answer that is being made or sent, by the identity of their list."""
 
 _of_answer: Final[ContextVar[list[Closable]]] = ContextVar("resources of the answer that is being made")
 

@@ -24,8 +24,8 @@ _ON_LOOP_BYTES = 32 << 10
 32 KiB take about as long as handing over does under load."""
 
 _FEED = 4 << 10
-"""Compressed bytes handed over at a time. At the end of each gzip member what is left of them is copied, so that very
-many tiny members would cost the square of their size if they were handed over whole."""
+"""Compressed bytes handed over at a time. At the end of each gzip member the rest of them is copied, so that very many
+tiny members would cost the square of their size if they were handed over whole."""
 
 _ZSTD_FEED = 256
 """Compressed bytes of zstd handed over at a time: a block of four bytes can become 128 KiB, and all of them come at
@@ -192,7 +192,7 @@ class _Decompression:
         return self._whole.getvalue()  # its own memory, not a copy
 
     def let_go(self) -> None:
-        """Free what is decompressed."""
+        """Free the decompressed bytes."""
         self._parts.close()
         self._whole.close()
 

@@ -30,13 +30,13 @@ class Loaded:
 
 
 class Certificate:
-    """A certificate chain and its key in PEM files. `look` loads them again; new connections show what is `current`."""
+    """A certificate chain and its key in PEM files. `look` reloads changed files; new connections use `current`."""
 
     def __init__(self, chain: Path, key: Path) -> None:
         """Load the files.
 
         Raises:
-            OSError: they cannot be read, or they are no certificate and its key; the message names them.
+            OSError: the files cannot be read, or are no certificate and its key; the message names them.
         """
         self._chain_file = chain
         self._key_file = key

@@ -17,7 +17,7 @@ _LIMIT: Final = Limit(
     value=_AT_ONCE, unit="at a time", remedy="wait for answers before you send more, in larger batches"
 )
 
-_WAIT_S: Final = 30.0  # most clients give up after 10 s
+_WAIT_S: Final = 30.0  # most clients time out after 10 s
 
 
 @dataclass(slots=True)

@@ -108,7 +108,7 @@ class ClosedConnections:
     """Counts since the start, by listener and reason. Safe from any thread."""
 
     def __init__(self) -> None:
-        # With zeros, so that the first of them is an increase, which alerts look for.
+        # With zeros, so that the first closed connection is an increase, which alerts check for.
         self._counts = Counter({(listener, reason): 0 for listener in LISTENERS for reason in Reason})
         self._logged: dict[tuple[str, Reason], _Logged] = {}
         self._limits: dict[str, ConnectionLimits] = {}

@@ -21,8 +21,8 @@ PART_BYTES: Final = 64
 """The least average size of the parts of a body that has many. A guess."""
 
 UNREAD_BYTES: Final = 64 << 20
-"""After its answer, so much more of a body is received: a client that sends first sees its answer, and the connection
-serves its next request. A guess."""
+"""Limit of a body's rest that is received after its answer: a client that sends first sees its answer, and the
+connection serves its next request. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,6 @@ class ConnectionLimits:
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))
 
     def with_room(self) -> "ConnectionLimits":
-        """Leave a quarter to connections that come between two looks of a guard."""
+        """Leave a quarter to connections that come between two checks of a guard."""
         total = self.total * 3 // 4
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))

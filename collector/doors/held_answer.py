@@ -108,7 +108,7 @@ class HeldAnswer:
         self._held = 0
 
     def _lack(self, message: Message) -> str | None:
-        """Count a body; return why it has no room. What has begun goes on."""
+        """Count a body; return why it has no room, or None. An answer that has begun goes on."""
         nbytes = len(message.get("body", b""))
         is_stream = message.get("more_body", False) and not self._has_length
         needed = max(nbytes, STREAM_BYTES) if is_stream else nbytes if nbytes > SLICE_BYTES else 0
@@ -122,7 +122,7 @@ class HeldAnswer:
         return why
 
     async def _send_held(self, message: Message) -> None:
-        """Send a body in copies of its parts: what waits in the connection must not keep the whole."""
+        """Send a body as copies of its parts, so that a part that waits in the connection does not keep the whole."""
         if self._start is not None:
             start, self._start = self._start, None
             await self._send(start)

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _PACKAGE = "opentelemetry.proto.collector"
 _READING_BYTES = 256 << 20
-"""What messages that are arriving may hold, if none is larger than the largest of late."""
+"""Memory that arriving messages may hold, if none is larger than the largest recent one."""
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 """Messages arriving at the same time: 32 stalled senders block no others; four of the default limit are 256 MiB."""
@@ -54,12 +54,12 @@ _LEFT_SECONDS: Final = 1.0
 """A call that its client leaves sooner was made in vain. A guess: exporters leave theirs after 10 s."""
 
 _ENTRY_BYTES: Final = 32
-"""In which HTTP/2 counts an entry of metadata beside its name and value (RFC 9113, 10.5.1)."""
+"""Overhead that HTTP/2 counts for an entry of metadata besides its name and value (RFC 9113, 10.5.1)."""
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
 _TURN_SECONDS = 5.0
-"""Retry delay of a sender that waits for a turn. A guess: exporters give up after 10 s."""
+"""Retry delay of a sender that waits for a turn. A guess: exporters time out after 10 s."""
 
 _STALLED_SECONDS = 3.0
 """A message may take this long while another sender has no turn. A guess: it leaves that one time within its wait."""

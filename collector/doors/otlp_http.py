@@ -203,7 +203,7 @@ class OtlpReader:
 
 
 async def _unless_gone(answer: "asyncio.Future[Receipt]", receive: Receive) -> Receipt:
-    """Wait for an answer; once the client left, cancel it, which skips what was not decoded yet."""
+    """Wait for an answer; if the client leaves, cancel it, which skips the decoding that has not begun."""
     left = asyncio.ensure_future(_client_left(receive))
     try:
         await asyncio.wait((answer, left), return_when=asyncio.FIRST_COMPLETED)

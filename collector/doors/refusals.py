@@ -10,7 +10,7 @@ _PER_S: Final = 50.0
 took all that the event loop can do, and others waited behind them in gRPC's core."""
 
 _BURST_S: Final = 1.0  # of refusals that are answered at once; a guess
-_LONGEST_S: Final = 30.0  # that an answer waits; most clients give up after 10 s
+_LONGEST_S: Final = 30.0  # that an answer waits; most clients time out after 10 s
 _REMEMBERED: Final = 10_000
 _MOST_WAITING: Final = 10_000
 """Calls that wait, of all addresses; more are answered at once. Each takes about 20 kB, most of it in gRPC."""

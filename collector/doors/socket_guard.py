@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _DESCRIPTORS: Final = "/proc/self/fd"
 _LOOK_S: Final = 0.2
 _REST: Final = 25
-"""Time between two looks, and at least as a multiple of the time that one takes: 4 % of a thread, if there are many."""
+"""Least time between two checks, in seconds and as a multiple of the time of one: at most 4 % of a thread."""
 
 _BACKLOG: Final = 1 << 16
 """Cut to net.core.somaxconn. With Quack's own of 5 most connections of a burst are dropped, and tried again later."""
@@ -42,14 +42,15 @@ _GOAWAY: Final = bytes.fromhex("0000080700000000007fffffff00000000")
 
 _GRACE_S: Final = 1.0
 _LONGEST_GRACE_S: Final = 5.0
-"""From GOAWAY to the end of the connection, and of one with a call under way. Guesses."""
+"""Time from GOAWAY to the end of a connection, and of one with a call under way. Guesses."""
 
 _NEW_S: Final = 3.0  # in which a client sends its first call; a guess
 
 _SOCKET: Final = "socket:["
 _INFO_BYTES: Final = 136
 _SENT_OFFSET, _RECEIVED_OFFSET = 44, 52
-"""Of tcpi_last_data_sent and tcpi_last_data_recv in struct tcp_info: milliseconds since then, or since the accept."""
+"""Offsets of tcpi_last_data_sent and tcpi_last_data_recv in struct tcp_info: milliseconds since then, or since the
+accept."""
 
 _BYTES_OFFSET: Final = 128  # of tcpi_bytes_received, since Linux 4.1
 _PROGRESS_S: Final = 1.0  # between two checks of late requests
@@ -98,7 +99,7 @@ class SocketGuard:
         self._leaving_s: dict[int, float] = {}  # by inode: since when its client should leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
         self._ended: set[int] = set()  # inodes of those that were closed here and still have a descriptor
-        self._peers: dict[int, Peer | None] = {}  # by inode; None for what is no connection of a client
+        self._peers: dict[int, Peer | None] = {}  # by inode; None for a socket that is no connection of a client
         # Descriptors are read through this one, since opening a new one may fail when it matters.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._slot = os.dup(self._nothing)
@@ -243,7 +244,7 @@ class SocketGuard:
                 one.shutdown(socket.SHUT_RDWR)
 
     def _sent_goaway(self, client: _Client) -> bool:
-        """Send GOAWAY, and return whether it was sent: a frame is cut only where the buffer is full, so not then."""
+        """Send GOAWAY if the send buffer is empty, since a full one could cut the frame; return whether it was sent."""
         is_sent = False
         with self._looked_at(client.descriptor, client.inode) as one:
             if one is not None and fcntl.ioctl(one, termios.TIOCOUTQ, bytes(4)) == bytes(4):

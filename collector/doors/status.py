@@ -1,4 +1,4 @@
-"""One table of answers: what went wrong, in the words of each transport.
+"""The table of answers: each failure, in the words of each transport.
 
 Sources: opentelemetry-proto `docs/specification.md`, "Failures" and "OTLP/HTTP Response"; google.rpc error model.
 """

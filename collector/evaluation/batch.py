@@ -33,7 +33,7 @@ _KEPT_EVALUATORS: Final = 256
 """Evaluators that are kept for the next line with the same configuration. A guess."""
 
 Make: TypeAlias = Callable[[str, Mapping[str, Any]], Evaluator]
-"""How an evaluator is built from its name and its configuration. Raises `BadConfiguration`."""
+"""Factory of an evaluator, from its name and its configuration. Raises `BadConfiguration`."""
 
 
 class BatchLine(WireModel):
@@ -186,7 +186,7 @@ JUDGE_KEY: Final = "judge"
 
 
 MOST_JUDGES: Final = 9
-"""Of a jury; as many votes as one judge may have."""
+"""Largest jury: as many judges as one judge may have votes."""
 
 
 _JURY: Final = Limit(value=MOST_JUDGES, unit="judges", remedy="name fewer")

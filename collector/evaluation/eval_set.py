@@ -29,7 +29,7 @@ _CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
     "tool_call_args": ("toolCalls", "tool_calls"),
     "tool_call_output": ("toolOutputs", "tool_outputs"),
 }
-"""What the criteria of an evaluator may hold, in both spellings."""
+"""Keys that the criteria of an evaluator may have, in both spellings."""
 
 _VERSION: Final = "1.0"
 
@@ -118,7 +118,7 @@ class EvalSet:
     name: str
     items: Sequence[EvalSetItem]
     members: Sequence[EvalSetMember]
-    known: frozenset[str]  # the ids of all evaluator files in small letters, those that the set does not use too
+    known: frozenset[str]  # the ids of all evaluator files in lower case, also those that the set does not use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ _OF_CALLS: Final = frozenset({"eventCount", "toolNames", "toolCallsByName", "err
 
 
 def case_document(item: Unscored) -> dict[str, Any]:
-    """Return the test case that an item is by itself; of one with a trace, with the list of what that may supply."""
+    """Return the test case of an item by itself; if it has a trace, with the list of keys that this may supply."""
     document = {
         "inputs": json.loads(item.inputs),
         "actualOutputs": json.loads(item.actual_outputs),

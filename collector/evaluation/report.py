@@ -1,4 +1,4 @@
-"""What became of an eval set: one document for programs, JUnit XML for CI."""
+"""Report of an eval set: one document for programs, JUnit XML for CI."""
 
 import re
 from collections.abc import Mapping, Sequence

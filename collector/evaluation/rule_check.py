@@ -55,7 +55,7 @@ def read_rule(read: Callable[[], RuleText], folder: Path | None = None) -> tuple
     """Read a rule, with the template that it names in a folder, and check its evaluator.
 
     Raises:
-        BadRule: it cannot be read or used; all problems are reported at once.
+        BadRule: the rule cannot be read or used; all problems are reported at once.
     """
     problems: list[Problem] = []
     try:

@@ -1,4 +1,4 @@
-"""What a rule would match of what is stored, and what that would cost."""
+"""Trial of a rule: the stored spans, traces or sessions that it would match, and their cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

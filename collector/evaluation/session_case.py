@@ -1,4 +1,4 @@
-"""The test case that a session is: its conversation, each message once, and what it took."""
+"""The test case of a session: its conversation, each message once, and the sums of its traces."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -217,7 +217,7 @@ def _is_reasoning(part: dict[str, Any]) -> bool:
 
 
 def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str] | None:
-    """Return what was retrieved, in the order in which the retrievers started; None if none of them recorded any."""
+    """Return the retrieved passages, in the order in which the retrievers started; None if none recorded an output."""
     started = {span.span_id: span.start_ns for span in spans}
     retrieved = sorted(
         (item for item in reading.spans.items() if item[1].span_type == "retriever"),

@@ -102,7 +102,7 @@ class RunComparer:
         """Return two runs as they are now.
 
         Raises:
-            Conflict: one has not finished, or they are too large.
+            Conflict: a run has not finished, or the runs are too large.
         """
         one, other = self._stamped(baseline), self._stamped(candidate)
         _refuse_too_large(one, other)

@@ -14,7 +14,7 @@ _ELEMENTS: Final[Mapping[CaseOutcome, str]] = {
     "not_evaluated": "error",
     "unjudged": "skipped",
 }
-"""What a test case has inside: what did not pass failed, what could not be judged is an error."""
+"""JUnit elements inside a test case, by outcome."""
 
 _NAME_CHARACTERS: Final = 200
 _TEXT_CHARACTERS: Final = 2_000

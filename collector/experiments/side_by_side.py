@@ -26,7 +26,7 @@ DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
     "ADDED": ("ADDED",),
     "REMOVED": ("REMOVED",),
 }
-"""Which items each filter lists."""
+"""The item statuses that each filter lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

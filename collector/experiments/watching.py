@@ -1,4 +1,4 @@
-"""The thread that compares each ended run with the one before, and sends an event if it is worse."""
+"""The thread that compares each ended run with its baseline, and sends an event if it is worse."""
 
 import hashlib
 import logging
@@ -103,7 +103,7 @@ class RunWatcher:
         if before is None:
             return None
         if run.status == "EVALUATING":
-            run = replace(run, status="SUCCESS")  # it has waited for its evaluations; what it has is compared
+            run = replace(run, status="SUCCESS")  # it has waited for its evaluations; its results so far are compared
         comparer = RunComparer(self._items, self._kept)
         document = comparer.compare(comparer.pair(run, before.run, _POLICY.options)).decision(_POLICY).document
         if document["verdict"] != "regressed":

@@ -1,1 +1,1 @@
-"""What leaves for OpenTelemetry endpoints of the operator's."""
+"""Export of results and the server's own traces to OpenTelemetry endpoints of the operator."""

@@ -1,4 +1,4 @@
-"""What follows from the answer of an endpoint that takes log records, whatever protocol it speaks."""
+"""Outcomes of an export, from the answer of an endpoint for log records, whatever its protocol."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
@@ -12,7 +12,7 @@ LONGEST_TEXT: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """Success; the receiver rejected so many of the records."""
+    """Success, and the number of records that the receiver rejected, with its reason."""
 
     rejected: int = 0
     why: str = ""

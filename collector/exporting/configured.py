@@ -1,4 +1,4 @@
-"""What leaves, as the settings have it."""
+"""The exporters that the settings configure."""
 
 import asyncio
 import re

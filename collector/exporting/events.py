@@ -16,11 +16,11 @@ from storage.judging.results_out import ResultToTell
 
 EVENT: Final = "gen_ai.evaluation.result"
 INSTANCE: Final = "tracejury.instance"
-"""Who made the result: a server that is sent its own leaves them out, by the view `evaluations`."""
+"""Attribute for the server that made a result: the view `evaluations` leaves out those of its own server."""
 
 _DIGEST_DIGITS: Final = 12
 _LONGEST_TEXT: Final = 16_384
-"""Of an explanation: a guess at what every backend takes."""
+"""Limit of an explanation: a guess at a length that every backend takes."""
 
 
 def events(results: Iterable[ResultToTell], instance: str) -> ExportLogsServiceRequest:

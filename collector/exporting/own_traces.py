@@ -1,6 +1,6 @@
-"""The server's own traces: what it does as spans of the OpenTelemetry SDK, under the marker that keeps rules away.
+"""The server's own traces: its work as spans of the OpenTelemetry SDK, with the marker that excludes them from rules.
 
-Each is a trace of its own. What does not fit into the queue of the exporter is dropped, and nothing waits for it.
+Each span is a trace of its own. Spans beyond the queue of the exporter are dropped, and nothing waits for them.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from collector.observing import INTERNAL_HEADER, FinishedWork
 from rules.marker import MARKER
 
 _TIMEOUT_S: Final = 5  # of one export. A guess
-_FLUSH_S: Final = 2.0  # for what is left at the end. A guess
+_FLUSH_S: Final = 2.0  # for the remaining spans at the end. A guess
 _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 
 
@@ -42,7 +42,7 @@ class OwnTraces:
         self._tracer = self._provider.get_tracer("tracejury")
 
     def watch(self, done: FinishedWork) -> None:
-        """Send, soon, what was done. From any thread; it neither waits nor raises."""
+        """Queue a span of finished work to be sent soon. From any thread; it neither waits nor raises."""
         attributes = {name: value for name, value in done.attributes.items() if value is not None}
         span = self._tracer.start_span(
             done.name,
@@ -56,7 +56,7 @@ class OwnTraces:
         span.end()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting spans."""
         self._provider.force_flush(_TIMEOUT_S * 1000)
 
     def close(self) -> None:

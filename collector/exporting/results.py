@@ -15,14 +15,14 @@ from storage.judging.results_out import ResultsOut, ResultToTell
 log = logging.getLogger(__name__)
 
 _MOST_BYTES = 1 << 20
-"""Of one request before compression; what is larger is sent by halves. A guess below what every receiver takes."""
+"""Size of one request before compression; a larger one is split in two. A guess below the limit of every receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportWaits:
     """Waits of the thread, in seconds. All are guesses; the first doubles up to the longest."""
 
-    look_s: float = 1.0  # between looks for new results
+    look_s: float = 1.0  # between checks for new results
     first_s: float = 1.0  # after a request that failed
     longest_s: float = 60.0
     longest_requested_s: float = 3600.0  # a longer requested pause is cut to this
@@ -32,7 +32,7 @@ class ExportWaits:
 class ResultsExporter:
     """Exporter of results, at least once, in the order of storage.
 
-    Progress is stored after the receiver has answered: what is sent again after a crash is the same event. While a
+    Progress is stored after the receiver has answered: a result sent again after a crash is the same event. While a
     receiver is down, results wait in their table, and nothing else waits for it.
     """
 
@@ -64,7 +64,7 @@ class ResultsExporter:
         return {kind: self._counts[kind] for kind in ("delivered", "refused", "retried")}
 
     def start(self) -> None:
-        """Go on where the last process was."""
+        """Continue from where the last process stopped."""
         self._thread.start()
 
     def close(self) -> None:

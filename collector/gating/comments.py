@@ -36,7 +36,7 @@ def github(variables: Variables) -> CommentPlace:
     """Return the pull request of a GitHub workflow.
 
     Raises:
-        NoComment: it runs for no pull request, or without a token.
+        NoComment: the workflow runs for no pull request, or without a token.
     """
     token, repository = variables("GITHUB_TOKEN"), variables("GITHUB_REPOSITORY")
     if not token or not repository:
@@ -62,7 +62,7 @@ def gitlab(variables: Variables) -> CommentPlace:
     """Return the merge request of a GitLab pipeline.
 
     Raises:
-        NoComment: it runs for no merge request, or without a token.
+        NoComment: the pipeline runs for no merge request, or without a token.
     """
     token, number = variables("TRACEJURY_GITLAB_TOKEN"), variables("CI_MERGE_REQUEST_IID")
     base, project = variables("CI_API_V4_URL"), variables("CI_PROJECT_ID")
@@ -81,7 +81,7 @@ def put_comment(place: CommentPlace, body: str) -> str:
     """Replace our comment, or write the first; return which.
 
     Raises:
-        NoComment: it was refused, as for forks, whose tokens may only read, or there was no response.
+        NoComment: the comment was refused, as for forks, whose tokens may only read, or there was no response.
     """
     with httpx.Client(timeout=_TIMEOUT_S, headers=dict(place.headers), follow_redirects=False) as client:
         known = _ours(client, place)

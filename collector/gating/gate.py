@@ -51,7 +51,7 @@ class GateDecision:
 
 
 def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> GateDecision:
-    """Compare with the baseline in a file; write that file where it is to be updated, or missing outside of CI.
+    """Compare with the baseline in a file; write that file if it is to be updated, or is missing outside of CI.
 
     Raises:
         BadResultsFile: the baseline cannot be read, or must not be compared with.

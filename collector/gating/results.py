@@ -86,7 +86,7 @@ def read_results(path: Path, pairing: Literal["auto", "positional", "dataset_ite
     """Read a results file.
 
     Raises:
-        BadResultsFile: it cannot be read, or has no meaning.
+        BadResultsFile: the file cannot be read, or is no valid results document.
     """
     document = read_json(path)
     return results_of(document, pairing, str(path))

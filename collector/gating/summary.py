@@ -8,7 +8,7 @@ from typing import Any, Final
 from collector.units import count_text
 
 MARK: Final = "<!-- tracejury-gate -->"
-"""How our comment is found again. It is the first line, so that a quotation of it is not taken for it."""
+"""Mark by which our comment is found again: its first line, so that a comment that quotes it is not taken for it."""
 
 MAX_COMMENT_CHARS: Final = 60_000  # GitHub takes 65,536
 _MOST_TIMES: Final = 1e6  # a wider interval is meaningless
@@ -121,7 +121,7 @@ def _of_people(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def corrected_text(each: Mapping[str, Any]) -> str:
-    """Return the pass rates as people would find them, and what that means."""
+    """Return the pass rates that people would find, the interval of their difference, and its meaning in words."""
     before, after = (_percent(each[side]["value"]) for side in ("baseline", "candidate"))
     low, high = each["difference"]["low"], each["difference"]["high"]
     return f"{before} → {after} ({low:+.3f} to {high:+.3f}). {each['inWords']}"

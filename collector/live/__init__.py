@@ -1,1 +1,1 @@
-"""Online evaluation: rules in force, matching what is committed, jobs, judges and what they may cost."""
+"""Online evaluation: active rules, matching of committed spans, jobs, judges and their budgets."""

@@ -16,7 +16,7 @@ ExecutorKind: TypeAlias = Literal["check", "judge", "code"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRule:
-    """One revision of a rule. Of a rule in force, `rule.enabled` holds."""
+    """A revision of a rule. If the rule is active, `rule.enabled` is true."""
 
     tenant: str  # whose rule it is
     rule_id: str
@@ -27,7 +27,7 @@ class ActiveRule:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return why this rule may judge nothing; None while it is in force, or was before an edit."""
+        """Return why this rule may judge nothing; None while it is active, or was before an edit."""
         if self.deleted:
             return Stopped("rule_deleted", f"not evaluated, because the rule {self.rule.name} was deleted")
         if not self.rule.enabled:

@@ -31,7 +31,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Rules in force, the matcher of read spans, the workers that judge, and the monitors of results."""
+    """Active rules, the matcher of read spans, the workers that judge, and the monitors of results."""
 
     rules: RulesInForce
     judging: JudgeServices
@@ -117,7 +117,7 @@ class Pipeline:
         self.judging.flush()  # while the listener is open that takes the spans
 
     def close(self) -> None:
-        """Stop within seconds, in reverse; what is not done goes on after the next start."""
+        """Stop within seconds, in reverse; unfinished work goes on after the next start."""
         self._undo.close()
 
 

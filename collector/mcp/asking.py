@@ -52,8 +52,8 @@ class Api:
         caller = await self.get("/api/v1/caller")
         return Rights(permissions=frozenset(map(Permission, caller["permissions"])), sees_all=caller["seesAll"])
 
-    async def get(self, path: str, **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """Return the document there.
+    async def get(self, path: str, **parameters: Value) -> Any:  # noqa: ANN401 - any JSON
+        """Return the document at a path.
 
         Raises:
             ToolRefused: the API refuses, or does not answer; so do the other methods.
@@ -62,16 +62,16 @@ class Api:
 
     async def post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float | None = None, **parameters: Value
-    ) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """Return the response; `patience_s` is the time that it may take, if that is longer than for others."""
+    ) -> Any:  # noqa: ANN401 - any JSON
+        """Return the response; `patience_s` is its timeout, if it is longer than that of other requests."""
         patience = {} if patience_s is None else {"timeout": patience_s}
         return await self._call("POST", path, json=dict(body), params=texts_of(parameters), **patience)
 
-    async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """Return it as it is from now on."""
+    async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - any JSON
+        """Return the document as it is stored now."""
         return await self._call("PUT", path, json=dict(body), params=texts_of(parameters))
 
-    async def patch(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+    async def patch(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
         """Return the response to a change."""
         return await self._call("PATCH", path, json=dict(body))
 
@@ -85,7 +85,7 @@ class Api:
             raise ToolRefused(str(error)) from error
         return listing.documents
 
-    async def _call(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+    async def _call(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - any JSON
         try:
             response = await self._client.request(method, path, **content)
         except httpx.InvalidURL as error:

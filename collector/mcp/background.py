@@ -24,7 +24,7 @@ class Background:
         return task
 
     async def close(self) -> None:
-        """Cancel what is under way, and wait for its end and for what it has begun meanwhile."""
+        """Cancel the running tasks, and wait for their end and for the tasks that they start meanwhile."""
         for task in self._tasks:
             task.cancel()
         while self._tasks:
@@ -33,5 +33,5 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, ToolRefused):  # whose reason the run has
+        if error is not None and not isinstance(error, ToolRefused):  # the run has its reason
             log.error("a background task of a tool failed", exc_info=error)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 
 class ToolRefused(Exception):
-    """Refusal of the API, or a missing object; the message says what would be right.
+    """Refusal of the API, or a missing object; the message says how to correct the call.
 
     `data` is text of applications that the message needs: it is fenced.
     """

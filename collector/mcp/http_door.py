@@ -33,17 +33,17 @@ PATH: Final = "/mcp"
 _PATHS: Final = (PATH, f"{PATH}/")
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 _MOST_BYTES: Final = 1 << 20
-"""Of a request. A guess: a rule with its conditions is a hundredth of it."""
+"""Most bytes of a request. A guess: a rule with its conditions has a hundredth of this."""
 
 _VALUES: Final = Limit(value=50_000, unit="JSON values", remedy="send the items in several calls")  # a guess
 _AT_ONCE: Final = 32
 _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
-"""Requests that are worked on, and of one client, so that others get the event loop in between. Guesses."""
+"""Requests at once, those of one client, and the longest wait; others get the event loop in between. Guesses."""
 
 _LOOK_S: Final = 0.5
 _GRACE_S: Final = 1.0
-"""Interval of looks for the end of the server, and grace for requests under way then. Guesses."""
+"""Interval of checks whether the server is stopping, and grace for the requests then under way. Guesses."""
 
 _HEADERS: Final = ("authorization", "host", "origin", "x-request-id")
 """Headers that identify the caller, which are passed to the API."""
@@ -77,7 +77,7 @@ class McpDoor:
         self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End the background tasks and the server of the protocol."""
         await self._background.close()
         if self._speaking is not None:
             self._speaking.cancel()
@@ -97,7 +97,7 @@ class McpDoor:
                 await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a message of a caller that may ask."""
+        """Answer a message of a caller that may use MCP."""
         client = self._authenticator.client_of(Headers(scope=scope).get("authorization"), address_of(scope))
         body = HeldBody(self._bodies, client)
 
@@ -150,7 +150,7 @@ class McpDoor:
         if envelope.has_wrong_id:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": WRONG_ID}}
             return Response(json.dumps(error), status_code=400, media_type="application/json")
-        if envelope.method == "initialize":  # negotiates by its body; the header is of what comes afterwards
+        if envelope.method == "initialize":  # negotiates by its body; the header belongs to later messages
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != _VERSION_HEADER]
         return await self._protocol()
 
@@ -199,7 +199,7 @@ class McpDoor:
         }
         return _error_response(answer.status_code, str(answer.json().get("error")), headers_kept)
 
-    def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is of what is loaded late
+    def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is in a library that is loaded late
         return Api(self._client(request.request.scope), self._background)
 
     def _client(self, scope: Scope) -> httpx.AsyncClient:
@@ -242,7 +242,7 @@ class _Replay:
 
     async def left(self) -> None:
         """Wait until the client has left, which is how a call over HTTP is cancelled."""
-        if not self._is_whole:  # what follows is the rest of the body
+        if not self._is_whole:  # the next messages are the rest of the body
             await asyncio.Event().wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass

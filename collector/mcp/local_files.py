@@ -37,7 +37,7 @@ class LocalFiles:
         """Read the items of a file as the server would store them; items without an id get one from their inputs.
 
         Raises:
-            ToolRefused: it is not below the folder, is hidden, too large, or no file of items.
+            ToolRefused: the file is not below the folder, is hidden, too large, or no file of items.
         """
         path = self._path_of(name)
         maker = ItemMaker(schemas=ItemSchemas())

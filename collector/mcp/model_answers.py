@@ -12,9 +12,9 @@ from collector.mcp.errors import ServerBusy, ToolRefused
 from evaluators.model import text_of
 
 _AT_ONCE: Final = 3
-"""Of the four places in the playground, so that a person has one."""
+"""Calls at once: three of the four places in the playground, so that one is left for a person."""
 
-_PATIENCE_S: Final = 180.0  # the server itself gives up after 120
+_PATIENCE_S: Final = 180.0  # the server itself stops waiting after 120
 _BUSY_TRIES: Final = 60
 _LONGEST_PAUSE_S: Final = 10.0
 """Guesses."""
@@ -38,7 +38,7 @@ class AnsweringModel:
         """Have the server check that the model can be called, and return its name; nothing is spent.
 
         Raises:
-            ToolRefused: it cannot; the message says what to do.
+            ToolRefused: the model cannot be called; the message says what to do.
         """
         response = await api.post("/api/v1/playground", self._body([_message("user", "?")]) | {"priceOnly": True})
         (answer,) = response["answers"]
@@ -52,7 +52,7 @@ class AnsweringModel:
         """Call the model for each item, some at a time, and store each answer when it arrives.
 
         Raises:
-            ToolRefused: the server does not store it; no more calls are made.
+            ToolRefused: the server does not store an answer; no more calls are made.
         """
         left = iter(items)
 
@@ -74,7 +74,7 @@ class AnsweringModel:
             return Produced(outputs={}, error=f"prompt: {error}", error_kind=error.kind)
         try:
             (answer,) = (await _called(api, self._body(messages)))["answers"]
-        except ToolRefused as refused:  # of this item; what concerns the run, storing it meets too
+        except ToolRefused as refused:  # of this item; a refusal of the whole run would recur when the answer is stored
             return Produced(outputs={}, error=str(refused), error_kind="refused")
         usage, failure = answer["usage"] or {}, answer["failure"]
         measured = {
@@ -117,7 +117,7 @@ class AnsweringModel:
 
 
 async def _called(api: Api, body: Document) -> Any:  # noqa: ANN401 - JSON
-    """Call the model once there is a place in the playground."""
+    """Call the model as soon as the playground has a free place."""
     for _ in range(_BUSY_TRIES):
         try:
             return await api.post("/api/v1/playground", body, patience_s=_PATIENCE_S)

@@ -11,7 +11,7 @@ from collector.mcp.errors import ToolRefused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A task and the steps to it. The text has `{name}` where an argument goes."""
+    """A task and its steps. In the text, `{name}` stands for an argument."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""JSON-RPC requests whose id is none, which the SDK would take for notifications and never answer."""
+"""JSON-RPC requests with an invalid id, which the SDK would take for notifications and never answer."""
 
 import json
 from dataclasses import dataclass

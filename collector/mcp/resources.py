@@ -1,4 +1,4 @@
-"""What can be read by an address: a trace, a run, a rule."""
+"""The resources that can be read by an address: a trace, a run, a rule."""
 
 import re
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ async def read(api: Api, uri: str) -> dict[str, Any]:
     """Read a resource.
 
     Raises:
-        ToolRefused: it does not exist, or the caller may not see it.
+        ToolRefused: the resource does not exist, or the caller may not see it.
     """
     for kind in KINDS:
         parts = kind.matches(uri)

@@ -121,7 +121,7 @@ def decode_pieces(request: Request, *, received_at_us: int) -> Iterator[Decoded]
     """Decode a long request step by step, so that the caller can do something else between two of them.
 
     Raises:
-        Malformed: it is broken outside its spans or log records, and nothing of it may be stored.
+        Malformed: the request is broken outside its spans or log records, and nothing of it may be stored.
     """
     try:
         for piece in pieces(request.body, request.signal):
@@ -149,7 +149,7 @@ def _decode_piece(request: Request, received_at_us: int) -> Decoded:
 
 
 def receipt_with(sifted: strict.Sifted, receipt: Receipt) -> Receipt:
-    """Return the receipt of a sifted request, including what was sifted out."""
+    """Return the receipt of a sifted request, including the spans or log records that were sifted out."""
     if not sifted.rejected:
         return receipt
     later = [replace(fault, first=sifted.kept[fault.first - 1]) for fault in receipt.faults]

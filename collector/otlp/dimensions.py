@@ -19,7 +19,7 @@ _REMEMBERED = 256
 """Sets of resources (and of scopes) kept decoded. A guess: the groups of a few processes name the same ones again."""
 
 _REMEMBERED_BYTES = 8 << 10
-"""Larger sets are decoded each time, so what is kept is bounded by bytes: some 20 MiB at worst. A decode takes 0.2 ms
+"""Larger sets are decoded each time, so that the cache is bounded in bytes: some 20 MiB at worst. A decode takes 0.2 ms
 for a few, and 1 µs for each of many."""
 
 _NO_PLACE = -1
@@ -53,7 +53,7 @@ def resources_of(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> Dimen
     """Decode the resources of `ResourceSpans` elements.
 
     Raises:
-        Unfit: one of them cannot be decoded as columns.
+        Unfit: a resource cannot be decoded as columns.
     """
     return _distinct(messages, schema_urls, _resources)
 
@@ -62,7 +62,7 @@ def scopes_of(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> Dimensio
     """Decode the scopes of `ScopeSpans` elements.
 
     Raises:
-        Unfit: one of them cannot be decoded as columns.
+        Unfit: a scope cannot be decoded as columns.
     """
     return _distinct(messages, schema_urls, _scopes)
 

@@ -1,4 +1,4 @@
-"""What spans and log records have in common on their way to columns: their places in requests, their ids and times."""
+"""The common part of decoding spans and log records to columns: their places in requests, their ids and times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

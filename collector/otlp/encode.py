@@ -232,7 +232,7 @@ def key_values(attributes: Mapping[str, Attribute]) -> list[KeyValue]:
     return [KeyValue(key=key, value=_any_value(value)) for key, value in attributes.items() if value is not None]
 
 
-def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - a value is what it is
+def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - the value of an attribute may be a bool
     match value:
         case bool():
             return AnyValue(bool_value=value)

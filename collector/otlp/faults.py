@@ -1,4 +1,4 @@
-"""Why a request, or spans or log records in it, are rejected, in numbers that add up over its pieces."""
+"""Reasons why spans or log records of a request are rejected, with counts that can be summed over its pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ class Fault:
     """One way in which spans or log records of a request are invalid."""
 
     reason: str
-    noun: str  # what they are
+    noun: str  # "span" or "log record"
     count: int  # how many are
     first: int  # the number of the first of them in the request, from 1
 

@@ -63,7 +63,7 @@ kinds: an empty span took 254 bytes, an attribute with an integer 257, a key wit
 less than what is counted."""
 
 _TEXT_TIMES, _WIDE_TEXT_TIMES = 5, 11
-"""Memory for the text: it is there as it came, decoded, as values, in messages, and serialised. A single character
+"""Memory for the text: it exists as received, decoded, as values, in messages, and serialised. A single character
 beyond the basic plane makes Python take four bytes for each character of a text, that of the body included."""
 
 

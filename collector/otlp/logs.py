@@ -22,7 +22,7 @@ from collector.otlp.values import Unfit, attribute_columns, hex_text, value_colu
 from storage.ingest.batch import LOGS, SPANS, SpanBatch
 
 KEPT_EVENTS = "gen_ai."
-"""What the names of all events of OTel GenAI begin with, whatever its version."""
+"""Prefix of the names of all events of OTel GenAI, whatever its version."""
 
 CLAUDE_CODE = "claude_code."
 CLAUDE_CODE_EVENTS = ("tool_result", "api_request", "assistant_response")

@@ -105,7 +105,7 @@ def _cut(message: pa.BinaryArray, depth: int, signal: Signal) -> Iterator[bytes]
 
 
 def _runs(sizes: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Yield runs of neighbours of half a piece together, which leaves room for what is repeated before each run."""
+    """Yield runs of neighbours that fill half a piece, which leaves room for the head repeated before each run."""
     ends = np.cumsum(sizes + _FRAME_BYTES, dtype=np.int64)
     start = 0
     while start < len(sizes):

@@ -1,4 +1,4 @@
-"""What is taken in: spans and log records. Their requests differ in what is innermost, so one decoder takes both."""
+"""The received signals: spans and log records. One decoder takes both, as only the innermost elements differ."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from collector.otlp.spans import check_spans, decode_spans
 class Signal:
     """A kind of request, and the reader of its innermost elements."""
 
-    noun: str  # what is innermost
+    noun: str  # the name of an innermost element
     request: type[Message]
     element: type[Message]
     lists: tuple[str, str, str]  # what OTLP calls the lists inside each other
-    decode: Callable[[Bodies], Elements]  # raises Unfit where the columnar decoder cannot take them
-    check: Callable[[list[bytes]], None]  # raises ValueError or Unfit where it cannot take one of these elements
+    decode: Callable[[Bodies], Elements]  # raises Unfit if the columnar decoder cannot take them
+    check: Callable[[list[bytes]], None]  # raises ValueError or Unfit if it cannot take one of these elements
 
 
 TRACES = Signal(

@@ -13,7 +13,7 @@ from collector.otlp.signals import Signal
 from collector.otlp.values import Unfit
 
 _MOST_TRIALS = 32
-"""To find one among 30,000 takes 15. A guess at how many of a request may be looked for by themselves."""
+"""Limit of the trials for one request: to find one element among 30,000 takes 15. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,14 @@ class Sifted:
     body: bytes
     rejected: int = 0
     faults: tuple[Fault, ...] = ()
-    kept: Sequence[int] = ()  # the numbers that those in `body` had in the request, from 1, where some were rejected
+    kept: Sequence[int] = ()  # the numbers that those in `body` had in the request, from 1, if some were rejected
 
 
 def sift(body: bytes, signal: Signal) -> Sifted:
-    """Take out the spans or log records that cannot be decoded.
+    """Remove the spans or log records that cannot be decoded.
 
-    What protobuf refuses goes first, which is cheap to see. If the columnar decoder refuses what is left, which no
-    request is known for, what it refuses is looked for by halving, in a bounded number of trials.
+    Those that protobuf refuses are removed first, which is cheap. If the columnar decoder refuses the rest, which no
+    known request causes, those that it refuses are found by bisection, in a bounded number of trials.
 
     Raises:
         Malformed: the request is broken outside of them.

@@ -27,11 +27,11 @@ take is refused here, and none has to be looked for among others."""
 _TOO_DEEP = f"a value is nested deeper than {Limit(value=MAX_DEPTH, unit='levels', remedy='send it as JSON text')}"
 
 _DEEP, _LARGE_BYTES = 4, 1 << 20
-"""From so many levels on, values of so many bytes are read by themselves: a text of 60 MiB 47 levels deep took 37 s
-with the columns and takes 3 s. What is smaller stays: with many small values the columns are ten times faster."""
+"""Level and size from which values are read one by one: a text of 60 MiB 47 levels deep took 37 s with the columns and
+takes 3 s. Smaller values stay in the columns, which are ten times faster with many of them."""
 
 _MOST_PARTS = 1_000_000
-"""Of one such value. A span of its size has less than half of it (`pieces.MAX_FIELDS`)."""
+"""Parts of one such value. A span of its size has less than half as many (`pieces.MAX_FIELDS`)."""
 
 _NONE_LARGE = np.zeros(0, dtype=np.bool_)
 
@@ -214,7 +214,7 @@ class _DeepText:
         return "".join(self._parts)
 
     def add(self, value: common_pb2.AnyValue, depth: int) -> None:
-        """Add a value that is inside of so many others."""
+        """Add a value that is nested `depth` levels deep."""
         if len(self._parts) > _MOST_PARTS:
             msg = "a value has too many parts"
             raise Unfit(msg)

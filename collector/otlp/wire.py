@@ -102,20 +102,21 @@ _cut = _Family("tracejury.cut", _CUT)
 
 
 _ENDLESS: Final = b"\xff" * 4
-"""What a length that makes ptars 0.0.25 panic has inside, wherever it stands.
+"""Bytes that occur in every length that makes ptars 0.0.25 panic, wherever it stands.
 
-ptars adds a length to the place where it begins, and looks whether the sum is beyond the end. With a length of almost
+ptars adds a length to the place where it begins, and checks whether the sum is beyond the end. With a length of almost
 2**64 the sum is small again (docs/upstream/ptars-panic.md). Written as protobuf writes numbers, seven bits a byte, a
-length that near to 2**64 has these four bytes in it, for any message of less than 2**35 bytes. So have negative numbers
-that are honest, so what holds these bytes is not refused for it: protobuf parses it first, at 1 to 3 µs a span."""
+length that near to 2**64 has these four bytes in it, for any message of less than 2**35 bytes. So have legitimate
+negative numbers, so a message with these bytes is not refused for them: protobuf parses it first, at 1 to 3 µs a
+span."""
 
 _SHALLOW_BYTES: Final = 16 << 10
-"""Of a message that cannot hold groups inside each other so deep that the stack of ptars 0.0.25 ends, and with it the
-process: each needs a byte at least, and takes 64 bytes of the stack (docs/upstream/ptars-groups.md). Threads have 8 MiB
-of it, or 2 MiB if the system sets no limit. Protobuf takes 100 levels."""
+"""Limit of a message that cannot nest groups so deep that ptars 0.0.25 overflows its stack and ends the process: each
+needs a byte at least, and takes 64 bytes of the stack (docs/upstream/ptars-groups.md). Threads have a stack of 8 MiB,
+or of 2 MiB if the system sets no limit. Protobuf takes 100 levels."""
 
 _TYPE_BITS: Final = 7  # of a tag's first byte
-_GROUP_TYPE: Final = 3  # what they are if a group begins
+_GROUP_TYPE: Final = 3  # the value of these bits if a group begins
 
 _QUIET_S: Final = 60.0  # between two lines of the log about panics
 

@@ -26,9 +26,9 @@ from storage.query.quack import Quack, QuackOptions, QuackRefused
 from storage.wire import receive, send
 
 _MEMORY_BYTES: Final = 2 << 30
-"""More than half of it are the stacks of Quack's 128 threads, of which next to nothing is ever used: 120 MB in all."""
+"""Limit of the memory. The stacks of Quack's 128 threads reserve more than half, but use little: 120 MB in all."""
 
-_TIDY_S: Final = 30.0  # between two times that what clients left behind is removed; a guess
+_TIDY_S: Final = 30.0  # between two removals of the remains of clients; a guess
 _KNOWN: Final = frozenset({200, 204, 403})
 """Statuses that prove a valid key. Missing permissions are reported for each query, which has room for a reason."""
 
@@ -72,7 +72,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _tidy(quack: Quack, requests: BinaryIO) -> None:
-    """Remove what clients left behind, until the input ends or the process is worn out."""
+    """Remove the remains of clients, until the input ends or the process is worn out."""
     over = threading.Event()
     threading.Thread(target=_wait, args=(requests, over), daemon=True).start()
     while not over.wait(_TIDY_S):

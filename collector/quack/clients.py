@@ -1,8 +1,8 @@
 """Presence of Quack's clients: Quack does not report it, but the kernel knows which connections were closed.
 
-Quack does not reveal the connection of a query. It is one of those that are open when the query begins, over which
-nothing is sent before the query is answered; and one that can only be another query's is not this one's. If several
-remain, a query counts as abandoned once all of them were closed: rather late than wrong.
+Quack does not reveal the connection of a query. It is one of the connections that are open when the query
+begins, and over which nothing is sent before the query is answered; those that must belong to other queries are ruled
+out. If several remain, a query counts as abandoned once all of them were closed: rather late than wrong.
 """
 
 import os
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-_LOOK_S: Final = 0.2  # between two looks while a question runs; a guess
+_LOOK_S: Final = 0.2  # between two checks while a query runs; a guess
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _INFO_BYTES: Final = 160
 _SENT_OFFSET: Final = 156  # tcpi_data_segs_out of struct tcp_info, which comes after all that Linux had before 4.6
 _ESTABLISHED: Final = 1
 
 Possible: TypeAlias = dict[int, int]
-"""The connections that a question may have come over, with how much was sent over each when it began."""
+"""The connections over which a query may have come, with the number of packets sent over each when it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Clients:
             with self._changed:
                 self._changed.wait_for(lambda: self._questions)
                 questions = list(self._questions)
-            # Read after that, since a query whose connection came later than the look would seem to have none.
+            # Read after the list of queries: in an earlier reading, the connection of a new query could be missing.
             gone = left([each.possible for each in questions], connections(self._port))
             with self._changed:
                 for question in [questions[number] for number in gone]:
@@ -81,7 +81,7 @@ class Clients:
 
 
 def left(questions: list[Possible], now: Mapping[int, ClientConnection]) -> list[int]:
-    """Return which of the running queries have lost their client; keep what is learned of the others."""
+    """Return the indexes of the queries whose client has left; narrow the possible connections of the others."""
     for possible in questions:
         for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
             del possible[each]

@@ -162,7 +162,7 @@ class _StreamedAnswer(Response):
 
 
 class _ArrowPieces:
-    """File object for Arrow, whose content is taken away piece by piece."""
+    """File object for Arrow, whose content is read and removed piece by piece."""
 
     closed = False
 
@@ -178,6 +178,6 @@ class _ArrowPieces:
         """Do nothing: no bytes are held back."""
 
     def take(self) -> bytes:
-        """Return what was written since the last call."""
+        """Return the bytes written since the previous call."""
         taken, self._written = bytes(self._written), bytearray()
         return taken

@@ -72,7 +72,7 @@ class ConventionsReader:
         """Read spans without their log records."""
         try:
             columns = self._reader.read(spans).columns
-        except Exception:  # noqa: BLE001 - what breaks a batch must not hide all of it
+        except Exception:  # noqa: BLE001 - one bad span must not hide the whole batch
             log.exception("cannot read %d spans in columns; reading them one by one", spans.num_rows)
             self._reader = SpanReader(self._own)
             self._counts.add({"failed": spans.num_rows})

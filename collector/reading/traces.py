@@ -17,7 +17,7 @@ def sums_of(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return rows of `TRACES` and of `TOOL_CALLS` for whole traces in a table; never raises."""
     try:
         return meanings(spans)
-    except Exception:  # noqa: BLE001 - what breaks one trace must not hide all others
+    except Exception:  # noqa: BLE001 - one bad trace must not hide all others
         log.exception("cannot aggregate %d spans together; aggregating trace by trace", spans.num_rows)
     tables = [_alone(trace) for trace in _each(spans)]
     return pa.concat_tables([traces for traces, _ in tables]), pa.concat_tables([calls for _, calls in tables])
@@ -27,7 +27,7 @@ def _alone(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return rows of `TRACES` and of `TOOL_CALLS` for one trace; after a failure, only the fact that it exists."""
     try:
         return meanings(spans)
-    except Exception:  # noqa: BLE001 - whatever the values are, the others are added up
+    except Exception:  # noqa: BLE001 - whatever the values are, the other traces are summed
         key = {name: spans.column(name)[0].as_py() for name in ("tenant", "trace_id")}
         log.exception("trace %s of tenant %r cannot be read", key["trace_id"], key["tenant"])
     return bare_sums(spans)

@@ -30,7 +30,7 @@ _LONG_TRACE_LIMITS: Final = Limits(rows=SUMMED_SPANS, nbytes=64 << 20)
 """Of a trace that still does not fit, only the first `summed_span_count` spans are summed. 99,999
 calls of models and tools took 5.6 s of processor time and 208 MiB, 10,001 took 0.6 s."""
 
-_MOST_LONG: Final = 1_000  # traces whose lengths are remembered; a guess: longer than so many grow at a time
+_MOST_LONG: Final = 1_000  # traces whose lengths are remembered. A guess: fewer long ones grow at the same time
 
 _SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
 """A growing trace is summed again after a second for each 500 of its spans, so that a long one does not block others.
@@ -44,11 +44,11 @@ REST: Final = 1.0
 """Rest in seconds for each second of re-reading on a server, whose clients share the processors. Without it, queries
 over ten million spans took two to three times as long for ten minutes."""
 
-_OLDER_TRACES: Final = 500  # that are added up together; a guess: as many spans as fit, at eight to twenty a trace
+_OLDER_TRACES: Final = 500  # older traces that are summed together. A guess: as many spans as fit, at 8 to 20 a trace
 
 
 _REFUSALS: Final = (BadQuery, *VALUE_ERRORS, pa.ArrowException, ValueError)
-"""What goes wrong with traces whose sums can never be stored, however often it is tried."""
+"""Errors of traces whose sums can never be stored, however often it is tried."""
 
 _MOST_SET_ASIDE: Final = 10_000  # traces that are remembered; a guess: more fail only if all do
 
@@ -60,11 +60,11 @@ class _Due(NamedTuple):
 
 
 class TraceUpdater:
-    """Thread that adds up traces after commits have changed them, long ones more rarely.
+    """Thread that sums traces after commits have changed them, long ones less often.
 
     The sums are stored together with the last commit that they include, so that a restart continues from there. A trace
-    whose sums cannot be stored is found by halving and set aside: it has a row without sums, and is tried again when it
-    grows and after the next start.
+    whose sums cannot be stored is found by bisection and set aside: it has a row without sums, and is tried again when
+    it grows and after the next start.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class TraceUpdater:
 
     @property
     def set_aside(self) -> Mapping[TraceKey, str]:
-        """Return the traces that cannot be added up, and why."""
+        """Return the traces that cannot be summed, and why."""
         return self._set_aside.copy()
 
     def start(self) -> None:
-        """Start adding up."""
+        """Start summing traces."""
         self._thread.start()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class TraceUpdater:
         self._thread.close(self._meanings.changes.wake)
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until all that is committed now is added up; False when that took too long."""
+        """Wait until everything committed by now is summed; return False if that took too long."""
         return self._caught_up.wait(timeout_s, self._meanings.changes.wake)
 
     def _go_on(self) -> None:
@@ -206,7 +206,7 @@ class TraceUpdater:
             self._reported_batch = self._last_batch
 
     def _due_now(self) -> list[TraceKey]:
-        """Return due traces, few enough to be added up together."""
+        """Return due traces, few enough to be summed together."""
         now_s, room = time.monotonic(), _LIMITS.rows
         keys: list[TraceKey] = []
         if not any(due.at_s <= now_s for due in self._due.values()):

@@ -1,1 +1,1 @@
-"""What is taken out of spans and log records before anything of them is written."""
+"""Redaction of spans and log records before any part of them is written."""

@@ -1,6 +1,6 @@
-"""Taking things out of the columns of a batch: whole columns at once, and nothing that a batch holds is left out.
+"""Redaction of the columns of a batch: whole columns at once.
 
-Texts where senders put what they like are looked into: names and status messages of spans, names of events, bodies of
+The texts that senders choose are searched: names and status messages of spans, names of events, bodies of
 log records, the project and service, and all attribute values, of spans, events, links, resources, scopes and log
 records. A value that is changed and no longer has its type becomes text.
 """
@@ -32,7 +32,7 @@ class Redactor:
         """Redact a batch.
 
         Raises:
-            Exception: it could not be done, and nothing of the batch may be written.
+            Exception: the redaction failed, and no part of the batch may be written.
         """
         spans = batch.spans
         for name in _TEXTS_OF_SPANS:

@@ -1,4 +1,4 @@
-"""What is to be taken out: by the key of an attribute, by a pattern, by a shape that has a name."""
+"""Plans of redaction: values to redact by the key of an attribute, by a pattern, or by a named shape."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,10 +6,10 @@ from typing import Final
 from rules.regex import glob, regex
 
 REDACTED: Final = "[redacted]"
-"""What stands there instead."""
+"""The replacement of a redacted value."""
 
-# Texts are often JSON, where a line that begins with an address is `\nann@example.org`. What is taken out there must
-# not leave half of an escape, so each shape begins after whatever may stand before it, and that is put back.
+# Texts are often JSON, in which a line that begins with an address is `\nann@example.org`. Redaction must not leave
+# half of an escape there, so each shape also matches the text that may stand before it, and that is put back.
 _BEFORE: Final = r"(^|[^\pL\pN\\]|\\[nrtbf\"/\\]|\\u[0-9A-Fa-f]{4})"
 _FOUR: Final = r"[ -]?[0-9]{4}"
 
@@ -19,7 +19,7 @@ PRESETS: Final[dict[str, str]] = {
         r"(?:[\pL\pN._%+-]|\\u[0-9A-Fa-f]{4})+"
         r"@(?:[\pL\pN-]|\\u[0-9A-Fa-f]{4})+(?:\.(?:[\pL\pN-]|\\u[0-9A-Fa-f]{4})+)+"
     ),
-    # Without the check digit, which no regular expression computes: what looks like a card is taken for one.
+    # Without the check digit, which no regular expression computes: any number that looks like a card is redacted.
     "card": (
         r"(^|[^0-9])(?:"
         rf"4[0-9]{{3}}{_FOUR}{_FOUR}{_FOUR}(?:[0-9]{{3}})?"
@@ -36,7 +36,7 @@ PRESETS: Final[dict[str, str]] = {
         r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?)"
     ),
 }
-"""Shapes by name, for RE2. The first group of each is what stands before it, and stays."""
+"""Shapes by name, for RE2. The first group of each is the text before the value, and stays."""
 
 
 _SIGNS: Final = {"email": "@"}
@@ -48,7 +48,7 @@ class Replacement:
 
     pattern: str
     by: str
-    sign: str = ""  # in every text that it finds; looking for it first costs a tenth
+    sign: str = ""  # in every text with a match; searching for it first costs a tenth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

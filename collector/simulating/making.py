@@ -13,7 +13,7 @@ from tracejury.spending import SimulationBudget
 from tracejury.targets import AnswerPlaces, CommandTarget, HttpTarget
 
 Variable = Callable[[str], str | None]
-"""A variable of the environment; None where it is not set."""
+"""Function from a name to the environment variable; None if it is not set."""
 
 
 def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journal: Path | None = None) -> Simulation:

@@ -1,4 +1,4 @@
-"""The file of a simulation: which scenarios, what is talked to, who plays the users, and what it may take."""
+"""The file of a simulation: its scenarios, the target application, the simulated users, and the limits."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

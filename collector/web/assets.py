@@ -1,4 +1,4 @@
-"""The style, the scripts, the font and the icons of the pages, at addresses that change with what they hold."""
+"""The style, the scripts, the font and the icons of the pages, at addresses that change with their content."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ _TYPES: Final = {
 }
 _FILES: Final = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
 _DIGEST: Final = hashlib.sha256(b"\0".join(_FILES.values())).hexdigest()[:16]
-"""One for all, so that scripts import each other by their names."""
+"""One digest for all files, so that scripts can import each other by name."""
 
 ICONS: Final = frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', _FILES["icons.svg"].decode()))
 

@@ -1,4 +1,4 @@
-"""Pages that ask before something is done that cannot be undone, and that show what is shown this once."""
+"""Pages that ask before a step that cannot be undone, and pages that show a secret once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Confirmation:
 
     title: str
     message: str | Markup
-    action: str  # where the form goes
+    action: str  # the address to which the form is sent
     button: str
-    back: str  # where it leads not to do it
+    back: str  # the address of the page to return to without the step
     hidden: Sequence[tuple[str, str]] = ()
-    is_final: bool = True  # that it cannot be undone
+    is_final: bool = True  # True: the step cannot be undone
 
 
 def ask(request: Request, question: Confirmation, *, problem: str = "", status: int = 200) -> Response:
@@ -31,7 +31,7 @@ def ask(request: Request, question: Confirmation, *, problem: str = "", status: 
 
 
 def attempt(request: Request, question: Confirmation, act: Callable[[], object], *, then: str) -> Response:
-    """Do what was confirmed, and go to `then`; after a refusal show the question again with the reason."""
+    """Call `act` and redirect to `then`; after a refusal show the question again with the reason."""
     try:
         act()
     except (Conflict, FromFile) as error:

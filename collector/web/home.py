@@ -1,4 +1,4 @@
-"""The first page: how the last hour, day or week of a project went, and what is other than in the time before."""
+"""The first page: the last hour, day or week of a project, and how it differs from the previous period."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -67,16 +67,16 @@ class HomeQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The change of a number since the period before. `is_worse` None: neither better nor worse."""
+    """The change of a number since the previous period. `is_worse` None: neither better nor worse."""
 
     text: str
     is_worse: bool | None
-    beside: str = "against"  # the word between it and the time before
+    beside: str = "against"  # the word between the change and the previous period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleLine:
-    """Results of a rule about a project: those of its latest evaluator, compared with the period before."""
+    """Results of a rule about a project: those of its latest evaluator, compared with the previous period."""
 
     sums: RuleSums
     other_results: int  # scores of other evaluators, which the rate leaves out
@@ -90,7 +90,7 @@ class RuleLine:
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery, Query()]) -> Response:
-    """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the period before."""
+    """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the previous period."""
     period, project = PERIODS[query.period], query.project or None
     at = _time_of(here.now_ns(), period, project, who)
     glance = here.store.overview.glance(at, step_ns=period.step_s * _NS)
@@ -155,7 +155,7 @@ def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
 
 
 def _silent_rules(here: Context, who: Caller) -> list[tuple[str, str, str]]:
-    """Return the rules in force that the caller sees and that judge nothing: address, name, why."""
+    """Return the enabled rules that the caller sees and that judge nothing: address, name, reason."""
     problem_of = problems_of(here, who)
     return [
         (f"/rules/{each.stored.rule_id}", each.stored.name, problem)
@@ -185,7 +185,7 @@ def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:
 
 
 def _changes(glance: Glance) -> dict[str, Change | None]:
-    """Compare the numbers of a period with those of the period before."""
+    """Compare the numbers of a period with those of the previous one."""
     now, before = glance.now, glance.before
     return {
         "traces": _share(now.traces, before.traces, more_is_worse=None),

@@ -58,7 +58,7 @@ def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, st
 
 
 def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tuple[Document, Document]:
-    """Return what the form does to a secret and what is stored, for `overtaken`, without the secret itself.
+    """Return the typed and the stored document of a secret for `overtaken`, without the secret itself.
 
     Left empty, a secret stays; `forget` is the box that removes it.
     """

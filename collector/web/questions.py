@@ -43,4 +43,4 @@ def _criteria_texts(value: JsonValue) -> Iterator[str]:
             if texts:
                 yield ": ".join(texts)
         case _:
-            pass  # what has no words
+            pass  # a value without text

@@ -46,10 +46,10 @@ class RecordPages(Generic[Row, Body]):
     of: Resource[Row, Body]
     place: str  # of the list, under which the others are
     noun: str  # as the pages call a record
-    begin: Callable[[Request], Values]  # what the form of a new record holds
-    values: Callable[[Row], Values]  # what the form of a record holds
+    begin: Callable[[Request], Values]  # the values in the form of a new record
+    values: Callable[[Row], Values]  # the values in the form of a record
     typed: Callable[[Form], Values]
-    body: Callable[[Values, Values], Body]  # of what was typed and what is stored; it may raise `BadForm`
+    body: Callable[[Values, Values], Body]  # of the typed and the stored values; it may raise `BadForm`
     form: Callable[[Request, FormState[Row], int], Response]  # with a status
     taken: str = ""  # the field beside which a conflict is explained; "": above all
     created: Callable[[Row], str]  # where to go once a record is created

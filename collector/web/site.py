@@ -1,4 +1,4 @@
-"""All pages of the web interface: a module each, and what the API's application has to know of them."""
+"""All pages of the web interface: a module each, and the parts that the API's application needs."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -89,9 +89,9 @@ _MODULES: Final = (
     signing_in,
     home,
     traces,
-    list_overview,  # before what would take `overview` for a trace
+    list_overview,  # before the route that would take `overview` for a trace
     saved_views,
-    chosen,  # before what would take `chosen` for a trace
+    chosen,  # before the route that would take `chosen` for a trace
     trace,
     trace_preview,
     sessions,
@@ -113,7 +113,7 @@ _MODULES: Final = (
     experiments,
     run,
     run_diff,
-    review_queue_form,  # before what would take `new` for a queue
+    review_queue_form,  # before the route that would take `new` for a queue
     review,
     connections,
     webhooks,
@@ -159,7 +159,7 @@ def make_site() -> Site:
 
 
 def problem_page(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
-    """Render an error as a page; redirect to the sign-in page if that is what is missing."""
+    """Render an error as a page; redirect to the sign-in page if the visitor must sign in."""
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
         address = path_of(request) + (f"?{request.url.query}" if request.url.query else "")

@@ -9,14 +9,14 @@ from collector.beginning import json_beginning
 from collector.visible import UNSAFE
 
 LINE_CHARACTERS: Final = 160
-"""Shown of a text that stands on one line. A guess: what fits beside other things."""
+"""Characters of a text that are shown on one line. A guess: they fit beside other things."""
 
 BLOCK_CHARACTERS: Final = 6_000
 BLOCK_LINES: Final = 80
 """Shown of a text at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
 
 WRITTEN_CHARACTERS: Final = 2 * BLOCK_CHARACTERS
-"""Limit of the JSON that is written of a value, of which less is shown."""
+"""Most characters of the JSON of a value that are written; fewer are shown."""
 
 _KEPT: Final = frozenset("\n\t")
 _CUT: Final = '<span class="cut">…</span>'
@@ -37,13 +37,13 @@ def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
 def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """Render a text with its lines; cut if it is long, with a link to the `whole` text if given."""
     if not text.strip():
-        return Markup('<p class="quiet">(blank)</p>')  # recorded without words; what was not captured is left out
+        return Markup('<p class="quiet">(blank)</p>')  # recorded, but blank; a text that was not captured is left out
     shown, missing = cut_text(text, limit)
     return framed(visible(shown), missing, whole)
 
 
 def cut_text(text: str, limit: int = BLOCK_CHARACTERS) -> tuple[str, int]:
-    """Cut a text to what is shown at once; return the number of omitted characters too."""
+    """Cut a text to the length that is shown at once; return the number of omitted characters too."""
     normal = text.replace("\r\n", "\n")
     cut = _cut_at(normal, limit)
     return normal[:cut], len(normal) - cut

@@ -190,7 +190,7 @@ def with_query(path: str, **parameters: str | None) -> str:
 
 
 def return_address(request: Request, path: str) -> str:
-    """Return the address of that page as it was when it led here; else the page without filters."""
+    """Return the address of a page, with the query of the referring address if the visitor came from that page."""
     sent = urlsplit(request.headers.get("referer", ""))
     is_it = sent.netloc == request.url.netloc and sent.path == request.scope.get("root_path", "") + path
     return f"{path}?{sent.query}" if is_it and sent.query else path

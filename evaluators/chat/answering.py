@@ -115,7 +115,7 @@ class Transport(Protocol):
     """Sends bodies to one address, and returns the responses."""
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """Return the body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
             NotAnAnswer: the response is too large.

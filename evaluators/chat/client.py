@@ -212,13 +212,13 @@ async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> An
         raise
     usage = asking.usage()
     if usage is None:
-        raise AssertionError  # what was answered was sent
+        raise AssertionError  # a request that was answered was sent
     return Answered(answer=answer, usage=usage)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Asking:
-    """One question and its attempts."""
+    """A prompt to the model, and the attempts to get its reply."""
 
     exchange: Exchange
     connection: ModelConnection

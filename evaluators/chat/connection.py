@@ -27,7 +27,7 @@ class Price:
     output_usd_per_million: float
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the price of so many tokens in USD."""
+        """Return the price of these tokens in USD."""
         of_input = input_tokens * self.input_usd_per_million
         of_output = output_tokens * self.output_usd_per_million
         return (of_input + of_output) / 1_000_000
@@ -73,7 +73,7 @@ def check_base_url(text: str) -> None:
     """Refuse text that is no address of an API.
 
     Raises:
-        BadConnection: it is none; the message does not repeat it, because it may hold a key.
+        BadConnection: the text is not one; the message does not repeat it, because it may contain a key.
     """
     try:
         read_url(text)
@@ -115,7 +115,7 @@ def check_header(name: str, value: str) -> None:
     """Refuse text that is no custom header.
 
     Raises:
-        BadConnection: it is none; the message does not hold its value.
+        BadConnection: the header is not allowed; the message does not contain its value.
     """
     if not _HEADER_NAME.fullmatch(name):
         raise BadConnection("headers: a name has letters, digits and hyphens")

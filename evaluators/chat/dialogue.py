@@ -57,7 +57,7 @@ class ChatDialogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
-    """One message, its parts sorted. Each call and each result has the id that makes them a pair."""
+    """A message, its parts sorted. Each call and each result has the id that makes them a pair."""
 
     role: str
     content: Sequence[str | Image]  # of texts and pictures, in their order
@@ -91,7 +91,7 @@ def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> 
 
 
 def _sendable(request: dict[str, Any]) -> dict[str, Any]:
-    # JSON can write halves of surrogate pairs, which UTF-8 cannot carry.
+    # JSON can express lone surrogates, which UTF-8 cannot encode.
     text = json.dumps(request, ensure_ascii=False)
     sendable: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return sendable

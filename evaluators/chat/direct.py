@@ -68,7 +68,7 @@ class DirectTransport:
         self._idle: deque[_Connection] = deque()  # that was used last at the end
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """Return the body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
             NotAnAnswer: the response is too large.
@@ -127,7 +127,7 @@ class DirectTransport:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection. What comes of an answer is bounded while it comes."""
+    """A connection. The size of a response is checked while it arrives."""
 
     def __init__(self) -> None:
         self.idle_since_s = 0.0

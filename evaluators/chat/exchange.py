@@ -31,7 +31,7 @@ class Exchange:
         await self._transport.close()
 
     async def send(self, request: bytes, trip: Trip) -> object:
-        """Return the JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
+        """Return the JSON document that the endpoint answers with. `trip` says afterwards how far the request came.
 
         Raises:
             NotAnAnswer: the response is not JSON, or too large.

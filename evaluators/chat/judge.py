@@ -96,7 +96,7 @@ def _as_prompt(messages: Sequence[PromptMessage]) -> ChatPrompt:
 
 
 def _sendable(text: str) -> str:
-    # JSON can write halves of surrogate pairs, which UTF-8 cannot carry.
+    # JSON can express lone surrogates, which UTF-8 cannot encode.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -9,7 +9,7 @@ from storage.records import JsonValue
 
 MAX_DEPTH = 64  # a guess; a verdict is three levels deep
 
-# Before Python 3.11.5 a group that may go back within itself must not be possessive: it matches what it should not.
+# Before Python 3.11.5 a group that may backtrack must not be possessive: it matches text that it should not.
 _SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/)*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"|' + r"'(?:[^'\\]++|\\.)*+'", re.DOTALL)
 _NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")

@@ -55,7 +55,7 @@ class PackagedTransport:
             await each.client.close()
 
     async def post(self, body: bytes, trip: Trip) -> bytes:
-        """Return the body of the answer. `trip` tells afterwards how far the request came.
+        """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
             NotAnAnswer: the response is too large.
@@ -101,7 +101,7 @@ class PackagedTransport:
         return _Connections(client)
 
     async def _send_only_ours(self, request: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
-        """Leave out the headers that the package takes from its environment, or tells of this machine."""
+        """Remove the headers that the package takes from its environment, or that describe this machine."""
         for name in [name for name in request.headers if name.lower() not in _HEADERS]:
             del request.headers[name]
         for name, value in self._own_headers.items():

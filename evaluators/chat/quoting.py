@@ -101,7 +101,7 @@ def _is_near(plain: str, members: Mapping[str, JsonValue]) -> bool:
 
 
 def _places(plain: str, name: str, value: JsonValue, key: str) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield where the name begins and its value ends, and whether the value is the same."""
+    """Yield the start of the name, the end of its value, and whether the value is the same."""
     number = _number(value)
     text = _plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).strip('"')
     same = set() if number is not None else set(_found(plain, f"{name}:{text}"))

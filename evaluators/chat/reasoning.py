@@ -97,7 +97,7 @@ class Role(Enum):
     ENCLOSES = auto()
     """Reasoning begins that ends at `until`."""
     UNCLOSED = auto()
-    """A tag or comment begins that never ends: what follows is a draft, what came before it is not."""
+    """A tag or comment begins that never ends: the text behind it is a draft, the text before it is not."""
     SECTION = auto()
     """A heading or a label."""
 

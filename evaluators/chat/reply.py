@@ -12,9 +12,9 @@ no verdict, unless one value alone follows its last closing mark: then the reaso
 only called reasoning, or a sentence goes on behind a mark, a value counts if it ends the text. No value in a section of
 drafts counts, nor one before it. The verdict is the one outermost object with all required fields.
 Models put fences, prose and thinking around their JSON, and write it the way programs are written: with trailing
-commas, single quotes, bare keys, comments, Python's literals. All of that is read. What is not guessed: an object
-counts only when the outermost bracket around it is complete, no key occurs twice in it, and it occurs not in what is
-judged; what stands inside a string is never looked into. Time is linear in the length of the text, some 2.5 µs a
+commas, single quotes, bare keys, comments, Python's literals. All of that is read. Nothing else is guessed: an object
+counts only when the outermost bracket around it is complete, no key occurs twice in it, and it does not occur in the
+judged content; the inside of a string is never searched. Time is linear in the length of the text, some 2.5 µs a
 character at worst, so a long text is read beside the event loop.
 """
 

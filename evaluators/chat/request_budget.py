@@ -24,7 +24,7 @@ class RequestUsage:
     model: str | None = None  # as the endpoint names it
     input_tokens: int | None = None
     output_tokens: int | None = None
-    started_ns: int | None = None  # since the Unix epoch; None where it was not sent
+    started_ns: int | None = None  # since the Unix epoch; None if the request was not sent
 
     @property
     def is_sent(self) -> bool:
@@ -59,7 +59,7 @@ class RequestBudget(Protocol):
         """Reserve the most that one request may use; return once that is on record. Only then may it leave.
 
         Raises:
-            Broken: it must not be sent. `OverBudget` if the budget is spent.
+            Broken: the request must not be sent. `OverBudget` if the budget is spent.
         """
 
 

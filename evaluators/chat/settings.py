@@ -82,7 +82,7 @@ def parse_judge(document: object) -> JudgeSettings:
     """Return the settings in a JSON document.
 
     Raises:
-        BadConfiguration: it has none; every wrong key is named.
+        BadConfiguration: the document is not valid settings; every wrong key is named.
 
     """
     try:

@@ -37,7 +37,7 @@ def anthropic_calls(content: list[JsonValue]) -> Iterator[Call]:
 
 def _call(call_id: JsonValue, name: JsonValue, arguments: JsonValue) -> Call:
     if isinstance(arguments, str):
-        with suppress(ValueError, RecursionError):  # what is no JSON stays as the model wrote it
+        with suppress(ValueError, RecursionError):  # text that is not JSON stays as the model wrote it
             arguments = json.loads(arguments)
     return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
 
@@ -58,14 +58,14 @@ class ChatPrompt:
 class ModelReply:
     """Reply of a model."""
 
-    text: str  # empty where it wrote nothing
+    text: str  # empty if it wrote nothing
     refusal: str | None  # why it would not answer
-    finish: str | None  # why it ended, in the endpoint's words; None where it does not say
+    finish: str | None  # why it ended, in the endpoint's words; None if the endpoint gives no reason
     model: str | None  # as the endpoint names it
     input_tokens: int | None
     output_tokens: int | None
     calls: tuple[Call, ...] = ()  # of tools that it was offered
-    answers: int = 1  # in the response: a gateway may send several choices, of which none is the reply
+    answers: int = 1  # in the response; if a gateway sends several choices, none of them is the reply
 
     @property
     def is_cut_off(self) -> bool:
@@ -148,8 +148,8 @@ class NotAnAnswer(Exception):
 class ChatProtocol:
     """One protocol. `request` takes a schema for structured output, or None if the endpoint refuses one.
 
-    `most_tokens` is the key that limits how long a reply may be, `most_tokens_else` the one where a model refuses that,
-    `effort` where it is said how much to think first.
+    `most_tokens` is the key that limits the length of a reply, `most_tokens_else` the key for a model that refuses the
+    first one; `effort` returns the part of the request that sets the reasoning effort.
     """
 
     path: str  # below the address of the API
@@ -297,7 +297,7 @@ def _anthropic_answer(document: object) -> ModelReply:
 
 
 _ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-"""The first leaves out what went into a cache or came out of it."""
+"""The counts that sum to the input tokens: the first excludes tokens written to a cache or read from it."""
 
 
 _MOST_TOKENS: Final = 10**12

@@ -18,7 +18,7 @@ from evaluators.wire import WireModel
 
 
 class Criterion(WireModel):
-    """One thing that the judge looks at."""
+    """A criterion that the judge scores."""
 
     name: NonBlank
     description: NonBlank

@@ -257,7 +257,7 @@ def within(score: float, least: float, most: float) -> float:
     """Return the score on the scale of 0 to 1.
 
     Raises:
-        BadReply: it is outside its own scale, so the judge cannot have meant that scale.
+        BadReply: the score is outside its scale, so the judge cannot have meant that scale.
 
     """
     if not least <= score <= most:

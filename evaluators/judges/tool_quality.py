@@ -17,7 +17,7 @@ from evaluators.prompting import fenced
 Rules: TypeAlias = Mapping[str, Callable[[ToolDefinition], bool]]
 
 IMPLEMENTATIONS: Final = ("_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4")
-"""Words in a name about how a tool works, instead of what it does."""
+"""Words in a name that say how a tool works, instead of what it does."""
 
 NAME_CHECKS: Final = ("clarity", "name_order", "intent_over_implementation")
 DESCRIPTION_CHECKS: Final = (

@@ -17,7 +17,7 @@ from rules.statistics.intervals import Interval
 Metric: TypeAlias = Literal["nominal", "interval"]
 
 RESAMPLES: Final = 500
-"""Of what was judged, whole: 0.1 s for a thousand things with two votes. A guess."""
+"""Bootstrap resamples of whole judged items: 0.1 s for a thousand items with two votes. A guess."""
 
 _TWO: Final = 2  # votes can differ
 

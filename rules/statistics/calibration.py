@@ -30,7 +30,7 @@ from rules.statistics.intervals import Interval
 Standing: TypeAlias = Literal["unknown", "useless", "unproven", "informative"]
 
 FEWEST: Final = 5
-"""Labels of what people pass, and of what they fail, below which nothing is corrected: the normal approximation
+"""The fewest labels of passes by people, and of fails, with which a rate is corrected: the normal approximation
 behind the intervals does not hold with less of the rarer class."""
 
 _NEAR_CHANCE: Final = 0.1
@@ -38,7 +38,8 @@ _NEAR_CHANCE: Final = 0.1
 the interval ten times as wide as that of the raw rate. A guess."""
 
 _CHOSEN_BY_VERDICT: Final = 0.01
-"""Once in a hundred times the verdicts of labels that were drawn blindly differ so much from all verdicts. A guess."""
+"""The p-value below which the verdicts of the labels differ too much from all verdicts for labels drawn blindly. A
+guess."""
 
 _RESAMPLES: Final = 1_000
 

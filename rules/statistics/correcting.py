@@ -68,7 +68,7 @@ class IntervalMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreLabels:
-    """Number of further labels that would halve the interval, None if no number would, and where to draw them first."""
+    """Number of further labels that would halve the interval (None if no number would), and which to draw first."""
 
     count: int | None
     of: Chosen
@@ -214,7 +214,7 @@ def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int
 
 
 def _weighted(side: Sequence[DrawnLabel], extra: int = 0) -> tuple[float, float]:
-    """Return the weighted mean of one verdict's labels and its variance, with so many successes and failures added."""
+    """Return the weighted mean of one verdict's labels and its variance, with `extra` successes and failures added."""
     weights = np.array([1 / each.probability for each in side])
     passes = np.array([float(each.people) for each in side])
     if extra:

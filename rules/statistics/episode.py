@@ -31,8 +31,8 @@ class EpisodeState:
 class Episode:
     """A watch for the way back: mirrored scores, and a margin that is negative.
 
-    The null hypothesis is that at least half of the drop is still there (or the margin, where that is more). Beside it,
-    a watch for means below the reported one.
+    The null hypothesis is that at least half of the drop is left (or the margin, if that is more). A second watch is
+    for means below the reported one.
     """
 
     __slots__ = ("_settings", "_state", "absent", "kind", "results", "watch", "worse")

@@ -35,7 +35,7 @@ class EpisodeEvent:
     candidate: StreamRate  # since the release, or since the moment at which drift most likely began
     evidence: float  # has reached the threshold, unless the episode ended without
     threshold: float
-    of_baseline: tuple[Stretch, ...] = ()  # of an alarm, and of what is worse: which results these are
+    of_baseline: tuple[Stretch, ...] = ()  # of alarms and escalations: which results these are
     of_candidate: tuple[Stretch, ...] = ()
 
 

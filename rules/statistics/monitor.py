@@ -42,8 +42,8 @@ class MonitorState:
     """Everything the monitors of a stream have to remember. It depends on the results alone."""
 
     results: int = 0
-    scored: int = 0  # those that have what is measured
-    measure: Measure | None = None  # what the first result had that had any; a stream has one
+    scored: int = 0  # results that have the measure
+    measure: Measure | None = None  # that of the first result with any; a stream has one
     releases: ReleasesState = NO_RELEASES
     drift: DriftState = NO_DRIFT
     episode: EpisodeState | None = None
@@ -174,7 +174,7 @@ class Monitor:
         self._episode = None
         baseline, stretches = (NOTHING, ()) if change == "lasting" else (state.baseline, state.stretches)
         if change == "lasting":
-            self._releases.forget()  # or late results of what was good before would bring the drop back
+            self._releases.forget()  # or late results of releases that were good before would bring the drop back
         self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
         return event
 

@@ -1,4 +1,4 @@
-"""Release monitor: the current release against the one before."""
+"""Release monitor: the current release against the previous one."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,9 +10,7 @@ from rules.statistics.watch import Watch, WatchFinding, WatchState, since_ever
 
 _KNOWN: Final = 64  # releases that are known again when results of theirs come late. A guess
 
-_STRETCHES: Final = (
-    256  # of a baseline that is told apart: of more releases that are short, one after the other, the last
-)
+_STRETCHES: Final = 256  # the most stretches of a baseline that are kept apart: with more short releases, the last ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def split(score: float) -> tuple[int, int]:
 
 
 class WeightTally:
-    """Weights that are being added up."""
+    """A running sum of weights."""
 
     __slots__ = ("count", "weights")
 
@@ -70,7 +70,7 @@ class Sample:
 
     @classmethod
     def of_passes(cls, passes: int, results: int) -> "Sample":
-        """Return the sample in which so many results passed and the others did not."""
+        """Return the sample in which `passes` of `results` passed and the others did not."""
         weights = [0] * ATOMS
         weights[0], weights[-1] = (results - passes) * UNIT, passes * UNIT
         return cls.of_weights(weights)

@@ -18,7 +18,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "baseline": (64, 10_000_000),
     "every": (100, 10**12),
 }
-"""From where to where the numbers of the settings may go."""
+"""The range of each numeric setting."""
 
 BASELINE_PARTS: Final = 8  # a baseline is renewed after this part of its length. A guess
 STRIDES: Final = 8  # starts in that time. A guess
@@ -38,8 +38,8 @@ class MonitorSettings:
     # Results that a release, or a baseline, must have. When all fail, drift speaks after 14, and should not be the
     # first.
     minimum: int = 10
-    baseline: int = 2_000  # the latest results that are compared with
-    every: int = 100_000  # a false alarm of the drift monitor comes after at least so many results, on average
+    baseline: int = 2_000  # number of latest results that are the baseline
+    every: int = 100_000  # average results until a false alarm of the drift monitor, at least
     off: frozenset[Kind] = frozenset()
     lower_is_better: bool = False
 

@@ -1,4 +1,4 @@
-"""Current state of a stream's monitors: what they compare, and the evidence so far."""
+"""Current state of a stream's monitors: the rates they compare, and the evidence so far."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _LARGEST_LOG: Final = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorStanding:
-    """One monitor. A rate is None while there are no results, the evidence while there are not enough."""
+    """A monitor. A rate is None while there are no results, the evidence while there are not enough."""
 
     kind: Kind
     waits_for: WaitsFor

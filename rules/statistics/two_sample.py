@@ -7,8 +7,8 @@ over all p: an e-process, since it is at most the one of the true p. It reaches 
 alpha, whenever and however often one looks, whatever both means are, and however results of both sides alternate.
 
 Against means that the baseline alone has refuted before the candidate has any results, to the threshold that is wanted,
-no more is bet: such a bet is won, and the product stays where it is. So the least is taken over the other means alone
-(`floor`). What is then reached is the threshold; the number itself is an e-value when it is capped there.
+no more is bet: such a bet is won, and the product stays constant. So the least is taken over the other means alone
+(`floor`). The evidence can then be compared with the threshold; capped at the threshold, the number is an e-value.
 
 Why this construction: dividing by the largest likelihood under the null (universal inference; Wasserman, Ramdas and
 Balakrishnan, PNAS 117 (2020)) pays for not knowing p with half a logarithm of the baseline's size. Here the
@@ -50,8 +50,8 @@ class Least:
 class Contest:
     """Candidates against baselines; the evidence is the sum over the candidates, each with a weight.
 
-    With one candidate and a weight of 1 it is the test of two samples. With more, the candidates are what came since
-    several moments, and the sum is what `detector` makes of it.
+    With one candidate and a weight of 1 it is the test of two samples. With more, each candidate has the results
+    since a different moment, and the sum is the e-detector of `detector`.
     """
 
     points: Numbers  # the scores that occur
@@ -113,7 +113,7 @@ def least(tested: Contest) -> Least:
 
 
 def refuted_mean(baseline: Sample, planned: int, log_evidence: float) -> float:
-    """Return the highest mean against which the baseline by itself has so much evidence, rounded down."""
+    """Return the highest mean against which the baseline by itself has `log_evidence`, rounded down."""
     weights = in_results([baseline.dense()])
     used = weights.any(axis=0)
     low, high = 0.0, 1.0

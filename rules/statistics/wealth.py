@@ -33,7 +33,7 @@ class Stakes:
 
 
 def stakes(parts: dict[float, float]) -> Stakes:
-    """Make stakes from shares and their parts, which are scaled to add up to 1."""
+    """Make stakes from shares and their parts, which are scaled to a sum of 1."""
     total = sum(parts.values())
     return Stakes(
         shares=np.array(list(parts)),

@@ -1,7 +1,7 @@
 """Evidence, while an episode lasts, that the mean is much lower than reported when it began.
 
 The reported mean is known before the first watched result, so that no second sample is needed: the
-claim is that the mean is not below a level. A bet against it stakes a share on each score, as `wealth` tells; after n
+claim is that the mean is not below a level. A bet against it stakes a share on each score, as in `wealth`; after n
 results the sum over all moments at which the fall may have begun is n at most, on average, while the claim is true (a
 Shiryaev-Roberts e-detector: Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change
 detection", New England J. Statist. Data Sci. 2 (2024), section 2). For a level that is known that sum needs no memory:
@@ -29,7 +29,7 @@ _HIGHEST: Final = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorseningState:
-    """Everything that has to be remembered of it."""
+    """State of a watch for worsening."""
 
     told: float  # the mean that was reported last; its name is stored
     results: int = 0  # since then

@@ -1,6 +1,6 @@
 """Alerts: episodes of lower quality, from the time they are opened until they are over.
 
-A monitor calls `open_alert` and `recover_alert` in the transaction that stores what it has seen, then
+A monitor calls `open_alert` and `recover_alert` in the transaction that stores its state, then
 `Outbox.changed`; or `Alerts.open` and `Alerts.recover`, which have a transaction of their own.
 """
 
@@ -80,7 +80,7 @@ class Alert:
     acknowledged_at_ns: int | None = None
     recovery: Mapping[str, JsonValue] | None = None
     recovered_at_ns: int | None = None
-    escalations: int = 0  # how often it was told to be worse than before
+    escalations: int = 0  # how often it was reported to be worse than before
     escalated_at_ns: int | None = None  # the last time
 
     @property
@@ -255,7 +255,7 @@ _AS_IS = (
 """Fields of a finding that are columns of the same name."""
 
 _ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
-"""The columns that change where an alert is escalated, beside the candidate and the document."""
+"""The columns that change when an alert is escalated, besides the candidate and the document."""
 
 
 def alert_of(document: Mapping[str, Any]) -> Alert:

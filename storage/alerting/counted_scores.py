@@ -44,7 +44,7 @@ class WantedScore:
     revision: int
     name: str
     of_traces: bool
-    compare_by: str  # the attribute that tells releases apart
+    compare_by: str  # the attribute that distinguishes releases
 
 
 class CountedScores:
@@ -69,7 +69,7 @@ class CountedScores:
         """Number the new scores that the criteria select as results; return how many there are.
 
         Raises:
-            Overloaded: it is not known whether they were stored; it may be tried again.
+            Overloaded: the results may or may not be stored; the call may be retried.
         """
         with self._database.snapshot() as cursor:
             extent = _extent(cursor, now_us - _WAITED_US)
@@ -108,7 +108,7 @@ class _Until:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extent:
-    """Extent of what has not been looked at yet; -1 is before the first look."""
+    """Extent of the annotations and commits that were not checked yet; -1 is before the first check."""
 
     looked_at: int
     last: int

@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLook:
-    """Result of a look at one monitor, stored with its events in one transaction."""
+    """Result of one check of a monitor, stored with its events in one transaction."""
 
     row: MetricMonitorRow
     state: str
@@ -112,14 +112,14 @@ class MetricMonitors:
         """Replace the document of a monitor, if it was not changed since it was read.
 
         Raises:
-            Conflict: it was changed meanwhile, or another one has that name.
+            Conflict: the monitor was changed meanwhile, or another one has that name.
             Overloaded: nothing was stored.
         """
         values = {"monitor_id": row.monitor_id, "tenant": row.tenant, "version": row.version, "at_us": at_ns // 1000}
         self._records.replace(sql.query("update_metric_monitor"), name, values | {"document": json.dumps(document)})
 
     def delete(self, row: MetricMonitorRow, at_ns: int) -> None:
-        """Delete one, if it is still the one that was looked at.
+        """Delete a monitor if its version is still that of `row`.
 
         Raises:
             Conflict: the monitor was changed since it was read.
@@ -158,10 +158,10 @@ class MetricMonitors:
         ]
 
     def store(self, looks: Sequence[MetricLook]) -> None:
-        """Store the results and events of looks in one transaction, except for monitors changed meanwhile.
+        """Store the results and events of checks in one transaction, except for monitors changed meanwhile.
 
         Raises:
-            Overloaded: it is not known whether it was stored.
+            Overloaded: the results may or may not be stored.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

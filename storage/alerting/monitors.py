@@ -131,7 +131,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchStep:
-    """Result of looking at results, stored in one transaction if the cursor is still at `after`."""
+    """Result of watching new results, stored in one transaction if the cursor is still at `after`."""
 
     after: int
     until: int
@@ -284,8 +284,8 @@ class Monitors:
         """Store the state of monitors, their position, and their events.
 
         Raises:
-            Overloaded: it is not known whether it was stored; look at the cursor before it is tried again.
-            Moved: nothing was stored, because the cursor is not where the step began.
+            Overloaded: the step may or may not be stored; check the cursor before a retry.
+            Moved: nothing was stored, because the cursor is not at the beginning of the step.
         """
         self._writer.store(lambda cursor: _store(cursor, step), len(step.streams) + len(step.happened))
         if step.happened:
@@ -295,7 +295,7 @@ class Monitors:
         """End the alerts of deleted rules, which get no results any more; return their ids.
 
         Raises:
-            Overloaded: it is not known whether it was noted; it may be tried again.
+            Overloaded: the ends may or may not be stored; the call may be retried.
         """
         ended = [row[:2] for row in self._without_rule.rows() if row[2] <= at_ns // 1000]
         if not ended:

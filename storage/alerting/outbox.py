@@ -23,7 +23,7 @@ DIGEST: EventType = "alert.digest"
 RUN_REGRESSION: EventType = "RUN_REGRESSION"
 
 _MOST_GATHERED: Final = 5_000
-"""Events that are looked at for digests at once; what is over it comes in another one. A guess."""
+"""The most events that are read for digests in one go; the others come in a later digest. A guess."""
 
 _MOST_IN_DIGEST: Final = 100
 """The most alerts listed in one digest, some 3 kB each; the others are counted. A guess at what a person reads."""
@@ -268,7 +268,7 @@ class Outbox:
         return bool(queued)
 
     def prune(self, before_ns: int) -> None:
-        """Delete what was finished before an instant, unless the clock is in doubt.
+        """Delete events that were finished before an instant, unless the clock is in doubt.
 
         Raises:
             Overloaded: nothing was stored.

@@ -170,13 +170,13 @@ class Quality:
     def streams(self, *, from_us: int, tenant: str = "", judged: bool = False) -> list[StreamDay]:
         """Return results since the day of an instant, of every rule and project; by project, rule and day.
 
-        A day is that of what was judged, or with `judged` that of the judgement.
+        The day is that of the judged span, trace or session, or with `judged` that of the judgement.
         """
         parameters = {"from_us": from_us, "tenant": tenant, "judged": judged}
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), parameters)]
 
     def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
-        """Return a rule's results since the day of an instant, added up by day, release or project; latest first."""
+        """Return a rule's results since the day of an instant, summed by day, release or project; latest first."""
         parameters = asdict(of) | {"by": by, "limit": limit}
         return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), parameters)]
 
@@ -210,7 +210,7 @@ class Quality:
     def scores(
         self, key: RuleKey, of: ScoresOf, *, from_us: int, each: int, basis: Basis = AS_STARTED
     ) -> dict[str, list[float]]:
-        """Return the scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
+        """Return the scores from 0 to 1 of the latest `each` results of each release, by one evaluator."""
         named = asdict(of) | {"releases": list(of.releases)}
         parameters = named | {"from_us": from_us, "each": each} | asdict(basis)
         scores: dict[str, list[float]] = {release: [] for release in of.releases}

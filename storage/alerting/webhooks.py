@@ -36,11 +36,11 @@ def webhook_options(source: object) -> dict[str, Any]:
 class WebhookText(WebhookOptions):
     """Configuration of a receiver."""
 
-    url: str  # shortened where it is a secret
+    url: str  # shortened if it is a secret
     events: Sequence[EventType]
     sealed: bytes | None
     has_secret: bool
-    previous_until_ns: int | None  # until when the secret before is used as well
+    previous_until_ns: int | None  # until when the previous secret is used as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Webhook(WebhookText):
     webhook_id: str
     project: str | None  # None: all
     origin: Origin
-    version: int  # counts the changes of what it is, not of how it does
+    version: int  # counts changes of its configuration, not of its state
     disabled_at_ns: int | None  # by us
     disabled_reason: str | None
     failing_since_ns: int | None

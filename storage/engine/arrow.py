@@ -23,7 +23,7 @@ class Rows(Protocol):
         """Read all rows."""
 
     def to_arrow_reader(self, batch_size: int, /) -> pa.RecordBatchReader:
-        """Stream the rows in batches of about so many."""
+        """Stream the rows in batches of about `batch_size`."""
 
 
 def rows_of(cursor: duckdb.DuckDBPyConnection, query: _Query, parameters: _Parameters = None) -> Rows:
@@ -45,5 +45,5 @@ def arrow_table(cursor: duckdb.DuckDBPyConnection, query: _Query, parameters: _P
 def arrow_reader(
     cursor: duckdb.DuckDBPyConnection, batch_size: int, query: _Query, parameters: _Parameters = None
 ) -> pa.RecordBatchReader:
-    """Stream the rows of a query in batches of about so many."""
+    """Stream the rows of a query in batches of about `batch_size`."""
     return rows_of(cursor, query, parameters).to_arrow_reader(batch_size)

@@ -17,8 +17,8 @@ Settings = Mapping[str, str | int | bool]
 READ_ONLY: Final = "READ_ONLY"
 _LIMIT: Final = "memory_limit"
 _RAISE: Final = 4
-"""Each further attempt has so many times the memory of the one before, up to what DuckDB takes by itself, which is four
-fifths of the machine's. A guess: an attempt that fails takes seconds, so there must not be many."""
+"""Each further attempt has this many times the memory of the previous one, up to DuckDB's default limit: four fifths of
+the machine's memory. A guess: an attempt that fails takes seconds, so there must not be many."""
 LEAST_LOG_BYTES: Final = 4 << 20
 _MOST_LOG_BYTES: Final = 32 << 20
 _LOG_DIVISOR: Final = 128
@@ -37,9 +37,9 @@ class FileOpener:
     """Opens one file, with more memory than configured if it cannot be opened otherwise.
 
     DuckDB replays its log of the file as a whole, and a checkpoint writes the last row group anew, so that both may
-    take more than the transactions did that wrote them. What gets more memory then has what it was given again after
-    one checkpoint. Where that is not enough for a second time, such as for spans of 150 kB each at 256 MB, it keeps
-    what it got, for otherwise each commit would end like that.
+    take more than the transactions did that wrote them. A database that was opened with more memory returns to the
+    configured limit after one checkpoint. If that limit is too low a second time, such as for spans of 150 kB each at
+    256 MB, the higher limit stays, since otherwise each commit would fail in the same way.
     """
 
     def __init__(
@@ -50,14 +50,15 @@ class FileOpener:
         self._catalog = catalog
         self._how = how
         self._prepare = prepare
-        self._recoveries = 0  # that took more memory than there was to be
-        self.raised_bytes: int | None = None  # what DuckDB may hold instead of what it was given
+        self._recoveries = 0  # that took more memory than configured
+        self.raised_bytes: int | None = None  # the memory limit that replaces the configured one
 
     def open(self, settings: Settings, *, because: str | None = None) -> duckdb.DuckDBPyConnection:
         """Open a DuckDB with the file as its default catalogue; a missing file is created.
 
-        `because` is what DuckDB said when it declared the file invalid: where that was a want of memory, it has more at
-        once, for to open the file without a checkpoint takes little, and the next commit would end like that one.
+        `because` is DuckDB's message when it declared the file invalid. If that was a lack of memory, the first attempt
+        has more memory: opening the file without a checkpoint takes little, so the configured limit might suffice for
+        that, but the next commit would fail in the same way.
 
         Raises:
             ForeignFile: the file is not a database of ours.

@@ -1,4 +1,4 @@
-"""Checkpoints: when DuckDB moves its log into the file, and what it does with row groups on the way."""
+"""Checkpoints: when DuckDB moves its log into the file, and how this changes row groups."""
 
 import logging
 import threading
@@ -25,8 +25,8 @@ spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 
 NO_END_BYTES: Final = 1 << 40
 
 _LONGEST: Final = 2
-"""DuckDB makes a checkpoint by itself where the log is so many times as long as it should be, within a commit:
-to be sure of clear buffers then, they had to be cleared before every commit, a fifth of the CPU of ingest."""
+"""DuckDB makes a checkpoint by itself, within a commit, if the log is this many times as long as it should be. To have
+clear buffers for it, they would have to be cleared before every commit, which takes a fifth of the CPU of ingest."""
 
 _TRIES: Final = 8
 """While a reader blocks it, a checkpoint is tried again each time the log has grown by an eighth of that. A guess."""
@@ -43,9 +43,9 @@ class Checkpoints:
         has_room: Callable[[], bool],
         lack_of_room: Callable[[], str],
     ) -> None:
-        """`has_room` tells whether the disk has room for one: DuckDB is invalid after one that fails.
+        """`has_room` returns True if the disk has room for a checkpoint: a failed one makes the database invalid.
 
-        `lack_of_room` returns what there is, what is needed, and what to do.
+        `lack_of_room` returns a text: the free room, the room needed, and the remedy.
         """
         self._connection = connection  # the one that is open now
         self._catalog = catalog

@@ -12,14 +12,14 @@ log = logging.getLogger(__name__)
 
 _SHARE: Final = 0.4
 _MOST_ROOM_BYTES: Final = 128 << 20
-"""A row group of spans of 1.3 kB takes some 10 MB as it is stored. Who writes it anew reads two of them, and has two
-buffers of 256 kB for each of 63 columns, some 80 MB with the rows themselves; where a fifth of 256 MB was given back,
+"""A row group of spans of 1.3 kB takes some 10 MB as it is stored. Rewriting it reads two of them, and needs two
+buffers of 256 kB for each of 63 columns, some 80 MB with the rows themselves; when only a fifth of 256 MB was freed,
 DuckDB evicted blocks in the middle of it."""
 
 _CACHE_DIVISOR: Final = 16
 _LEAST_CACHED_BYTES: Final = 32 << 20
-"""Blocks of the file that DuckDB keeps in memory after a checkpoint: memory limit / divisor, or at least so many bytes.
-Guesses (ADR 095)."""
+"""Blocks of the file that DuckDB keeps in memory after a checkpoint: memory limit / divisor, or at least this many
+bytes. Guesses (ADR 095)."""
 
 
 def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
@@ -40,7 +40,7 @@ def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
     except duckdb.OutOfMemoryException as error:  # it is in use
         log.debug("cannot free memory: %s", error)
     finally:
-        connection.execute(f"SET GLOBAL memory_limit = '{limit}'")  # which also gives back what is not used
+        connection.execute(f"SET GLOBAL memory_limit = '{limit}'")  # which also frees unused memory
 
 
 def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:

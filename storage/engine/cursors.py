@@ -140,10 +140,10 @@ def begin_reading(cursor: duckdb.DuckDBPyConnection) -> None:
 def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
     """Roll back the transaction of a cursor, if it has one. A cursor must not be closed without this.
 
-    DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
-    database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
-    An interrupted rollback may leave the transaction open (39 of 955 did that another thread interrupted), so it is
-    repeated.
+    DuckDB 1.5.5 rolls back an open transaction in a destructor, which ends the process (`std::terminate`) if the
+    database was declared invalid meanwhile. An explicit rollback raises the same error here, and closes the
+    transaction. An interrupted rollback may leave the transaction open (39 of 955 did that another thread interrupted),
+    so it is repeated.
     """
     while True:
         try:

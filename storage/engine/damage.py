@@ -45,7 +45,7 @@ class Damage:
         self._lock = threading.Lock()
         self._places: dict[str, str] = {}
         self.count = 0  # errors that reported damage
-        self.lost_rows = 0  # spans and log records that were acknowledged and are lost: at least so many
+        self.lost_rows = 0  # acknowledged spans and log records that are lost: at least this many
 
     @property
     def places(self) -> Mapping[str, str]:

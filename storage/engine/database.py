@@ -1,4 +1,4 @@
-"""The DuckDB file: opened with what it needs, brought to the schema of this version, closed whole."""
+"""The DuckDB file: opening, migration to the schema of this version, and closing."""
 
 import logging
 import threading
@@ -82,19 +82,19 @@ class Size:
 
 
 class Database:
-    """One open DuckDB file. Cursors may be used from different threads, each by one at a time."""
+    """One open DuckDB file. Cursors may be used from different threads, each by one thread at a time."""
 
     def __init__(
         self, directory: Path, options: DatabaseOptions, *, report: Report = no_report, is_read_only: bool = False
     ) -> None:
         """Open or create the file in `directory` and bring it to this version's schema; `report` receives each step.
 
-        A read-only one has to exist, and nothing is written to its directory.
+        A read-only file has to exist, and nothing is written to its directory.
 
         Raises:
             ForeignFile: the file is not one of ours.
             NewerFile: a newer version wrote it.
-            ReadOnly: it is read-only, and another version wrote it.
+            ReadOnly: the file is to be opened read-only, and another version wrote it.
         """
         if options.workarounds.hide_pandas:
             hide_pandas()
@@ -166,16 +166,17 @@ class Database:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a connection of its own on the same database, during the block; within `at_one_moment`, the thread's.
 
-        Who asks what may fail, and goes on then, may not share: a statement that fails ends the moment.
+        A caller that continues after a failed statement may not share: the failure ends the thread's moment.
 
-        Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
-        that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
+        If the database is invalid, a caller opens it again, or waits for another that does, unless `mends` is false.
+        All cursors end for that, except those with `may_end=False`, which are waited for: a caller that holds such a
+        cursor MUST NOT wait for another one.
 
         `is_own` is false for statements of clients, which may make DuckDB fail without any damage.
 
         Raises:
-            Reopened: this one had to end, or the database cannot be opened again now.
-            Damaged: what was read is not what was written.
+            Reopened: this cursor had to end, or the database cannot be opened again now.
+            Damaged: the data that was read differs from the data that was written.
         """
         shared: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
         if shared is not None and may_end and may_share:
@@ -309,7 +310,7 @@ class Database:
         """Checkpoint if DuckDB's log is long and no reader blocks it. For the writer's thread.
 
         So this happens between two transactions, with buffers that were cleared for it. If it fails, the database is
-        invalid, and its next user opens it again: what was committed is in the log.
+        invalid, and its next user opens it again: committed data is in the log.
 
         """
         layout = self.checkpoints.layout
@@ -361,10 +362,10 @@ class Database:
     def reopen(self) -> None:
         """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
 
-        Who comes meanwhile waits, and shares the outcome.
+        Other callers wait meanwhile, and share the outcome.
 
         Raises:
-            Reopened: it cannot be opened again now; try again.
+            Reopened: the file cannot be opened again now; try again.
         """
         attempts = self._attempts
         with self._opening:
@@ -526,7 +527,7 @@ class Database:
                 raise ReadOnly(self._path.parent, "its last server was killed while it wrote to the database")
             try:
                 require_migrated(connection, self._path, catalog=CATALOG)
-            except duckdb.Error as error:  # what is not damaged is still read
+            except duckdb.Error as error:  # undamaged data can still be read
                 if not self.damage.note_error(error, own=True):
                     raise
         elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk

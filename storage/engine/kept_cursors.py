@@ -111,7 +111,7 @@ class KeptCursor:
         self._is_read = True
 
     def __getattr__(self, name: str) -> object:
-        self._is_reusable = False  # it is not known what this leaves
+        self._is_reusable = False  # this may leave any state
         return getattr(self.cursor, name)
 
     def clear(self) -> bool:

@@ -18,8 +18,8 @@ class DirectoryLock:
     """A lock on a data directory, held while this object is open.
 
     A process that writes holds it alone; those that only read a read-only directory share it. The kernel drops it
-    when the process ends, however it ends. The file's text tells who holds it and where that server listens, for people
-    and for the command line.
+    when the process ends, however it ends. The file's text says who holds the lock and where that server listens, for
+    people and for the command line.
     """
 
     def __init__(self, directory: Path, *, may_only_read: bool = False, only_reads: bool = False) -> None:
@@ -77,7 +77,7 @@ class DirectoryLock:
             return
         file, data = self._file.fileno(), text.encode()
         try:
-            os.pwrite(file, data, 0)  # before the rest is cut off: a full disk has room for what it has already
+            os.pwrite(file, data, 0)  # before truncation: a full disk still has room for bytes that the file has
             os.ftruncate(file, len(data))
         except OSError as error:
             error.filename = self._path

@@ -19,7 +19,7 @@ _END: Final = b"\xff\xff"
 _HEADER_BYTES: Final = 4096  # far more than the header has
 _ENTRY: Final = struct.Struct("<QQ")  # length, checksum
 _FLUSH: Final = bytes.fromhex("e7fe7d722fed3d5e640064ffff")
-"""The last entry of a commit without its length, which may be what is damaged: its checksum and its body. Text of a
+"""The last entry of a commit without its length, which may be damaged: its checksum and its body. Text of a
 client may hold these bytes, too, so they count at the end of the log only."""
 _SUFFIXES: Final = (".wal", ".wal.checkpoint", ".wal.recovery")  # the last two: during checkpoints, and after a kill
 
@@ -59,7 +59,7 @@ def _stop(log: BinaryIO) -> int:
 
 
 def _after_header(head: bytes) -> int | None:
-    """Return where the header ends, or None if it is none."""
+    """Return the end of the header, or None if the text does not begin with a header."""
     if not head.startswith(_VERSION):
         return None
     offset: int | None = len(_VERSION)

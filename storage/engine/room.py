@@ -56,11 +56,11 @@ class DiskRoom:
             return self._free_bytes
 
     def allows_checkpoint(self, log_bytes: int) -> bool:
-        """Return True if a log of so many bytes can be moved into the file."""
+        """Return True if a log of `log_bytes` can be moved into the file."""
         return self.free_bytes >= checkpoint_bytes(log_bytes)
 
     def keep_reserve(self, nbytes: int | None = None) -> None:
-        """Set room aside for the next start on a full disk: so many bytes, or less while the disk has little.
+        """Reserve `nbytes` of the disk for the next start on a full disk, or less while the disk has little room.
 
         Without a size it is made, or grows, as soon as there is room for it.
         """
@@ -88,7 +88,7 @@ class DiskRoom:
 
 
 def checkpoint_bytes(log_bytes: int) -> int:
-    """Return the room that is needed to move a log of so many bytes into the file."""
+    """Return the room that is needed to move a log of `log_bytes` into the file."""
     return 2 * log_bytes + _CHECKPOINT_BYTES
 
 

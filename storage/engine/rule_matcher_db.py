@@ -48,11 +48,11 @@ _CLAUSES: Final = pa.schema(
 )
 
 _FEW_ROWS: Final = 512
-"""Spans that are read as they are handed over: three statements took as long with a table of DuckDB's own for so many,
-and making one and dropping it are two more."""
+"""The most spans that are read directly from Arrow: for this many, three statements took as long with a table of
+DuckDB's own, and creating and dropping that table are two more."""
 
 _TOGETHER: Final = 32
-"""Rules that are matched in one statement: if it fails, both halves are tried again, until the rule is isolated. 18
+"""Rules that are matched in one statement: if it fails, the rules are bisected until the failing one is isolated. 18
 rules over a window of 8,192 spans took 4.6 to 4.8 µs of CPU a span with a statement each, and 3.1 to 3.4 with one for
 all. The bound is a guess."""
 
@@ -76,10 +76,10 @@ class RuleQuestion:
     """Expressions of a rule's revision: the clause that a span fails first, and the sampling of its trace."""
 
     revision: int
-    tenant: str | None  # None: it asks about the spans of all
+    tenant: str | None  # None: it covers the spans of all tenants
     clause: Expression
     sampled_below: str | None  # None: every trace is sampled
-    judges_once: bool = False  # what was judged stays, whatever comes later of its trace
+    judges_once: bool = False  # its judgements stay, even if more of the trace arrives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class RuleMatcherDb:
         return _of_revision(clauses, question.revision).cast(_CLAUSES)
 
     def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> dict[int, pa.Table]:
-        """Decide each span by some rules of one tenant, by revision; rules that fail are isolated by halving."""
+        """Decide each span by some rules of one tenant, by revision; rules that fail are isolated by bisection."""
         if len(questions) == 1:
             return {questions[0].revision: self._decide_alone(spans, questions[0])}
         text, parameters = self._statement(questions)

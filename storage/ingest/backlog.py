@@ -28,13 +28,14 @@ VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.Co
 _MOST_CHARACTERS: Final = 300  # shown of DuckDB's message, which repeats the value; a guess
 
 _COMING_ON, _WITHIN_INTERVALS = 4, 6
-"""Groups keep coming where the fourth before came less than six intervals ago. A guess: who sends each second or more
-rarely gains nothing by waiting, and who sends one and looks for it does not wait."""
+"""Groups keep coming if the fourth-last one came less than six intervals ago. A guess: a client that sends once a
+second or less often gains nothing by waiting, and a client that sends one request and polls for its spans does
+not wait."""
 
 _GATHERED_INTERVALS = 3
-"""So many intervals a commit gathers spans while they keep coming: what it costs by itself, with the matching and the
-sums that follow it, is shared by more of them. With 20 rules, 50 spans/s took 0.34 of a processor with one interval of
-0.3 s and 0.27 with three, 1,000 spans/s 0.93 and 0.64."""
+"""Intervals for which a commit gathers spans while groups keep coming: more spans then share the fixed cost of a
+commit, and of the matching and the sums that follow it. With 20 rules, 50 spans/s took 0.34 of a processor with one
+interval of 0.3 s and 0.27 with three, 1,000 spans/s 0.93 and 0.64."""
 
 _WRITE_TASK_PATIENCE_S = 1.0
 """A guess: a commit of a whole row group takes a tenth of it, so write tasks cost spans little and are not starved."""
@@ -79,7 +80,7 @@ class Backlog:
         shares: Shares,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Spans wait for one interval; while they keep coming for three, unless there are more than so many bytes."""
+        """`gathered_bytes` bounds the backlog that may wait for three intervals, not one, while groups keep coming."""
         self._groups: deque[_WaitingGroup] = deque()
         self._arrivals_s: deque[float] = deque(maxlen=_COMING_ON)  # the latest groups
         self._write_tasks: deque[WriteTask] = deque()
@@ -105,7 +106,7 @@ class Backlog:
             self._changed.notify_all()
 
     def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
-        """Queue a write task of so many rows; the future is cancelled if the writer stops first."""
+        """Queue a write task of `rows` rows; the future is cancelled if the writer stops first."""
         write_task = WriteTask(run, rows, Future(), self._clock())
         with self._changed:
             if self._closed:
@@ -130,7 +131,7 @@ class Backlog:
             self._changed.notify_all()
 
     def wait_empty(self, timeout_s: float) -> bool:
-        """Wait until all was taken out; False when that took too long."""
+        """Wait until the backlog is empty; return False if that takes too long."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
@@ -139,10 +140,10 @@ class Backlog:
 
         None once closed and empty.
 
-        With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
-        where it began.
+        With fewer `most_rows`, a chunk has at most that many spans and log records. Until a chunk is `done`, the
+        next one begins at the same row.
 
-        A write task is run where no commit is due, and before one if it has waited long.
+        A write task is returned if no commit is due, and before a due commit if the task has waited long.
         """
         with self._changed:
             while True:

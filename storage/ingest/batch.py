@@ -95,7 +95,7 @@ MEANINGS = pa.schema(
         pa.field("tool_arguments_key", pa.string()),
         pa.field("tool_result", pa.string()),
         pa.field("tool_result_key", pa.string()),
-        pa.field("tool_result_is_text", pa.bool_()),  # True: it is what is stored; NULL: that is its JSON
+        pa.field("tool_result_is_text", pa.bool_()),  # True: a text, stored as it is; NULL: stored as JSON
         pa.field("tool_definitions", pa.string()),
         pa.field("model", pa.string()),
         pa.field("provider", pa.string()),
@@ -106,7 +106,7 @@ MEANINGS = pa.schema(
         pa.field("reasoning_tokens", pa.int64()),
         pa.field("finish_reason", pa.string()),
         pa.field("cost_usd", pa.float64()),
-        pa.field("cost_source", pa.string()),  # the prices it was computed by; NULL where the span tells it
+        pa.field("cost_source", pa.string()),  # the prices it was computed with; NULL if the span has the cost
         pa.field("session_id", pa.string()),
         pa.field("user_id", pa.string()),
         pa.field("run_id", pa.string()),
@@ -121,7 +121,7 @@ MEANINGS = pa.schema(
     ]
 )
 KEYED = ("input_messages", "output_messages", "tool_arguments", "tool_result")
-"""What spans mean. A text that is an attribute's as it came is not stored again: `…_key` names the attribute. Messages,
+"""The meanings of spans. A text that equals an attribute is not stored again: `…_key` names the attribute. Messages,
 arguments, definitions, and results that are no text, are JSON."""
 
 TRACES = pa.schema(

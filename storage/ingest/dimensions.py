@@ -1,7 +1,7 @@
 """Resources and scopes as columns of the spans and log records that name them.
 
-A batch has each resource and scope once, and its rows name them by number. What is stored has them as texts beside each
-row: these repeat, so that they take no room, and no question has to join.
+A batch has each resource and scope once, and its rows name them by number. The stored tables have them as texts in each
+row: the texts repeat, so they compress to almost nothing, and no query needs a join.
 """
 
 import functools
@@ -18,8 +18,8 @@ from storage.records import EntityRef, Resource, Scope
 
 RESOURCE_COLUMNS: Final = ("resource_attributes", "resource_meta")
 SCOPE_COLUMNS: Final = ("scope_name", "scope_version", "scope_attributes", "scope_meta")
-"""Attributes are a JSON object of texts; `…_meta` is NULL or a JSON object of what is not as it is by default: `types`
-(the letters of the attributes' types), `dropped_attributes_count`, `schema_url`, `entity_refs`."""
+"""Attributes are a JSON object of texts; `…_meta` is NULL or a JSON object of the fields that differ from their
+defaults: `types` (the letters of the attributes' types), `dropped_attributes_count`, `schema_url`, `entity_refs`."""
 
 _NOTHING: Final = "{}"
 _KNOWN: Final = 1_024  # a guess: some kilobytes each

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _PARTS: Final = 4
-"""One sender leaves a fourth of the room to the others. A guess."""
+"""The divisor of the room that one sender leaves to the others. A guess."""
 
 _LEFT: Final = 8
 """First requests of all senders leave an eighth of the room to smaller ones. A guess."""
@@ -14,7 +14,7 @@ _LEFT: Final = 8
 class Shares:
     """Bytes of a buffer by sender. The owner serializes access.
 
-    A sender may hold three times what is free, so alone it gets three quarters of the room, two get three
+    A sender may hold three times the free bytes, so alone it gets three quarters of the room, two get three
     sevenths each, and there is always room for one that holds nothing: the dynamic thresholds of Choudhury and Hahne,
     "Dynamic queue length thresholds for shared-memory packet switches", 1998. A sender with one request larger than its
     share counts as if that had the size of the share, because it must not take the rest from the others.

@@ -18,8 +18,8 @@ from storage.ingest.windows import EVERYTHING, TraceKey, bounds_of, extents_of
 _SPAN_DIGITS: Final = 16
 _SCORE: Final = "gen_ai.evaluation.result"  # a log record of which nothing is read
 _KNOWN_LOGS: Final = 1 << 21
-"""Log records that may come before their span and are found: the latest of them, 8 bytes each. A guess at what comes
-while one span lasts. Those of earlier commits are not looked at, so that the cost of a look does not grow with the
+"""The most log records remembered that may precede their span: the latest ones, 8 bytes each. A guess at how many come
+while one span lasts. Those of earlier commits are not searched, so that the cost of a search does not grow with the
 table: of three million records those of a span take 25 ms of CPU with such a bound and 80 without one, those of 200
 spans 35 and 210."""
 
@@ -118,7 +118,7 @@ class SpanRows:
             suspects |= self._logged.suspects(_trace_hashes(spans))
         if not suspects.any():
             return new_logs
-        since = self._logged.since - 1  # a part of the commit before may be known
+        since = self._logged.since - 1  # a part of the previous commit may be known
         stored = _stored_logs(cursor, self._reads, spans.filter(pa.array(suspects)), since=since, before=batch)
         read = new_logs.select(_READ)
         return pa.concat_tables([stored.cast(read.schema), read])

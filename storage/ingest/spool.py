@@ -185,8 +185,8 @@ class Spool:
             for buffer in body:
                 checksum = zlib.crc32(buffer, checksum)
             buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
-            # What waits for its commit is what was written: the decoder's columns hold several times their own size,
-            # because all that was decoded together is freed together.
+            # The waiting batch is read from the written bytes: the decoder's columns hold several times their own size,
+            # because columns that were decoded together are freed together.
             groups.append(SpoolGroup(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
         self._write(buffers, groups[-1].sequence)
         self._sequence = groups[-1].sequence
@@ -354,7 +354,7 @@ def _place(path: Path, data: pa.Buffer, offset: int, following: int) -> _Place:
 
 
 def _loss(seen: Iterable[int | _Place], after: Position) -> SpoolLoss:
-    """Count what is damaged and not committed, of whole records and places in the order of the files.
+    """Count the damaged, uncommitted records, from whole records and damaged places in the order of the files.
 
     Numbers of records are consecutive, so those that are missing between whole ones say which records were in a place,
     whatever its header says. A place between records with consecutive numbers was never acknowledged, or reported.

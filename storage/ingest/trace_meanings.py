@@ -1,4 +1,4 @@
-"""Sums of traces: traces to add up again, their spans, and the storage of sums."""
+"""Sums of traces: traces whose sums are outdated, their spans, and the storage of sums."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -41,7 +41,7 @@ class Changes:
         self._is_complete = False  # until the stored changes were read
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
-        """Note that a commit changed so many spans of each of some traces."""
+        """Note how many spans of each trace a commit changed."""
         with self._lock:
             known = self._traces
             for key, spans in traces.items():
@@ -78,10 +78,10 @@ class TraceSpans:
 
     keys: Collection[TraceKey]
     spans: pa.Table
-    parts: pa.Table  # what their parts add up to, as the view `trace_roll_up` tells it
+    parts: pa.Table  # the sums of their parts, as in the view `trace_roll_up`
     from_ns: int  # no span of them starts before
     is_cut: bool
-    deletions: int  # that had been made when they were taken out
+    deletions: int  # the number of deletions made before these spans were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class TraceMeanings:
         return TraceSpans(keys=keys, spans=spans, parts=parts, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
 
     def long_trace(self, key: TraceKey, limits: Limits) -> TraceSpans:
-        """Return the spans of one trace that is too long to be taken out whole, without texts that no sum needs."""
+        """Return the spans of one trace that is too long to be read whole, without texts that no sum needs."""
         return self._spans([key], sql.query("meanings_of_long_trace"), limits)
 
     def store(self, sums: TraceSums) -> None:
@@ -154,7 +154,7 @@ class TraceMeanings:
         self._writer.store(write, sums.traces.num_rows)
 
     def store_state(self, batch: int) -> None:
-        """Store that the changes of all commits up to one are added up.
+        """Store that the sums include the changes of all commits up to `batch`.
 
         Raises:
             Overloaded: as for `store`.
@@ -177,7 +177,7 @@ class TraceMeanings:
         return int(rows.num_rows)
 
     def older_traces(self, reads: Reads, most: int) -> list[TraceKey]:
-        """Return some of the traces that were added up from spans that another edition read."""
+        """Return some of the traces whose sums were computed from spans that another edition read."""
         with self._database.cursor() as cursor:
             parameters = {"edition": edition_number(cursor, reads.edition), "traces": most}
             return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), parameters).fetchall()]
@@ -230,6 +230,6 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
     if sums.tool_calls.num_rows:
         cursor.register("incoming_tool_calls", sums.tool_calls)
         cursor.execute(sql.query("insert_tool_calls"))
-    if not sums.is_bare:  # else this may be what fails
+    if not sums.is_bare:  # skipped for bare sums: it may be the step that failed
         complete_calls(cursor, known, sums.tool_calls)
     cursor.execute(sql.query("update_trace_state"), {"batch": sums.batch})

@@ -13,20 +13,20 @@ from storage.engine.arrow import arrow_reader
 from storage.engine.database import Database
 
 _LOGS_EACH = 10
-"""Log records that are taken out for each span, in as many bytes as the spans. A guess."""
+"""The most log records that are read per span, within the byte limit of the spans. A guess."""
 
 _ENDS_AT_ONCE = 256  # a guess: few look-ups, and few more bytes than fit
 
 COMMITS_EACH = 16
-"""Traces with more commits than so many for each between them are looked up one by one. A guess: another look-up takes
-as long as searching so many."""
+"""Traces are looked up one by one if more than this many commits per trace lie between them. A guess: another look-up
+takes as long as searching this many commits."""
 
 _ENDS = 500
-"""Of a trace that does not fit, its roots and so many of its first and last spans are taken out: those of which the
-view keeps the texts, as `meanings_of_long_trace` has it."""
+"""Of a trace that does not fit, its roots and this many of its first and last spans are read: those whose texts the
+view keeps, as in `meanings_of_long_trace`."""
 
 SUMMED_SPANS = 50_000
-"""Only the first spans of a trace are added up for the view."""
+"""The most spans of a trace, its first, that the sums of the view include."""
 
 TRACE_ID = re.compile("[0-9a-f]{32}")
 

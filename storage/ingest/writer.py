@@ -73,8 +73,8 @@ class WriterOptions:
     watch: Callable[[SpanBatch, int, int], None] | None = None
     """Receives each commit: its batch, its start (ns), its number of new rows. It must neither wait nor raise."""
     refresh_rows: int = 256 * ROW_GROUP_ROWS
-    """The file is opened again after so many rows: of each row group that it wrote DuckDB keeps some 80 kB. It takes
-    35 to 110 ms with 10 million spans stored."""
+    """The file is opened again after this many rows, since DuckDB keeps some 80 kB of each row group that it wrote.
+    This takes 35 to 110 ms with 10 million spans stored."""
 
 
 class Writer:
@@ -82,7 +82,7 @@ class Writer:
 
     A commit holds whole row groups when there are enough rows, and whatever there is after the commit
     interval, or after three of them while spans keep coming. The spool position is part of every
-    commit, so after a crash the spool is read from exactly where the database stands. A commit that fails
+    commit, so after a crash the spool is read from exactly the committed position. A commit that fails
     is tried again until it succeeds; rows that DuckDB can never take are written to a file beside the
     spool instead of blocking all others.
     """
@@ -158,7 +158,8 @@ class Writer:
         """Queue `write`, which stores `rows` in a transaction of its own, between the commits of spans.
 
         The future fails with what `write` or the commit raises, and is cancelled when the writer stops first. While the
-        disk is nearly full it fails at once, unless `write` `frees` room: what is left is for spans and their commits.
+        disk is nearly full it fails at once, unless `write` `frees` room: the rest of the disk is for spans and their
+        commits.
 
         Raises:
             ReadOnly: the database is read-only.
@@ -283,8 +284,8 @@ class Writer:
     def _try(self, chunk: Chunk) -> bool:
         """Commit a chunk, or arrange that less is tried next; return False if the same should be tried again later.
 
-        A failure of the disk passes; a failure of the rows does not. The one of them that is to blame is found by
-        halving, and every part that is committed on the way is done for good.
+        A failure of the disk passes; a failure of the rows does not. The row that fails is found by
+        bisection, and every part that is committed meanwhile stays committed.
         """
         try:
             try:

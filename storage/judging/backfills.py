@@ -1,4 +1,4 @@
-"""Backfills: spans from before a rule that it has yet to look at, and its progress."""
+"""Backfills: spans older than a rule that the rule has yet to check, and the progress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,22 +34,22 @@ class Backfill:
     to_ns: int
     after_seq: int
     until_seq: int
-    looked_at: int  # spans or traces about which it decided; what was decided before is passed over
+    looked_at: int  # spans or traces that it decided; those decided before are skipped
     matched: int
     state: str  # running, done, cancelled or failed
     error: str | None
     created_at_ns: int
     updated_at_ns: int
     trace_ids: Sequence[str] | None = None  # of these traces only; empty texts once it has ended
-    occasion: str = "backfill"  # or baseline: monitors compare with what it finds
+    occasion: str = "backfill"  # or baseline: monitors compare with its results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillStep:
-    """Result of one step, stored in one transaction if the backfill is running and still where it was."""
+    """Result of one step, stored in one transaction if the backfill is running and has not moved."""
 
     backfill: Backfill
-    after: int  # from now on
+    after: int  # the new position of the backfill
     until: int
     decisions: pa.Table
     jobs: pa.Table
@@ -107,13 +107,13 @@ class BackfillTable:
         return ended[-1] > 0
 
     def spans(self, backfill: Backfill, tenant: str | None, selection: SpanSelection) -> tuple[pa.Table, int] | None:
-        """Return the next spans that the rule has not decided about, and up to where they are complete, or None."""
+        """Return the next undecided spans, and the number up to which they are complete; None at the end."""
         statements = sql.query("numbers_to_backfill"), sql.query("spans_to_backfill")
         with self._database.snapshot() as cursor:
             return window(cursor, statements, _bounds(backfill, tenant), selection, {"revision": backfill.revision})
 
     def traces(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """Return settled, undecided traces of the next spans, and up to where they are complete, or None."""
+        """Return settled, undecided traces of the next spans, and the number of the last span; None at the end."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             numbers = arrow_table(cursor, sql.query("numbers_to_backfill"), bounds | {"rows": rows})
@@ -126,7 +126,7 @@ class BackfillTable:
             return _undecided(cursor, backfill.revision, traces, spans, until), last
 
     def sessions(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """Return undecided sessions at rest of the next spans, and up to where they are complete, or None."""
+        """Return undecided sessions at rest of the next spans, and the number of the last span; None at the end."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             numbers = arrow_table(cursor, sql.query("numbers_to_backfill"), bounds | {"rows": rows})
@@ -148,8 +148,8 @@ class BackfillTable:
         """Store the result of a step, and the progress of the backfill.
 
         Raises:
-            Overloaded: it is not known whether it was stored; look again before it is tried again.
-            Moved: nothing was stored, because the backfill was cancelled, or is not where it was.
+            Overloaded: the step may or may not be stored; check the position before a retry.
+            Moved: nothing was stored, because the backfill was cancelled, or its position has changed.
         """
         self._writer.store(lambda cursor: _store(cursor, step), step.decisions.num_rows // 8 + step.jobs.num_rows)
 

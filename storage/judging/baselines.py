@@ -13,12 +13,12 @@ from storage.judging.repeating import ids_table, repeat_jobs
 
 _US_NS: Final = 1_000  # results hold microseconds: a span may start later within the one that is stored
 _MOST_TARGETS: Final = 1_000
-"""Of one baseline: a guess, so that the bill of a rule of many services has a bound. They take turns."""
+"""The most targets of one baseline: a guess that bounds the bill of a rule with many services. Services take turns."""
 
 _LOOKED_AT: Final = 10
 _MOST_ROWS: Final = 100_000
-"""Results that are looked at for each that a side is to have, and of a side in all, so that the memory that this takes
-has a bound; those beyond are out of reach, behind others of which nothing can be had. Guesses."""
+"""Results that are read for each result that a side needs, and for a side in all, so that the memory for them has a
+bound. Results beyond these limits are not read, even if none of those before can be used. Guesses."""
 
 _RELEASES: Final = pa.schema(
     [
@@ -44,7 +44,7 @@ class ComparedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRequest:
-    """A revision whose evaluator needs results of some releases, so many for each side."""
+    """A revision whose evaluator needs results of some releases, and their number for each side."""
 
     rule_id: str
     revision: int

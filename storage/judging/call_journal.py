@@ -1,7 +1,7 @@
 """Requests to judges on disk before they leave, and before they are in the database.
 
 A file of records, appended to by one thread. A record is a header (CRC-32 and length of the body) and a body of JSON:
-what was reserved, and what was settled. One that is torn was never answered for; nothing is read behind it.
+the calls reserved, and the calls settled. A torn record was never acknowledged; nothing behind it is read.
 """
 
 import json
@@ -82,7 +82,7 @@ class CallJournal:
             yield from _records(path.read_bytes())
 
     def append(self, record: JournalRecord) -> None:
-        """Write a record. What it reserves is durable on return; what it settles outlives this process.
+        """Write a record. Its reservations are durable on return; its settlements survive the end of this process.
 
         Raises:
             Overloaded: the disk is full or failing, and nothing was reserved.
@@ -100,7 +100,7 @@ class CallJournal:
             self.rotate()
             raise Overloaded(f"calls cannot be put on record: {error.strerror or error}", retry_after_s=5) from error
         if written < len(data):
-            self.rotate()  # nothing is read behind what is torn
+            self.rotate()  # nothing is read behind a torn record
             raise Overloaded("calls cannot be put on record: the disk is full", retry_after_s=5)
         self._size += len(data)
 

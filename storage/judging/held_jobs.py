@@ -17,14 +17,14 @@ def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: in
     """Release held jobs whose condition was met, and drop those whose condition no longer can be, near a change.
 
     `changed` has `tenant` and `target`, a trace or a session; `span_id` if it is about that span alone; and `revision`
-    if a result or a job of it is what changed. Call it in the transaction that stores results, or decides what is
+    if a result or a job of it has changed. Call it in the transaction that stores results, or decides what is
     evaluated, so that each job is released or dropped once, and none is forgotten. Only results that end with spans
     between two numbers are read.
 
     """
     if not changed.num_rows or not _is_any_held(cursor):
         return
-    while changed.num_rows:  # what goes by a job that is dropped is looked at in turn; there are no circles
+    while changed.num_rows:  # jobs that depend on a dropped job are checked next; cycles do not exist
         cursor.register("changed_targets", changed.select(_KEYS))
         decided = arrow_table(cursor, sql.query("held_jobs"), {"first": first, "last": last})
         if not decided.num_rows:

@@ -19,7 +19,7 @@ from storage.judging.job_results import JobResult, results_table, table_of
 from storage.judging.repeating import Repeating, ids_table
 
 SUPERSEDED = "superseded"
-"""The kind of error of what was skipped because its target is to be evaluated again anyway."""
+"""The error kind of a job that was skipped because its target will be evaluated again anyway."""
 
 _RETURNS = pa.schema(
     [
@@ -60,7 +60,7 @@ class PutBack:
     not_before_us: int | None = None
     error_kind: str | None = None
     error: str | None = None
-    judge_calls: int | None = None  # of this attempt, and what they took; None where no judge was asked
+    judge_calls: int | None = None  # of this attempt, with their usage below; None if no judge was called
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
@@ -77,7 +77,7 @@ class JudgedByHand:
     trace_id: str
     span_id: str | None  # None: the trace
     release: str | None
-    result: JobResult  # whose job there is not yet
+    result: JobResult  # its job does not exist yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +174,10 @@ class Jobs(Repeating):
     def take_turn(self, turn: LedgerTurn) -> list[list[Job]]:
         """Apply the turn; return the jobs of each of its claims.
 
-        Doing it again does no harm: what is stored is not stored twice.
+        A repeated turn does no harm: no result is stored twice.
 
         Raises:
-            Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
+            Overloaded: the turn may not be stored, because the database cannot be written now, or is being closed.
         """
         tables: list[pa.Table] = []
         results = pa.concat_tables([results_table(turn.finished), *turn.results])
@@ -201,7 +201,7 @@ class Jobs(Repeating):
         Monitors do not count it, because the target was chosen. If a job for the same target waits, that one counts.
 
         Raises:
-            Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
+            Overloaded: the result may not be stored, because the database cannot be written now, or is being closed.
 
         """
         stored: list[int] = []

@@ -154,7 +154,7 @@ class Judgements:
         return Judged(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
 
     def target(self, trace_id: str, span_id: str | None, *, tenant: str) -> TargetToJudge | None:
-        """Return what is needed to judge a span or a trace, or None if it is not stored."""
+        """Return the data needed to judge a span or a trace, or None if it is not stored."""
         parameters: dict[str, object] = {"tenant": tenant, "trace_id": trace_id, "span_id": span_id}
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, [trace_id])

@@ -56,7 +56,7 @@ class Matching:
         self._writer = writer
         self._committed = committed
         self._cursor = KeptRows(database, sql.query("matching_cursor"))
-        self._known: tuple[int, int] | None = None  # how far spans are matched, as of so many writes of that
+        self._known: tuple[int, int] | None = None  # how far spans are matched, and the writes of the cursor then
         self._stored = 0  # spans, when all of them were matched
         self.open_traces = OpenTraces(database, writer)
         self.open_sessions = OpenSessions(database, writer)
@@ -92,7 +92,7 @@ class Matching:
             self._known = seq, writes + 1
 
     def window(self, *, after: int, until: int, selection: SpanSelection) -> tuple[pa.Table, int] | None:
-        """Return the next spans in the order of commits, and up to where they are complete; None if there are none."""
+        """Return the next spans by commit, and the number up to which they are complete; None if none are left."""
         statements, bounds = (sql.query("numbers_after"), sql.query("spans_to_match")), {"after": after, "until": until}
         if self._writer.totals.stored - self._stored <= selection.limits.rows:
             with self._database.cursor() as cursor:
@@ -110,8 +110,8 @@ class Matching:
         """Store decisions, and the position.
 
         Raises:
-            Overloaded: it is not known whether it was stored; look at the state before it is tried again.
-            Moved: nothing was stored, because the cursor is not where the window began.
+            Overloaded: the step may or may not be stored; check the state before a retry.
+            Moved: nothing was stored, because the cursor is not at the beginning of the window.
         """
         rows = step.decisions.num_rows // _DECISIONS_A_ROW + step.jobs.num_rows
         self._move(lambda cursor: _store(cursor, step), rows, step.until)

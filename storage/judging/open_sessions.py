@@ -79,8 +79,8 @@ class OpenSessions:
         """Store decisions in place of earlier ones, and for how long the sessions were quiet.
 
         Raises:
-            Overloaded: it is not known whether it was stored; look again before it is tried again.
-            Moved: nothing was stored, because the sessions are not as they were.
+            Overloaded: the decisions may or may not be stored; check the sessions before a retry.
+            Moved: nothing was stored, because the sessions have changed.
         """
         rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
         self._writer.store(lambda cursor: _store(cursor, rested, settlement), rows)

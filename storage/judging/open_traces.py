@@ -19,8 +19,8 @@ from storage.judging.held_jobs import targets_of, tell_held
 from storage.judging.span_window import SpanSelection, asked_for, fetch, last_job_of
 
 _FAR_ROWS: Final = 4096
-"""Spans that lie further apart are taken out one part after the other. A guess: at 2.2 µs a span, to read that many in
-vain takes 9 ms, which another statement should not."""
+"""Spans that lie further apart are read by separate statements. A guess: at 2.2 µs a span, reading this many in vain
+takes 9 ms, more than another statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +134,8 @@ class OpenTraces:
         """Store decisions in place of earlier ones, and close the traces.
 
         Raises:
-            Overloaded: it is not known whether it was stored; look again before it is tried again.
-            Moved: nothing was stored, because the traces are not as they were.
+            Overloaded: the decisions may or may not be stored; check the traces before a retry.
+            Moved: nothing was stored, because the traces have changed.
         """
         rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
         self._writer.store(lambda cursor: _store(cursor, settlement), rows)
@@ -185,7 +185,7 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
 
 
 def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-    """Yield the spans with the selected columns, at once or by halves."""
+    """Yield the spans with the selected columns, in one piece or bisected."""
     cursor.register("wanted_spans", spans)
     text, parameters = asked_for(sql.query("spans_of_traces_to_match"), selection.columns)
     bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}
@@ -240,7 +240,7 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
 def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
     """Revoke earlier decisions about the same traces, with their jobs.
 
-    What is left of the settlement is what is new: of rules that judge once, nothing about a trace that was judged.
+    The returned settlement has only new decisions: for rules that judge once, none about a trace that was judged.
     """
     again = settlement.settled.traces.filter(settlement.settled.traces["was_settled"])
     if not again.num_rows:

@@ -24,9 +24,7 @@ class Repeated:
     """Result of a request to evaluate again: the number of new jobs, and the state of each job that got none."""
 
     jobs: int
-    refused: Mapping[int, str | None] = field(
-        default_factory=dict
-    )  # job id: its state; None where there is no such job
+    refused: Mapping[int, str | None] = field(default_factory=dict)  # job id: its state; None if the job does not exist
 
 
 class Repeating:
@@ -61,7 +59,7 @@ class Repeating:
     ) -> Repeated:
         """Evaluate failed jobs again: of one rule, by name or id, and with one kind of error, if given.
 
-        With the kind `over_budget` or `rule_disabled`, what was left out for that.
+        With the kind `over_budget` or `rule_disabled`: the jobs skipped for that reason.
 
         With a tenant, of its own jobs. Of more than `MOST_RETRIED` the oldest.
 
@@ -79,7 +77,7 @@ class Repeating:
         return Repeated(jobs=len(job_ids))
 
     def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
-        """Evaluate again what was left out for lack of budget between two instants; return how many jobs.
+        """Evaluate again the jobs skipped for lack of budget between two instants; return how many.
 
         Of more than `MOST_RETRIED` the oldest.
 

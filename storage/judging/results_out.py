@@ -96,8 +96,8 @@ class ResultsOut:
         """Note that results up to a number were exported.
 
         Raises:
-            Overloaded: it is not known whether it was noted; look at the state before going on.
-            Moved: it was not, because the state is not where this began.
+            Overloaded: the position may or may not be stored; check the state before going on.
+            Moved: the position was not stored, because the stored one is not `after`.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

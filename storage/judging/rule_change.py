@@ -181,7 +181,7 @@ class RuleChange:
         """Store it. The writer's thread calls this in a transaction.
 
         Raises:
-            Moved: one of the rules is not as it was when the change was worked out.
+            Moved: one of the rules was changed since the change was computed.
         """
         rules = list(self.changed.values())
         changed = [asdict(rule) | {"was": self._versions.get(rule.rule_id)} for rule in rules]

@@ -66,7 +66,7 @@ class UnscoredBy:
     """Number of matched targets without a score, by reason."""
 
     outcome: str  # skipped or failed
-    kind: str | None  # None of what was skipped since there was nothing to judge, as content that was not captured
+    kind: str | None  # None if skipped for lack of content to judge, such as content that was not captured
     amount: int
 
 

@@ -45,7 +45,7 @@ class _CountedParts:
 class _TracedProjects:
     """The projects that traces name: counted once, then updated, or recounted if any part was deleted.
 
-    To look at all of 100,000 parts takes 3 ms, and each list of traces needs them for its filter.
+    Reading all of 100,000 parts takes 3 ms, and each list of traces needs them for its filter.
     """
 
     def __init__(self) -> None:

@@ -106,10 +106,10 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
 
 
 def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jobs: int) -> int:
-    """Store up to where spans are matched, and the number of new jobs; return the last job before these.
+    """Store the number up to which spans are matched, and the number of new jobs; return the last job before these.
 
     Raises:
-        Moved: the cursor is not where it should be.
+        Moved: the cursor is not at `after`.
     """
     moved = cursor.execute(sql.query("move_matching"), {"after": after, "until": until, "jobs": jobs}).fetchall()
     if not moved:

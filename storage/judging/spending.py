@@ -145,7 +145,7 @@ class JudgeCallStore:
     def reserve(self, call: ReservedCall) -> "Future[None]":
         """Record a call. The future is done once it survives a crash; only then may the request leave.
 
-        It fails where the disk cannot be written, and is cancelled when the store closes first; `settle` such a call as
+        It fails if the disk cannot be written, and is cancelled if the store closes first; `settle` such a call as
         unsent, because it may be on record all the same.
 
         Raises:
@@ -261,7 +261,7 @@ class JudgeCallStore:
             self._is_writing, covers = True, self._on_record
         if self._journal.due_in_s == 0:
             self._journal.rotate()
-        full = self._journal.full  # of which nothing is later than what is written
+        full = self._journal.full  # its files have no calls that are newer than those written
         write = self._writer.ask(lambda cursor: _write(cursor, writing), len(writing))
         write.add_done_callback(partial(self._note_written, writing, covers, full))
 
@@ -293,7 +293,7 @@ def _tell(stored: "Future[None]", error: Exception | None) -> None:
 
 
 def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
-    """Write what has gathered: calls that are settled already as they ended, in one go."""
+    """Write the gathered calls in one go; calls that are already settled get their final state."""
     reserved, settled = gathered.reserved, gathered.settled
     if reserved:
         cursor.register("incoming_calls", _table({**_RESERVED, **_SETTLED}, [reserved, settled]))

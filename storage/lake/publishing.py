@@ -3,7 +3,7 @@
 The commit that adds rows to a table carries Delta's *application transaction*: the name of this data directory, and the
 number of the last row. So the position is as durable as the rows. Delta refuses a commit if its snapshot is older than
 another commit under the same name, and the position is read from the very snapshot that is written with: of two
-publishers one fails. After any failure the table is loaded again, and its position tells what is left.
+publishers one fails. After any failure the table is loaded again, and its position shows which rows are left.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ from storage.lake.tables import PARTITION, LakeTable, columns_with_bounds, delta
 
 MOST_ROWS: Final = 131_072
 _MOST_BYTES: Final = 64 << 20
-"""Of one commit, in memory. A guess: some 30,000 spans of 1.2 kB."""
+"""The most bytes of one commit, in memory. A guess: some 30,000 spans of 1.2 kB."""
 
 _MOST_ATTEMPTS: Final = 1000
 """Attempts that are remembered while none succeeds. A guess: eight hours of them."""
@@ -37,7 +37,7 @@ _MOST_ATTEMPTS: Final = 1000
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _FIRST_ROWS: Final = 256
 _BYTES_AT_ONCE: Final = 16 << 20
-"""Of one query: rows are read in pieces of about so many bytes, a row group at most, and the first one is small.
+"""The size of one query: rows are read in pieces of about this many bytes, at most a row group, and the first is small.
 Guesses; to read a span of 3.9 kB takes 10 µs of CPU in pieces of a row group, and 16 to 19 in pieces of 2,048 rows."""
 
 _PARQUET: Final = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=MOST_ROWS)
@@ -136,7 +136,7 @@ class Lake:
         self._positions[table.name] = position
 
     def _load(self, table: LakeTable) -> DeltaTable:
-        """Return the table as of now; make it if it is not there."""
+        """Return the table as of now; create it if it does not exist."""
         delta = self._tables.get(table.name)
         if delta is not None:
             delta.update_incremental()
@@ -165,7 +165,7 @@ class Lake:
     def _require_own(self, table: LakeTable, delta: DeltaTable) -> int:
         """Return the number up to which the lake has rows of this directory, all of which are this directory's.
 
-        It may be less than what was published before, if the lake is another one or was restored.
+        The number may be lower than the last published one, if the lake is another one or was restored.
         """
         position = self._positions.get(table.name, Position())
         stored = delta.transaction_version(self._directory_id) or 0

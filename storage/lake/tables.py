@@ -17,7 +17,7 @@ _INT_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTable:
-    """One table, which is called the same in the database and in the lake."""
+    """A table, which has the same name in the database and in the lake."""
 
     name: str
     time: str | None = None  # the server's own time in a row; None: there is none, and the time of publication counts

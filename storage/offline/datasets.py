@@ -24,8 +24,8 @@ from storage.sql import named
 from storage.versioned import write_rows
 
 MOST_ITEMS: Final = 1_000_000
-"""The most items of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they
-are read."""
+"""The most items of one version. A guess: larger ones are no test sets, and the ids of this many items take 200 MB
+while they are read."""
 
 VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 
@@ -78,7 +78,7 @@ class Dataset:
     tags: Sequence[str]
     input_schema: str | None
     expected_schema: str | None
-    version: int  # of what is said of it
+    version: int  # of its description, not of its items
     created_at_ns: int
     updated_at_ns: int
     latest_version: int
@@ -161,7 +161,7 @@ class Datasets:
 
         Raises:
             Stale: the dataset was changed since it was read.
-            Overloaded: it may be deleted, with some items left that no request returns.
+            Overloaded: the dataset may be deleted, with some items left that no request returns.
 
         """
         values = {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
@@ -211,7 +211,7 @@ class Datasets:
         """Add a version with these stored items; return it, and True if it is new: the latest one may be equal.
 
         Raises:
-            Conflict: it would have no items, or too many.
+            Conflict: the version would have no items, or too many.
             Missing: the dataset was deleted.
             Overloaded: nothing was stored.
         """

@@ -220,7 +220,7 @@ class Runs:
         """Delete a run with its items and scores.
 
         Raises:
-            Overloaded: it may be gone, with rows left that the same deletion takes.
+            Overloaded: the run may be deleted in part or completely; a repeated deletion removes the rest.
         """
         of_it = {"run_id": run_id}
 
@@ -245,7 +245,7 @@ class Runs:
         """
         if self._aging.doubt() is not None:
             return 0
-        self._delays.now_ns()  # what is stored has moved along if the clock was set
+        self._delays.now_ns()  # stored times have been shifted if the clock was set
         return len(write_rows(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:

@@ -32,7 +32,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One write or refused request, or several that are alike."""
+    """A write or refused request, or several that are alike."""
 
     at_us: int
     key_id: str | None
@@ -99,7 +99,7 @@ class Access:
         self._writer.store(lambda cursor: _run(cursor, sql.query("delete_api_key"), {"key_id": key_id}), 1)
 
     def record(self, entries: Sequence[AuditEntry], used_us: Mapping[str, int], *, kept: int) -> None:
-        """Store entries of the audit, of which the latest so many are kept, and the last uses of keys.
+        """Store entries of the audit, of which the latest `kept` stay, and the last uses of keys.
 
         Raises:
             Overloaded: nothing can be written now.

@@ -15,7 +15,7 @@ from storage.records import Origin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """One connection. Those of files keep their id when they go and come again."""
+    """A connection. Those declared in files keep their id if they are removed and return."""
 
     tenant: str
     connection_id: str

@@ -17,7 +17,7 @@ from storage.engine.kept_rows import KeptRows
 from storage.timing import Times
 
 _KEPT_S: Final = 0.5
-"""One look serves all the numbers of one scrape. A guess."""
+"""One read serves all the numbers of one scrape. A guess."""
 
 _BLOCK_BYTES: Final = 512  # the unit of `st_blocks` on every file system
 
@@ -39,7 +39,7 @@ class Behind:
 class WaitingCounts:
     """Backlogs. Each mapping has a number for each possible state."""
 
-    stale: Behind  # of which the traces are not added up
+    stale: Behind  # spans whose traces have outdated sums
     unmatched: Behind
     jobs: Mapping[str, int]
     alerts: Mapping[str, int]
@@ -53,7 +53,8 @@ class WaitingCounts:
 _RECENT_US: Final = 3_600 * 10**6
 _BY_CHANCE: Final = 2  # calls without a response id that two scopes may have alike by chance, which is a guess
 _LEAST_SHARE: Final = 2 / 3
-"""Of the calls of a model of the scope with fewer, that another one must have alike, unless by response id.
+"""The least share of a model's calls, in the scope with fewer, that another scope must also have, unless by response
+id.
 
 Libraries that record a call twice do so with every call; calls that started late or lack usage on one side leave some
 room below one. By chance a call is alike if one of the other scope with its usage is under way: more than every second

@@ -19,7 +19,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Spans that are stored, and not matched yet, or whose traces are not added up."""
+    """Stored spans that are not matched yet, or whose traces have outdated sums."""
 
     spans: int
     since_ns: int | None  # when the first of them came
@@ -129,10 +129,10 @@ class StatusReader:
     def rule_activity(self, now_ns: int, tenant: str | None = None) -> dict[str, dict[str, float]]:
         """Return by id the activity of each rule in the last 24 hours, and of its judges today.
 
-        With a tenant, what was done about its spans.
+        With a tenant, only the activity on its spans.
 
         Counted are decisions (filtered, sampled_out, matched, undecided), results that count, which are those that no
-        later one replaced (passed, not_passed, failed, skipped), and what judges took as budgets count it (calls,
+        later one replaced (passed, not_passed, failed, skipped), and the usage of judges as budgets count it (calls,
         unpriced_calls, failed_calls, tokens, nano_usd).
         """
         now_us = now_ns // 1_000

@@ -134,7 +134,7 @@ class Apart:
 
 
 class ApartAnswer:
-    """One statement in a process of its own. MUST be closed."""
+    """A statement in a process of its own. MUST be closed."""
 
     def __init__(
         self, apart: Apart, process: "_Process", question: ApartQuestion, stop: CancelToken, until_s: float
@@ -267,7 +267,7 @@ class _Process:
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was left to be written cannot be
+                with suppress(OSError):  # unwritten input cannot be delivered
                     pipe.close()
         self._process.wait()
 

@@ -79,7 +79,7 @@ def _message(error: Exception) -> str:
 
 
 def _limit_memory(nbytes: int) -> None:
-    """Bound what this process may have beyond what it has at this moment."""
+    """Limit the memory that this process may allocate from now on."""
     if sys.platform != "linux":
         return
     with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - no file

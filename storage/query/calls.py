@@ -24,9 +24,9 @@ _SETTINGS: Final = frozenset(("calendar", "max_memory", "memory_limit", "threads
 
 
 def refuse_calls(tree: str) -> None:
-    """Refuse a SELECT, as `json_serialize_sql` tells it, that does more than read, or reads settings with paths.
+    """Refuse a SELECT (a tree of `json_serialize_sql`) that does more than read, or reads settings with paths.
 
-    A transaction that cannot write does not stop it.
+    A read-only transaction does not stop these calls.
 
     Raises:
         BadQuery: the SELECT calls such a function.

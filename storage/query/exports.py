@@ -26,8 +26,8 @@ from storage.records import Span
 _Item = TypeVar("_Item")
 
 WINDOW_ROWS: Final = 8192
-"""Spans of one window. Where its spans lie in seven row groups, because thousands came in a second, reading one costs
-17 µs of CPU with 2,048, and 6 with 8,192; where they came in the order of their start, less with either."""
+"""Spans of one window. If its spans lie in seven row groups, because thousands came in a second, reading one costs
+17 µs of CPU with 2,048, and 6 with 8,192; if they came in the order of their start, less with either."""
 
 WINDOW_BYTES: Final = 16 << 20
 """Bytes of a window that are read before it is cut: 8,192 spans of agents have some 12 MB."""
@@ -138,8 +138,8 @@ class Exports:
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
-        They are those of a tenant and the shared ones, or with None those of all. What is damaged is left out and
-        appended to `unread`; without that it ends the export.
+        They are those of a tenant and the shared ones, or with None those of all. Damaged spans are skipped and
+        appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
@@ -165,7 +165,7 @@ class Exports:
     ) -> Generator[list[Span], None, None]:
         """Yield the spans that start between two instants, some hundreds at a time: of a tenant; None for all.
 
-        What is damaged is left out and appended to `unread`; without that it ends the export.
+        Damaged spans are skipped and appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.

@@ -25,14 +25,14 @@ from storage.query.traces_like import (
 )
 from storage.records import TraceSummary
 
-_FIRST_PARTS: Final = 4  # times what is asked for
+_FIRST_PARTS: Final = 4  # parts of traces that the first step searches, per requested trace
 _MORE: Final = 4
 _MUCH_MORE: Final = 16
-"""A step is at most so many times as long as the one before, whose duration is the estimate. A guess."""
+"""A step has at most this many times the parts of the previous step, whose duration the estimate uses. A guess."""
 
 _MOST_PARTS: Final = 400_000
-"""A stretch of time that is looked through at once has so many parts of traces at most: a second or less, so that the
-time that is over is noticed. Guesses."""
+"""The most parts of traces that one step searches: a second or less, so that the walk notices when the time is over.
+Guesses."""
 
 _DEFAULT_S: Final = 1.5
 _LAST_COMMIT: Final = (1 << 43) - 1
@@ -50,10 +50,10 @@ class ListPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A page; `next` is None at the end of the list. It may have fewer traces where the time was over before."""
+    """A page of traces; `next` is None at the end of the list. It has fewer than requested if the time ran out."""
 
     traces: Sequence[TraceSummary]
-    commits: tuple[int, int]  # the first and the last that brought spans of these
+    commits: tuple[int, int]  # the first and last commit with spans of these traces
     next: ListPosition | None
     is_full: bool
 
@@ -88,7 +88,7 @@ class Brief:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    summed_span_count: int | None = None  # the sums are of so many spans of it
+    summed_span_count: int | None = None  # the number of its spans that the sums include
     results: Sequence[RuleResults] = ()
 
 
@@ -103,8 +103,8 @@ class SpansNamed:
 class Listing:
     """Lists of a tenant's and shared traces, or with None of all. Thread-safe.
 
-    It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts. Each stretch is some
-    times longer than the one before, and as long as would hold what is missing, were it as rare there as before.
+    It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts. Each stretch is
+    several times as long as the previous one, and should hold the missing traces if matches stay as rare as before.
     """
 
     def __init__(self, database: ReadDatabase, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -163,7 +163,7 @@ class Listing:
     ) -> Mapping[tuple[str, str], Brief]:
         """Return the details of traces, whose spans came with these commits, by tenant and trace id.
 
-        Inputs and outputs are cut to so many characters.
+        Inputs and outputs are cut to `characters`.
 
         """
         if not traces:
@@ -214,7 +214,7 @@ class _LookAhead:
         self._last = (0, 0.0)
 
     def note(self, parts: int, took_s: float) -> None:
-        """Record that a step over so many parts took so long."""
+        """Record the duration of a step over `parts` parts."""
         self._before, self._last = self._last, (parts, took_s)
 
     def fitting(self, left_s: float) -> int:
@@ -233,7 +233,7 @@ class _LookAhead:
 
 
 class _Walk:
-    """One way back through the list."""
+    """A walk back through the list."""
 
     def __init__(
         self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, by: Ranking | None = None
@@ -242,10 +242,10 @@ class _Walk:
         self._like = like
         self._tenant = tenant
         self._questions = asked_of(like, by)
-        self.commits = (_LAST_COMMIT, 0)  # the first and the last that brought spans of what was found
+        self.commits = (_LAST_COMMIT, 0)  # the first and last commit with spans of the traces found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
-        """Return matching traces among so many parts, at most `limit`, and the next place, or None at the end."""
+        """Return up to `limit` matching traces of the next `parts` parts, and the next place, or None at the end."""
         bounds: dict[str, object] = {"until_ns": place.start_ns, "tenant": self._tenant}
         seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, place.start_ns, parts)
         is_last = seen < parts

@@ -14,7 +14,7 @@ from storage.records import LogRecord, Span, TraceSummary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineSpan:
-    """One span, as a line of a tree shows it."""
+    """A span, as a line of a tree shows it."""
 
     span_id: str
     parent_span_id: str | None
@@ -23,7 +23,7 @@ class OutlineSpan:
     end_ns: int | None
     is_error: bool
     span_type: str
-    is_read: bool  # whether what it means is known yet
+    is_read: bool  # whether its meaning was read already
     model: str | None
     tool_name: str | None
     input_tokens: int | None

@@ -115,7 +115,7 @@ class Overview:
         self.shapes = TraceShapes(database)
 
     def glance(self, at: GlanceAt, *, step_ns: int) -> Glance:
-        """Return the sums over a time window, for traces also in steps of so many nanoseconds."""
+        """Return the sums over a time window, for traces also in steps of `step_ns` nanoseconds."""
         window = asdict(at)
         sums: dict[bool, StepSums] = {}
         steps: list[StepSums] = []

@@ -12,7 +12,7 @@ from storage.query.sql_allowlist import nodes_of
 
 _OLDEST: Final = "v0.10.2"
 """The form of trees that the allow-lists read. DuckDB writes a tree in the form of any older version, and refuses to
-write what that form cannot express, such as a DELETE in WITH or a join by NEAREST (DuckDB 2.0.1)."""
+write statements that the form cannot express, such as a DELETE in WITH or a join by NEAREST (DuckDB 2.0.1)."""
 _NEWEST: Final = "latest"
 
 _KINDS: Final = frozenset(

@@ -1,8 +1,8 @@
 """SELECTs that run in the server's own process: every part is known to be bounded between two interrupts.
 
-DuckDB looks at interrupts and at its memory limit between vectors of 2,048 rows. What makes much of little within one
-vector (texts, lists, lambdas, searches with two variable sides) escapes both. All that is not listed here runs in a
-process that can be killed (`apart.py`), so a function of a newer DuckDB is no danger.
+DuckDB checks for interrupts and its memory limit between vectors of 2,048 rows. Expressions that make much of little
+within one vector (texts, lists, lambdas, searches with two variable sides) escape both checks. Everything that is not
+listed here runs in a process that can be killed (`apart.py`), so a function of a newer DuckDB is no danger.
 """
 
 import math
@@ -90,7 +90,7 @@ _FEW_ARGUMENTS: Final = {
     "min": 1,
     **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), 2),
 }
-"""Functions that make a list of so many with one more argument."""
+"""Functions that return a list if they have one argument more than this number."""
 
 _SCANS: Final = frozenset(
     """

@@ -1,8 +1,8 @@
 """Server side of DuckDB's remote protocol (Quack): an empty DuckDB that fetches answers from the server.
 
-Clients see the views as tables. The server writes the answer to each query into a file of its own, and
-what is run in its place reads that file and nothing else. What they ask of the catalog is answered by a second DuckDB,
-which has the views as empty tables, and which a hostile statement may break.
+Clients see the views as tables. The server writes the answer to each query into a file of its own. The
+statement that runs in place of the query reads that file and nothing else. Queries of the catalog are answered by a
+second DuckDB, which has the views as empty tables, and which a hostile statement may break.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _EXTENSIONS: Final = ("httpfs", "quack")  # the second needs the cryptography of the first
 _MEMORY: Final = "256MB"
-"""A guess: what is kept here for a moment are 24 vectors of each answer on its way to a client."""
+"""A guess: it holds 24 vectors of each answer on its way to a client."""
 
 MAX_SESSIONS: Final = 1_000
 """A guess. Quack forgets a session when its client closes it, and never that of a client that was killed."""
@@ -79,7 +79,7 @@ class QuackOptions:
     address: str
     views: Mapping[str, Sequence[tuple[str, str]]]  # name, and names and types of columns in their order
     answers: Path
-    answer_bytes: int  # a client that reads on beyond is told that it was too much
+    answer_bytes: int  # a client that reads more gets an error
     all_bytes: int  # that the answers of all clients may take on the disk
 
 
@@ -211,7 +211,7 @@ class Quack:
                 case [duckdb.StatementType.TRANSACTION]:
                     return "SELECT true AS done"  # each answer is of one moment, and two are not of the same
                 case [duckdb.StatementType.INSERT]:
-                    return None  # of rows that a client sends, where what is run in its place would not matter
+                    return None  # of rows that a client sends: no replacement statement would matter
                 case _:
                     raise QuackRefused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
             if tree and reads_catalog_only(tree) and is_plain(nodes_of(tree), {}):

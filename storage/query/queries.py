@@ -34,18 +34,18 @@ from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
 log = logging.getLogger(__name__)
 
 MAX_SPANS = 10_000
-"""Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
+"""Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person reads."""
 
 MAX_LOGS = 10_000
+"""Log records of one trace that are read at once. A guess, as many as spans: each holds one message or one call."""
+
 MAX_TRACE_BYTES: Final = 32 << 20
 """Bytes of the spans of a trace that are shown, and of its log records. As JSON they take up to twelve times as
 much."""
 
 _LIST_SECONDS: Final = 10.0
-"""For reading the traces of a list: 200 of 160 kB took 96 s, since each is looked up among large rows. A guess."""
-
-"""Log records of one trace that are read at once. A guess, as many as spans: each tells one message or one call."""
-
+"""Time limit for reading the traces of a list: 200 of 160 kB took 96 s, since each is searched among large rows. A
+guess."""
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than a person reads, little enough for several at the same time."""
 
@@ -189,7 +189,7 @@ class Queries:
         """Run an SQL query; return the answer as Arrow, and True if there were more rows.
 
         Raises:
-            BadQuery: it cannot be answered; the message says why.
+            BadQuery: the query cannot be answered; the message says why.
 
         """
         options = terms or QueryOptions()
@@ -211,10 +211,10 @@ class Queries:
     ) -> Iterator[pa.RecordBatch]:
         """Stream the answer to an SQL query, after an empty batch whose schema has DuckDB's types (`TYPES`).
 
-        Until it is closed it holds a cursor, also beyond `timeout_s`.
+        Until the stream is closed it holds a cursor, also beyond `timeout_s`.
 
         Raises:
-            BadQuery: it cannot be answered; the message says why.
+            BadQuery: the query cannot be answered; the message says why.
         """
         return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 
@@ -455,7 +455,7 @@ def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_ro
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
-    """Fetch at most so many rows, some at a time: no other thread runs while DuckDB converts them to Python."""
+    """Fetch at most `max_rows` rows, some at a time: no other thread runs while DuckDB converts them to Python."""
     rows: list[tuple[object, ...]] = []
     nbytes = 0
     while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):

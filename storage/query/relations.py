@@ -38,7 +38,7 @@ class Relation:
 
 
 def relations_of(tree: str, known: Collection[str], is_bounded: _Test) -> list[Relation]:
-    """Return the relations with `known` names that a SELECT reads, as `json_serialize_sql` tells it.
+    """Return the relations with `known` names that a SELECT reads, given as the tree of `json_serialize_sql`.
 
     A relation that is read once has its conditions, if `is_bounded` holds for their nodes.
 
@@ -66,7 +66,7 @@ def _is_ours(node: _Node, known: Collection[str]) -> bool:
 
 
 def _words(nodes: Sequence[_Node], tables: Sequence[_Node]) -> frozenset[str] | None:
-    """Return every text in the statement, one of which each named column is; None if it names some otherwise."""
+    """Return every text in the statement, which include all columns it reads; None if it may read columns unnamed."""
     whole = {name.lower() for table in tables for name in (table["table_name"], table["alias"])}
     for node in nodes:
         names = node.get("column_names", ())

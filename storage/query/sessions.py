@@ -25,7 +25,7 @@ _NEWEST_TRACES: Final = 1_000
 """Traces that are searched first for the sessions of a project. A guess: most pages are found in them."""
 
 _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
-"""Spans of a session that are read at once, as many as of one trace. A guess: more than a person looks at."""
+"""The most spans of a session that are read in one go, as many as of one trace. A guess: more than a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class SessionsLike:
     text: str | None = None  # the trace's input or output holds it, in any case of letters
     from_ns: int = 0  # the trace starts then or later
     to_ns: int = LAST_NS  # and before
-    newest: int | None = None  # a text is looked for in so many traces, the newest; None: in all
+    newest: int | None = None  # the number of newest traces that are searched for a text; None: all traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class SessionSummary:
     output_tokens: int | None
     cost_usd: float | None
     tool_call_count: int
-    summed_span_count: int  # tokens, cost and calls are of so many of its spans
+    summed_span_count: int  # the number of its spans that tokens, cost and calls include
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,9 @@ class SessionTraces:
     summary: SessionSummary
     traces: Sequence[Trace]
     extents: Mapping[TraceKey, Extent]  # of these traces
-    context: Trace | None  # the trace before the first of them, which tells what is history in it
+    context: Trace | None  # the trace before the first of them, which shows what is history in the first
     first_number: int  # of the first of them among all traces of the session, from 1
-    cost_before_usd: float | None  # of the traces before the first of them; None: no trace tells it
+    cost_before_usd: float | None  # of the traces before the first of them; None: no trace has a cost
     earlier: TracePosition | None  # the place before the first of them; None: there are no earlier ones
     is_cut: bool  # not all of their spans are here
 
@@ -105,7 +105,7 @@ class SessionTraces:
 class SessionQueries:
     """Lists of a tenant's and shared sessions, or with None of all. Thread-safe.
 
-    A trace belongs to its session once it is added up.
+    A trace belongs to its session once its sums are stored.
     """
 
     def __init__(self, database: ReadDatabase) -> None:
@@ -206,10 +206,10 @@ def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | 
 def _found(
     cursor: duckdb.DuckDBPyConnection, like: SessionsLike, after: SessionPosition | None, more: dict[str, object]
 ) -> list[tuple[str, str, int]]:
-    """Return the tenants and ids of such sessions, and when their latest traces start.
+    """Return the tenants and ids of matching sessions, and when their latest traces start.
 
-    To know the projects of all traces takes most of the time where one has most of them: the newest traces come first,
-    and the others only where those tell of too few sessions.
+    If one project has most of the traces, finding the projects of all traces takes most of the time. So the newest
+    traces are searched first, and the others only if these have too few sessions.
 
     """
     questions = _conditions_in_use(like, after)

@@ -14,7 +14,8 @@ from storage.limit import Limit
 MAX_BYTES: Final = 64 << 10
 
 MAX_COMMENTS: Final = 100
-"""Each costs the lexer time in proportion to the text. With 64 KiB, DuckDB 1.5.5 took 24 s for 16,384 of them."""
+"""Each comment costs the lexer time in proportion to the text. With 64 KiB, DuckDB 1.5.5 took 24 s for 16,384
+comments."""
 
 MAX_NESTING: Final = 100
 """Brackets and CASEs around one place. A guess: DuckDB takes 1,000, and then its planner and our checks recurse."""
@@ -43,7 +44,7 @@ def check_text(statement: str) -> None:
     """Refuse a text that costs DuckDB's lexer or parser more than its length is worth; takes linear time.
 
     Raises:
-        BadQuery: it is too long, or has too much of what costs.
+        BadQuery: the text is too long, or has too much of the costly syntax.
     """
     try:
         size = len(statement.encode())

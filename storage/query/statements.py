@@ -1,4 +1,4 @@
-"""Checks of a client's statement before it runs: it only reads, and only what it may."""
+"""Checks of a client's statement before it runs: it only reads, and only data that it may read."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Statement(NamedTuple):
 
     statement: duckdb.Statement
     parameters: Mapping[str, Parameter]
-    apart: Sequence[Relation] | None = None  # what it reads if it is run in a process of its own; None: it is run here
+    apart: Sequence[Relation] | None = None  # relations that it reads in a process of its own; None: it runs here
 
 
 def checked(

@@ -68,7 +68,7 @@ class TraceShape:
     steps: Sequence[ShapeStep] = ()  # those in which a trace began
     columns: int = 0  # that the whole time has
     facets: Mapping[str, Facet] = field(default_factory=dict)
-    covers_after_ns: int | None = None  # where there was no time for all: it is about those that began later
+    covers_after_ns: int | None = None  # if the time ran out: the shape is of traces that began later
 
 
 class TraceShapes:
@@ -84,12 +84,12 @@ class TraceShapes:
         self._places = threading.Semaphore(_AT_ONCE)
 
     def of(self, like: TracesLike, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
-        """The shape of such traces, or of as many of the newest as fit into the time; so many values of each kind.
+        """Return the shape of matching traces, or of as many of the newest as fit into the time.
 
-        Without any `values`, none is looked for.
+        `values` is the number of values of each kind; with 0, no values are searched.
 
         Raises:
-            Overloaded: too many others look.
+            Overloaded: too many other shapes are being computed.
         """
         with self._place(), self._database.snapshot() as cursor:
             look = _Look(cursor, like, tenant, now_ns, values)
@@ -126,7 +126,7 @@ class _Look:
         self._questions = asked_of(like)
 
     def through(self, parts: int) -> TraceShape:
-        """Return the shape of the matching traces among so many of the newest parts."""
+        """Return the shape of the matching traces among the newest `parts` parts."""
         until_ns = self._like.to_ns - 1
         seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, until_ns, parts)
         if not seen:
@@ -155,7 +155,7 @@ class _Look:
     def _found(self, bounds: Mapping[str, int | None], until_ns: int, parts: int, *, has_earlier: bool) -> pa.Table:
         """Return the traces that begin in a time window."""
         questions = {*self._questions, "summed"} | ({"begun"} if has_earlier else set())
-        if self._like.to_ns < LAST_NS and "plain" in questions:  # what came after that time is of these traces too
+        if self._like.to_ns < LAST_NS and "plain" in questions:  # later spans may belong to these traces too
             questions = questions - {"plain"} | {"whole"}
         floor_ns = bounds["floor_ns"] or 0
         values = values_of(self._questions, self._like) | extent_asked(questions, bounds)

@@ -81,7 +81,7 @@ class AnnotationsLike:
     item_number: int | None = None
     name: str | None = None
     author: str | None = None
-    history: bool = False  # what was changed or taken back later, too
+    history: bool = False  # also annotations that were changed or deleted later
 
 
 class Annotations:

@@ -15,7 +15,7 @@ FeedPolicy: TypeAlias = Literal["failing", "disagreement", "uncertainty", "rando
 
 _DAY_US: Final = 86_400_000_000
 DAYS: Final = 30
-"""Results older than this are not drawn any more. A guess: what people review is what is done about now."""
+"""Results older than this are not drawn any more. A guess: people review recent results."""
 
 
 _TABLES: Final = tables_read(sql.query("review_queues")) | tables_read(sql.query("review_feed_state"))

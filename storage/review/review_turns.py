@@ -53,7 +53,7 @@ class ReviewTurns:
         A vote counts even if its lease is over.
 
         Raises:
-            Conflict: the entry was never leased to the reviewer, and enough others voted on it or look at it.
+            Conflict: the entry was never leased to the reviewer, and enough others voted on it or have leased it.
             Missing: the entry is gone.
             Overloaded: nothing was stored.
 
@@ -121,7 +121,7 @@ class ReviewTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """State of a reviewer with an entry: the last turn, and how many others voted on it or look at it."""
+    """State of a reviewer with an entry: the last turn, and how many others voted on it or have leased it."""
 
     state: TurnState | None
     has_voted: bool

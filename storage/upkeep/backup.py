@@ -1,9 +1,9 @@
 """Backup: a copy of the database at one moment, made while ingest goes on.
 
-Between two checkpoints DuckDB overwrites no block that the last one wrote: what is committed meanwhile goes to its log,
+Between two checkpoints DuckDB overwrites no block that the last one wrote: later commits go to its log,
 or into blocks that are free. So a file that is copied while no checkpoint happens is, without the log, the database of
-the checkpoint before it. Checkpoints are put off for that long; that none happened is seen from the file's headers, and
-a copy during which one did is made again.
+the last checkpoint. Checkpoints are put off during the copy. The file's headers show whether one happened all the same;
+if so, the copy is made again.
 """
 
 import errno
@@ -29,7 +29,7 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
 
     Raises:
         Overloaded: the database was checkpointed, or opened again, each time that it was tried.
-        ReadOnly: it is read-only, and its file is not all of it.
+        ReadOnly: the database is read-only, and a part of it is in its log.
         OSError: the copy cannot be written.
     """
     if database.is_read_only:

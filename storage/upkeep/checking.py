@@ -39,11 +39,11 @@ _MEMORY: Final = "256MB"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """One table that was read."""
+    """A table that was read."""
 
     name: str
     rows: int | None  # None: not even counted
-    damage: tuple[str, ...]  # what DuckDB says of it, each with the columns that cannot be read because of it
+    damage: tuple[str, ...]  # DuckDB's messages, each with the columns that cannot be read because of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def check_database(path: Path) -> DatabaseReport:
     """Read every value of every table. The file is opened read-only, and its log, if it has one, is replayed in memory.
 
     Raises:
-        Unusable: it needs more memory than this machine has.
+        Unusable: the check needs more memory than this machine has.
     """
     try:
         return _check(path, {"memory_limit": _MEMORY})
@@ -184,7 +184,7 @@ def _table(connection: duckdb.DuckDBPyConnection, name: str) -> TableReport:
         return TableReport(name=name, rows=_read(connection, name, columns), damage=())
     rows: int | None = None
     damage: dict[str, list[str]] = {}
-    for column in columns:  # tells them apart, and one takes less memory than all
+    for column in columns:  # finds the damaged ones, and one takes less memory than all
         try:
             rows = _read(connection, name, [column])
         except duckdb.OutOfMemoryException:

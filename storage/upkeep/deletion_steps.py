@@ -1,7 +1,7 @@
 """Next step of deletions: the traces, and their rows that one transaction deletes.
 
-Rows are looked for commit by commit, so that one step never has more before it than some row groups of spans. Deletions
-that are at the same commit are looked at together, since most of what it takes to find rows is the same for all.
+Rows are searched commit by commit, so that one step never covers more than some row groups of spans. Deletions that are
+at the same commit share a search, since most of the cost of finding rows is the same for all.
 """
 
 from collections.abc import Mapping, Sequence

@@ -97,7 +97,8 @@ class Deletions:
         self._asking = threading.Lock()
         self._changed = threading.Condition()
         self.position = BEFORE_ALL
-        """The commit after which rows are looked for now. Who begins there shares what is written anew with others."""
+        """The commit after which rows are searched now. Deletions that begin there share the rewriting of row
+        groups."""
 
     def request(self, criteria: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
         """Request the deletion of data stored before now; a repeated request joins the deletion under way.
@@ -154,7 +155,7 @@ class Deletions:
             self._changed.notify_all()
 
     def wait(self, deletion: Deletion, seconds: float) -> Deletion:
-        """Return the deletion as it is when its rows are gone, or after so many seconds."""
+        """Return the deletion as it is when its rows are gone, or after `seconds`."""
         until_s = time.monotonic() + seconds
         with self._changed:
             while deletion.state == DELETING and (left_s := until_s - time.monotonic()) > 0:

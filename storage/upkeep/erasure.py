@@ -2,7 +2,7 @@
 
 Each step is one transaction, which also records how far it is (`deletion_steps`). Deleted rows stay in their row groups
 until these are rewritten (`rewriting`), of which many deletions share one pass; after it the blocks that held them are
-free, and become holes. A deletion that was cut off goes on where it was.
+free, and become holes. An interrupted deletion continues from its recorded position.
 """
 
 import logging
@@ -70,7 +70,7 @@ class Erasure:
         """Do one step; return False if there is nothing to do.
 
         Raises:
-            Overloaded: not now, because of what others read or write.
+            Overloaded: it is not possible now, because of other readers or writers.
         """
         with self._working:
             waiting = self.deletions.open()

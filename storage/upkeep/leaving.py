@@ -95,7 +95,8 @@ def erase(
 ) -> Left:
     """Delete the rows about these traces that came with the commits between two numbers.
 
-    What is about a trace as a whole goes if `whole`, and then first where there is too much of it for one transaction.
+    With `whole`, rows about a trace as a whole are deleted too; if they are too many for one transaction, before the
+    others.
     """
     if not leaving:
         return Left(spans=0, places={})

@@ -20,15 +20,16 @@ from storage.upkeep.leaving import TABLES, Places, TraceName, erase, leaving_amo
 from storage.upkeep.rewriting import Rewriting
 
 _STEP_SPANS, _STEP_PARTS = 16_384, 16_384
-"""Of one transaction: two row groups of spans. Four of them, with three decisions each, took 50 ms at the median and
-164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle one."""
+"""The limits of one transaction: two row groups of spans. Four row groups, with three decisions a span, took 50 ms at
+the median and 164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle
+one."""
 
 _REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
-"""One transaction does not reach over more than so many spans, of which few may have expired: in each row group that it
-takes a row from holes cost memory."""
+"""One transaction covers at most this many spans and commits, even if few of the spans have expired: each row group
+from which it deletes a row has holes, which cost memory."""
 
 _ROUNDS = 5
-"""A sweep by size checks so often if the rest is small enough: bytes a span are an estimate."""
+"""How often a sweep by size checks if the rest is small enough, since bytes a span are an estimate."""
 
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
 """Ten seconds for a moment without readers; after that the next sweep tries. A guess."""
@@ -46,7 +47,7 @@ BY_HAND = "hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Result of a sweep: what was deleted, and the bytes freed (None: not now, because of readers).
+    """Result of a sweep: deleted traces and spans, and the bytes freed (None: not now, because of readers).
 
     `held` is the reason why expired data stays; None: it does not.
 
@@ -68,7 +69,7 @@ class SweepForecast:
     over_spans: int
     used_bytes: int
     free_bytes: int
-    held: str | None = None  # why what has expired stays
+    held: str | None = None  # why expired data stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Retention:
         )
 
     def sweep(self, *, now_us: int, max_bytes: int | None = None, stopped: Callable[[], bool] = lambda: False) -> Swept:
-        """Delete what has expired, unless the clock is in doubt, then, if the file is still too large, the oldest.
+        """Delete expired data unless the clock is in doubt; then, if the file is still too large, the oldest data.
 
         Raises:
             Overloaded: the database cannot be written now; whole steps were done.
@@ -227,7 +228,7 @@ class Retention:
         """Up to when traces have to expire so that the file gets small enough; None if it is."""
         if max_bytes is None:
             return None
-        self._rewriting.drop()  # what was deleted is free after it
+        self._rewriting.drop()  # the space of deleted rows is free after it
         used_bytes = self._database.size().used_bytes
         with self._database.cursor() as cursor:
             ((spans, *_),) = cursor.execute(sql.query("span_counts"), {"cutoff_us": 0}).fetchall()

@@ -46,8 +46,9 @@ _STEPS: Final = 8
 """Row groups rewritten between two checkpoints. A checkpoint takes 50 to 110 ms with 5 million spans."""
 
 _NUMBERED: Final = frozenset({"span"})
-"""Tables of many columns, whose rows are told by their numbers (`seq`) as well: a condition on places alone has DuckDB
-begin to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group 35."""
+"""Tables of many columns, whose rows are also selected by their numbers (`seq`): with a condition on places alone,
+DuckDB begins to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group
+35."""
 
 _LOOK: Final = 8 * ROW_GROUP_ROWS  # rows per look-up of places
 _LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # likewise for one step: most of these rows may be deleted
@@ -112,10 +113,10 @@ class Rewriting:
         return self._counted + len(self._since)
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
-        """Wait until rows may be deleted, and see to it.
+        """Rewrite row groups until rows may be deleted.
 
         Raises:
-            Overloaded: not now, because of what others read or write.
+            Overloaded: it is not possible now, because of other readers or writers.
         """
         if self.has_room(tables):
             return
@@ -174,10 +175,10 @@ class Rewriting:
 
         If it `is_last`, small tables are rewritten in any case, and when this comes to its end, no row that was deleted
         before its beginning is left in any row group. Else some row groups may still have holes. The iterator may be
-        given up after each step.
+        closed after each step.
 
         Raises:
-            Overloaded: not now, because of what others read or write; begin again.
+            Overloaded: it is not possible now, because of other readers or writers; begin again.
         """
         if not self._turn.acquire(timeout=_TURN_S):
             raise Busy("row groups are being rewritten already; try again")
@@ -208,8 +209,9 @@ class Rewriting:
     def _rewrite_around_holes(self, table: str, *, is_last: bool) -> Iterator[None]:
         """Rewrite stretches from the last one on, so that places in the others stay.
 
-        This keeps rows together that came together, where one pass after another comes to rows that came later: what it
-        took of these beforehand, because it was in the same stretch, is then at the end, and goes before the others.
+        This keeps rows together that were stored together, if each pass reaches later rows than the previous one. The
+        later rows that a pass moves, because they are in the same stretch, are then at the end of the table, and the
+        next pass moves them before the others.
         """
         for _ in range(_MOVED_TRIES):
             self._look_again()
@@ -275,7 +277,7 @@ class Rewriting:
             below = hole.first
 
     def _close(self, table: str, hole: RowStretch) -> Iterator[None]:
-        """Delete and re-insert so many rows behind a hole that the rest on both sides fits into one row group."""
+        """Delete and re-insert enough rows behind a hole that the rest on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
             too_many = max(
@@ -359,7 +361,7 @@ class Rewriting:
 
 
 class _RewriteStep:
-    """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
+    """One transaction, which writes the first rows of a stretch, at most a row group, behind all others."""
 
     def __init__(self, table: str, stretch: RowStretch, *, is_known: Callable[[], bool]) -> None:
         self._table = table
@@ -371,7 +373,7 @@ class _RewriteStep:
         """Run the step. The writer's thread calls this.
 
         Raises:
-            Moved: rows are not where they were.
+            Moved: the places of rows have changed.
         """
         if not self._is_known():
             raise Moved("rows are not where they were")

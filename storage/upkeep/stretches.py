@@ -12,12 +12,13 @@ SMALL: Final = 4 * ROW_GROUP_ROWS
 """A table up to this length is rewritten as a whole, which takes about a second of the largest one."""
 
 _BEFORE, _AFTER = 2 * ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS
-"""What is rewritten around deleted rows: what may be in the same row group, and the row group before that. DuckDB may
-have written both with one checkpoint, into one block, when the later one was still small: in three trials with 100,000
-rows in small commits up to 1 % of all rows had an older copy in a block of the row group before theirs, none others."""
+"""The rows rewritten around deleted rows: those that may be in the same row group, and the previous row group. DuckDB
+may have written both with one checkpoint, into one block, when the later one was still small: in three trials with
+100,000 rows in small commits up to 1 % of all rows had an older copy in a block of the row group before theirs, none
+others."""
 
 _NEAR: Final = 16 * ROW_GROUP_ROWS
-"""Holes that are not farther apart are rewritten together, with what is between them: each stretch leaves a part of a
+"""Holes that are not farther apart are rewritten together, with the rows between them: each stretch leaves a part of a
 row group with holes at both of its ends. With 5 million spans and 27 holes among the last 150 row groups, 66 groups
 were written anew and 48 had holes then; with this, 129 and 39."""
 
@@ -32,8 +33,8 @@ class RowStretch(NamedTuple):
 def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[RowStretch]:
     """Return the stretches with all row groups that have holes, and one before each; of a small table all or nothing.
 
-    Unless it is the last time, what is behind the last hole of a stretch stays, and is left for the next time: rows
-    that came later may be about to be deleted, and would be at the end of the table then.
+    Unless `is_last`, the rows behind the last hole of a stretch stay, and are left for the next call: rows that came
+    later may be about to be deleted, and would be at the end of the table then.
 
     """
     if length <= SMALL:

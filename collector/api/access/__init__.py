@@ -1,1 +1,1 @@
-"""Keys, tenants and what belongs to whom, over HTTP."""
+"""Keys, tenants and ownership over HTTP."""

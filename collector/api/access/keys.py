@@ -165,7 +165,7 @@ def _text(instant_us: int | None) -> str | None:
 
 
 def _microseconds(instant: dt.datetime | None) -> int | None:
-    # Clamp to what can be written: after the epoch, and before the year 10000 in any time zone.
+    # Clamp to the times that can be written: after the epoch, and before the year 10000 in any time zone.
     if instant is None:
         return None
     return min(max((instant - _EPOCH) // dt.timedelta(microseconds=1), 1), _LAST_US)

@@ -83,7 +83,7 @@ def own_connection(here: Context, who: Caller, connection_id: str) -> LlmConnect
 
 
 def spent_over_connections(here: Context, who: Caller) -> list[SpentToday]:
-    """Return what was spent over each connection today; for a caller with a tenant, on its own spans only."""
+    """Return today's spending over each connection; for a caller with a tenant, on its own spans only."""
     budgets = here.judging.budgets
     return budgets.today() if who.visible_tenant is None else budgets.today_for(who.visible_tenant)
 

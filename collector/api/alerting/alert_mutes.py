@@ -1,4 +1,4 @@
-"""Mutes over HTTP: alerts of which receivers are not notified for a while."""
+"""Mutes over HTTP: alerts about which no receiver is notified for a while."""
 
 from typing import Annotated, Final
 

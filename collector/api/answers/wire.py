@@ -173,7 +173,7 @@ def _described(hint: Any, field: structs.FieldInfo) -> Any:  # noqa: ANN401 - a 
     kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     described = next((each.extra["described"] for each in metadata if isinstance(each, Meta) and each.extra), kind)
     default: object = ...
-    if field.default is UNSET:  # a field that is left out has what its type has for nothing
+    if field.default is UNSET:  # a field that is left out is False or null
         described = Union[tuple(each for each in get_args(kind) if each is not UnsetType)]  # noqa: UP007 - of a tuple
         default = False if bool in get_args(kind) and type(None) not in get_args(kind) else None
     fields = [Field(description=each.description) if isinstance(each, Meta) else each for each in metadata]

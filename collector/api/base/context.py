@@ -49,7 +49,7 @@ NO_SERVER: Final = "not running"
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """Components of the server that the API uses. `state` tells whether it is starting, running or stopping."""
+    """Components of the server that the API uses. `state` is "starting", "running" or "stopping"."""
 
     settings: Settings
     own_keys: OwnKeys = field(init=False)
@@ -74,7 +74,7 @@ class Context:
     kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
     run_evaluator: RunEvaluator
     rule_problems: RuleProblems
-    redact: Callable[[Any], Any] | None = None  # takes out of JSON what must not be stored
+    redact: Callable[[Any], Any] | None = None  # removes values from JSON that must not be stored
     sweeper: Sweeper
     meters: Sequence[Meter]
     conditions: ServerConditions

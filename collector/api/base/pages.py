@@ -72,4 +72,4 @@ PARTED: Final[dict[int | str, dict[str, Any]]] = {
         }
     }
 }
-"""Their responses in the OpenAPI document."""
+"""Responses of routes with a `Part`, in the OpenAPI document."""

@@ -39,7 +39,7 @@ class BodyParser:
         self._thread = ThreadPoolExecutor(1, "bodies")
 
     async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
-        """Return what `parse` makes of a body."""
+        """Return the result of `parse` for a body."""
         if len(body) <= SMALL_BYTES:
             return parse(body)
         caller: Caller = request.state.caller

@@ -24,7 +24,7 @@ from collector.api.base.turns import Turns
 from collector.path_names import name_in, route_path
 
 MATCHED: Final = "tracejury.matched"
-"""Key of a scope: the route that a request is for, and what it adds to the scope."""
+"""Key of an ASGI scope: the matched route, and the entries that it adds to the scope."""
 
 
 class TurnRoute(APIRoute):
@@ -38,7 +38,7 @@ class TurnRoute(APIRoute):
         return self.path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare prefixes first, and only the gate does: the router takes the route that it matched."""
+        """Compare prefixes first, in the gate only: the router takes the route that the gate matched."""
         if matched := scope.get(MATCHED):
             route, child = matched
             return (Match.FULL, child) if route is self else (Match.NONE, {})
@@ -67,7 +67,7 @@ class TurnRoute(APIRoute):
                     return kind.turn(request.is_disconnected, asker=caller.client)
 
                 if not is_on_loop and len(await request.body()) > SMALL_BYTES:
-                    # Until the answer, also if the client leaves: what is made of the body then takes time and memory.
+                    # Until the answer, also if the client leaves: the parsed body still takes time and memory.
                     await stack.enter_async_context(turn_of(turns.large))
                 if has_json:
                     await read_large(request, turns.bodies)

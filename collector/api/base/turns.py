@@ -25,7 +25,7 @@ _OF_ONE_WAITING: Final = 32
 _OF_GROUP_WAITING: Final = 128  # half of the queue
 _RETRY_AFTER_S: Final = 5  # a guess
 
-_LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
+_LOOK_S: Final = 0.2  # between two checks whether a waiting client is still connected; a guess
 
 _NICENESS: Final = 10
 """A guess: on busy processors, a query gets a tenth of one."""
@@ -59,7 +59,7 @@ class Turns:
     async def turn(
         self, has_left: Callable[[], Awaitable[bool]] | None = None, *, asker: str | None = None
     ) -> AsyncIterator[None]:
-        """Hold a slot during the block; give up the wait if the caller disconnects.
+        """Hold a slot during the block; stop waiting for it if the caller disconnects.
 
         Raises:
             Overloaded: the queue is full, the wait was too long, or the caller disconnected.
@@ -115,7 +115,7 @@ class Turns:
     def _admit(self) -> None:
         """Give free slots to the group with fewest, and in it to the client with fewest.
 
-        Of several the one is next whose last slot was the longest ago.
+        Among equals, the one whose last slot was the longest ago is next.
         """
         if not self._free:
             return
@@ -169,5 +169,5 @@ class QueryTurns(Turns):
 
 
 def _step_back() -> None:
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    if sys.platform == "linux":  # only there, a thread has a priority of its own
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)

@@ -1,7 +1,7 @@
 """Traces, spans and rows of SQL as the documents that the HTTP API and `--json` show.
 
 Bytes are base64, NaN and the infinities are the strings that OTLP/JSON uses, times are RFC 3339 in UTC with nine
-digits, and what is unknown is null.
+digits, and unknown values are null.
 """
 
 from collections import defaultdict

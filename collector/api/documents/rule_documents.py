@@ -1,4 +1,4 @@
-"""Rules, projects, and what is wrong with files, as the JSON documents that the HTTP API shows."""
+"""JSON documents of the HTTP API: rules, projects, and the problems of rule files."""
 
 import functools
 from collections import defaultdict
@@ -144,7 +144,7 @@ def _activity(counts: Mapping[str, float]) -> RuleActivity:
 
 
 def trial_document(trial: RuleTrial) -> RuleTrialDocument:
-    """Describe how many targets which decision is made of, the cost, and examples of what would be judged."""
+    """Describe the number of targets by decision, the cost, and examples of targets that would be judged."""
     budget = trial.rule.budget
     return RuleTrialDocument.of(
         trial,
@@ -194,7 +194,7 @@ def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) ->
 
 
 def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
-    """Return what to do; another baseline judges only what the previous one could not."""
+    """Return the remedy; another baseline judges only the targets that the previous one could not judge."""
     command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
     made = [each for each in here.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
     was_judged = any(each.revision == active.revision and each.state in {"running", "done"} for each in made)
@@ -222,7 +222,7 @@ def _is_anything_left(here: Context, active: ActiveRule) -> bool:
 
 
 def start_baseline(here: Context, active: ActiveRule) -> str:
-    """Judge again what the monitors of a rule lack for a comparison; return the id of the backfill.
+    """Judge again the targets that the monitors of a rule lack for a comparison; return the id of the backfill.
 
     Raises:
         Conflict: nothing is left to judge again, or too many backfills are running.
@@ -239,7 +239,7 @@ class BaselineEstimate:
 
     evaluations: int
     asks_judge: bool
-    averaged: int  # by so many of the latest evaluations
+    averaged: int  # the number of the latest evaluations behind the estimate
     tokens: float | None  # None: unknown
     usd: float | None
 

@@ -25,7 +25,7 @@ from storage.operation.status import Lag, Status
 
 
 def status_document(status: Status, rules: RuleCounts, *, server: RunningServer | None, now_ns: int) -> StatusDocument:
-    """Describe the status at one moment; `server` holds what only a running server knows."""
+    """Describe the status at one moment; `server` is the part that only a running server knows."""
     totals = status.totals
     return StatusDocument(
         time=str(time_text(now_ns)),
@@ -70,7 +70,7 @@ def condition_document(lasting: Lasting) -> ConditionDocument:
 
 
 def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[UnableRule]:
-    """Return the enabled rules for which there is a note, with it."""
+    """Return the enabled rules that have a note, each with its note."""
     return [
         UnableRule.of(each.stored, id=each.stored.rule_id, message=message)
         for each in kept

@@ -101,7 +101,7 @@ async def import_file(
 
 
 async def _set_once_left(request: Request, is_over: threading.Event) -> None:
-    while not await request.is_disconnected():  # noqa: ASYNC110 - nothing tells of it
+    while not await request.is_disconnected():  # noqa: ASYNC110 - nothing reports a disconnect
         await asyncio.sleep(_LOOK_S)
     is_over.set()
 

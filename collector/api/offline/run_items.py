@@ -125,7 +125,7 @@ def items_of(
 
 
 def _filled(here: Context, run: Run, items: Sequence[ReportedItem]) -> list[ReportedItem]:
-    """Fill in what the dataset has of items without inputs."""
+    """Fill in items without inputs from the dataset."""
     item_ids = [each.datasetItemId for each in items if each.datasetItemId is not None and not each.inputs]
     if not item_ids or run.dataset_id is None or run.dataset_version is None:
         return list(items)

@@ -23,7 +23,7 @@ def status(here: Here, who: Who) -> Response:
 
 
 def _server(here: Context) -> RunningServer | None:
-    """Return what only a running server knows; None for a data directory without one."""
+    """Return the status that only a running server knows; None for a data directory without one."""
     if here.state == NO_SERVER:
         return None
     return RunningServer(

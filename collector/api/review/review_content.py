@@ -51,7 +51,7 @@ class Opinions:
 
 
 def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
-    """Return whether the reviewer must not see yet what others said, nor why the entry is queued, which reveals it."""
+    """Return whether the opinions of others, and the entry's reason, which shows them, are hidden from the reviewer."""
     return queue.blind and not entry.is_mine
 
 

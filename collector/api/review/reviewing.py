@@ -108,7 +108,7 @@ def cast_vote(
 
     Raises:
         BadQuery: the vote does not answer the queue's question, or the correction cannot be stored.
-        Conflict: enough others voted on the entry, or are looking at it.
+        Conflict: enough others voted on the entry, or are reviewing it.
         Missing: the queue has no such entry.
     """
     _check_answer(queue, body)

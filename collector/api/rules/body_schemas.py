@@ -1,7 +1,7 @@
-"""What the document says of bodies that are texts with a grammar of their own: rules, and connections.
+"""Schemas in the OpenAPI document for bodies that are texts with a grammar of their own: rules, and connections.
 
-It says what keys there are, of which types and within which bounds. Whether a rule's evaluator takes its configuration,
-and whether an address may be used, is told by the answer.
+They have the keys with their types and bounds. Only the answer shows whether a rule's evaluator takes its
+configuration, and whether an address may be used.
 """
 
 from collections.abc import Iterable

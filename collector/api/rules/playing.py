@@ -111,7 +111,7 @@ class StoredAnswer:
     priced: PricedAnswer
     response: GivenAnswer | None  # None: no model could be called
     trace_id: str | None = None
-    not_stored: str | None = None  # why there is no trace of it
+    not_stored: str | None = None  # the reason why no trace was stored
 
 
 def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:

@@ -66,7 +66,7 @@ _MAX_OPEN_BYTES: Final = 64 << 10
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
 _FORM: Final = "application/x-www-form-urlencoded"
-_PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs, whatever they accept
+_PROGRAMS: Final = ("/api/", "/jaeger/")  # programs request the paths that begin so, whatever they accept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Gate:
                 await self._application(scope, receive, held.send)
         except Refused:
             pass
-        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
+        except asyncio.CancelledError:  # the time for stopping is over; the change may be done all the same
             if passage.is_answered:
                 raise
             await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
@@ -300,7 +300,7 @@ def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa:
         return None
     if length.isdecimal() and int(length) > most_bytes:
         return answer(request, 413, _too_large(most_bytes))
-    if not changes(request.method) or most_bytes == MAX_FILE_BYTES:  # the route looks at the type of a file
+    if not changes(request.method) or most_bytes == MAX_FILE_BYTES:  # the route checks the type of a file
         return None
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if is_page and media_type != _FORM:

@@ -21,7 +21,7 @@ router = api_router(prefix="/api/v1")
 
 
 class _Chunks:
-    """A file object that hands out what was written to it."""
+    """A file object that returns the bytes written to it."""
 
     closed = False
 
@@ -40,7 +40,7 @@ class _Chunks:
         """Do nothing: there is no file."""
 
     def take(self) -> bytes:
-        """Return what was written since the last call."""
+        """Return the bytes written since the previous call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

@@ -21,7 +21,7 @@ from collector.api.traces.jaeger_search import (
 )
 from storage.query.search import SpanLike
 
-router = api_router(prefix="/jaeger/api", include_in_schema=False)  # Jaeger says what it is
+router = api_router(prefix="/jaeger/api", include_in_schema=False)  # Jaeger documents it
 
 _DEFAULT_LOOKBACK_NS = 2 * 86_400 * 1_000_000_000
 _DEFAULT_LIMIT = 20

@@ -74,7 +74,7 @@ def _span(span: Span, process: str) -> Document:
 
 
 def _field_tags(span: Span) -> dict[str, AttributeValue]:
-    """Return as tags what OTLP has fields for."""
+    """Return, as tags, the values for which OTLP has fields."""
     tags: dict[str, AttributeValue] = {}
     if span.kind in _NAMES:
         tags["span.kind"] = _NAMES[span.kind]

@@ -22,7 +22,7 @@ from collector.api.traces.jaeger_search import (
 from collector.otlp.encode import resource_spans
 from storage.query.search import SpanLike
 
-router = api_router(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger says what it is
+router = api_router(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger documents it
 
 _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 

@@ -21,7 +21,7 @@ router = api_router()
 _MAX_STATEMENT_CHARACTERS = 1 << 20
 _MAX_PARAMETERS = 20_000  # a guess: more than a rule of the largest size has
 _INT64 = 1 << 63
-_LOOK_S = 0.2  # between two looks at whether the client is still there; a guess
+_LOOK_S = 0.2  # between two checks whether the client is still connected; a guess
 
 
 def _fitting(value: object) -> object:
@@ -121,6 +121,6 @@ def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: QueryO
             )
             try:
                 content = form.write(table)
-            except pa.ArrowException as error:  # where a type has no place in the form
+            except pa.ArrowException as error:  # the format has no such type
                 return problem(400, str(error))
             return Response(content, media_type=form.media_type, headers=truncation(is_cut=is_cut))

@@ -18,7 +18,7 @@ from collector.spreadsheet import safe_cell
 from storage.records import Table
 
 TRUNCATED = "tracejury-truncated"
-"""The header that says `true` where there were more rows, in forms that have no place for it."""
+"""The header that is `true` if rows were left out, for formats that cannot say so themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ router = api_router(prefix="/api/v1/traces")
 
 _MAX_PAGE = 10_000
 _LONGEST_S = 10.0
-"""Looking for what is rare ends after about this where nothing else is asked for. A guess: programs wait longer than
+"""Approximate limit of a search for rare traces, unless the request sets another. A guess: programs wait longer than
 people."""
 
 _OBJECT_OR_NULL: dict[str, Any] = {"type": ["object", "null"]}
@@ -136,7 +136,7 @@ def list_traces(
 
 
 def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None) -> Response:
-    # Pages by their number cannot tell where these lists go on, so only `before` does.
+    # A page number does not say where these lists go on, so only `before` selects the next page.
     if at.page:
         raise BadQuery(
             "page: with these filters, or withinMs, go on with before, which is the `next` of the page before"

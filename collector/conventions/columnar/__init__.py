@@ -1,1 +1,1 @@
-"""What spans mean, read of whole batches: columns in, columns out."""
+"""The meaning of spans, read in whole batches: columns in, columns out."""

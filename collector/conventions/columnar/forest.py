@@ -28,10 +28,10 @@ class Forest:
     rows: Places  # of the table that it was made of
     trace: Places  # the number of the trace, from 0
     firsts: Places  # of each trace, where its spans begin
-    parent: Places  # where the parent is; -1: it is not here
+    parent: Places  # the place of the parent; -1 if it is not in the table
     is_root: Mask  # has no parent, here or elsewhere
     depth: Places
-    is_tangled: Mask  # of each trace, whether it has a circle, or too many levels, or one id twice
+    is_tangled: Mask  # of each trace, whether it has a cycle, too many levels, or one id twice
 
     @property
     def traces(self) -> int:

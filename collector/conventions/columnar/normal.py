@@ -59,7 +59,7 @@ _DECODER: Final = msgspec.json.Decoder(list[_NormalMessage])
 _STRICT: Final = msgspec.json.Decoder(list[_NearlyNormal])
 
 MAYBE_JSON: Final = frozenset("{[\"'(-.0123456789tfnNIb \t\r\n")
-"""How a text can begin that is JSON or a literal, which would be opened."""
+"""First characters of texts that may be JSON or a literal, which would be parsed."""
 
 _WRAPPED: Final = ("kwargs", "input_str")
 _LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content", "blocks", "response"})
@@ -73,7 +73,7 @@ class NormalMessages(NamedTuple):
     answered: str | None
     has_calls: bool
     finish_reason: str | None  # of the last message that has one, as it was sent
-    mended: str | None  # the messages as JSON, where they were not quite in the normal form
+    mended: str | None  # the messages as JSON, if they were not quite in the normal form
 
 
 def normal_messages(text: str) -> NormalMessages | None:
@@ -150,7 +150,7 @@ def _mend(message: _NearlyNormal) -> bool:
     """Bring a message into the normal form, as far as that is simple."""
     parts = [part for part in message.parts if not isinstance(part, _TextAlone) or part.content]
     if message.parts and not parts:
-        return False  # a blank text is what was recorded
+        return False  # only blank texts were recorded: the slow path keeps them
     for part in parts:
         if isinstance(part, _Call):
             part.arguments = _opened(part.arguments)

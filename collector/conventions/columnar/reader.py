@@ -1,4 +1,4 @@
-"""What the spans of a batch mean: a table with a row for each."""
+"""The meaning of the spans of a batch: a table with a row for each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -177,7 +177,7 @@ class _Reading:
         return any(texts[start + at] is not None and may_think(texts[start + at]) for at in recipe.replies)
 
     def _add_reason(self, row: int, recipe: Recipe, read: Row, sent: str | None) -> bool:
-        """Add why an answer ended, by its messages; False if that takes a closer look."""
+        """Add the reason why an answer ended, from its messages; return False if that needs the slow path."""
         if recipe.plan.leads.get(REASON):
             return False
         reason = None if sent is None else reason_of(sent)

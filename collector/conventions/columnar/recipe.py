@@ -1,4 +1,4 @@
-"""How the spans of one plan are read: worked out once, so that a span costs no more looks than it has fields."""
+"""Recipe for reading the spans of one plan: derived once, so that a span costs at most one lookup per field."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ ALL_FIELDS: Final[Sequence[Slot]] = ("model", "provider", *COUNTS, REASON, COST,
 """In the order in which they are read."""
 
 NOWHERE, ELSEWHERE = -1, -2
-"""Places of a field that no attribute holds, and of one that takes more than looking at an attribute."""
+"""Places of a field that no attribute holds, and of one that takes more than reading an attribute."""
 
 _AS_TEXT: Final = np.isin(np.arange(256), [ord(letter) for letter in "sib"])
 _AS_COUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "si"])
@@ -129,7 +129,7 @@ _PARTS: Final[Mapping[Slot, tuple[Slot, ...]]] = {
     "input_tokens": ("cached_tokens", "written_tokens"),
     "output_tokens": ("reasoning_tokens",),
 }
-"""The counts that must not exceed another one; with a total, all together show what is left out."""
+"""The counts that must not exceed another one; with a total, all together show which counts leave others out."""
 _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
 
 

@@ -1,4 +1,4 @@
-"""What traces mean that follows from columns alone: input, answer, session, user, and what the calls of models used."""
+"""The meaning of traces that follows from columns alone: input, answer, session, user, and the usage of models."""
 
 from typing import Final
 
@@ -208,7 +208,7 @@ def _finish_reason(spans: SpanColumns) -> pa.Array:
 
 
 def _amount(spans: SpanColumns, name: str) -> tuple[pa.Array, Mask]:
-    """Add up spans without amounts below them; also mark the traces in which two of them have one response id."""
+    """Sum the spans without amounts below them; also mark the traces in which two of them have one response id."""
     forest = spans.forest
     column = spans.column(name)
     tells = column.is_valid().to_numpy(zero_copy_only=False)

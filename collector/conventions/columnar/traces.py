@@ -1,4 +1,4 @@
-"""What traces mean, from the columns of their spans that are stored."""
+"""The meaning of traces, from the stored columns of their spans."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -24,7 +24,7 @@ COLUMNS: Final = (
     "output_tokens", "finish_reason", "cost_usd", "cost_source", "output_is_answer", "session_id", "user_id", "error",
     "error_type",
 )  # fmt: skip
-"""What of a span its trace depends on, besides its times."""
+"""Columns of a span that its trace depends on, besides its times."""
 
 _NULL: Final = "null"  # how a recorded null is stored
 _SUMS: Final = (

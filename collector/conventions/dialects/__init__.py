@@ -1,1 +1,1 @@
-"""One table a dialect: how it is recognised, what its spans do, and where each field lives."""
+"""One table per dialect: how it is recognised, the kinds of its spans, and the attributes that hold each field."""

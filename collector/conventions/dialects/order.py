@@ -1,4 +1,4 @@
-"""In which order dialects are recognised, fields are looked up, and the kind of a span is decided."""
+"""The order in which dialects are recognised, fields are looked up, and the kind of a span is decided."""
 
 from collector.conventions.dialects import applications, frameworks, generic, openllmetry, otel, platforms, pydantic
 from collector.conventions.dialects.openinference import OPENINFERENCE
@@ -109,4 +109,4 @@ KIND_ORDER: tuple[str, ...] = (
 """Keys that decide the kind of a span, strongest first."""
 
 MODEL_NAMES: frozenset[str] = frozenset({"gen_ai.request.model", "gen_ai.response.model", "llm.model_name"})
-"""Those of them that only name a model: a record of what a call used has one, too."""
+"""The keys above that only name a model: a record of a call's usage has one, too."""

@@ -52,7 +52,7 @@ def read_promptfoo(path: Path) -> Iterator[Place]:
     """Read a case for each test, and for each combination of its list variables; of results, each case once.
 
     Raises:
-        BadExport: it is none of these, or names what only promptfoo can run.
+        BadExport: the file has neither tests nor results, or names something that only promptfoo can run.
     """
     results = _results(path)
     if results is not None:

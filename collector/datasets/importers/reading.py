@@ -1,4 +1,4 @@
-"""What all importers need: documents, rows, and maps of what may be anything."""
+"""Reading that all importers share: documents, rows, and maps of unchecked values."""
 
 import csv
 import io
@@ -12,12 +12,12 @@ from storage.limit import Limit
 from tracejury.dataset_text import QUOTES, BadFile, named_separator, not_utf8, separator_of, table_rows
 
 MAX_FILE_BYTES: Final = 256 << 20
-"""Of one file, which is read as a whole. A guess: 100,000 items of 2.5 kB."""
+"""Limit of one file, which is read as a whole. A guess: 100,000 items of 2.5 kB."""
 
 _FILE: Final = Limit(value=MAX_FILE_BYTES, unit="bytes", remedy="import it in parts")
 
 Place = tuple[str, Any]
-"""A document, and where it stands in its file."""
+"""The place of a document in its file, and the document."""
 
 NO_INPUT: Final = None
 """In place of the item of a document that has no input; it is left out of the dataset, and counted."""
@@ -31,7 +31,7 @@ def read_text(path: Path) -> str:
     """Read a file as text.
 
     Raises:
-        BadExport: it is too large, not UTF-8, or does not exist.
+        BadExport: the file is too large, not UTF-8, or does not exist.
     """
     try:
         if not path.is_file():  # a device or a pipe would never end

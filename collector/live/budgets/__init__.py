@@ -1,1 +1,1 @@
-"""What judging may spend."""
+"""Budgets of judging."""

@@ -153,7 +153,7 @@ class Budgets:
         """Reserve an estimate; if too much is reserved already, return the future to wait for.
 
         Raises:
-            OverBudget: there is not enough left, however the requests under way end.
+            OverBudget: too little is left, however the requests under way end.
             HeldBack: there will be enough, once reservations of an ended process expire.
         """
         tokens = most.input_tokens + most.output_tokens
@@ -221,7 +221,7 @@ class Budgets:
             return False
 
     def record(self, held: "HeldBudget") -> "Future[None]":
-        """Put what is held on record."""
+        """Have a reservation stored."""
         account = held.account
         return self._spending.reserve(
             ReservedCall(
@@ -239,7 +239,7 @@ class Budgets:
         )
 
     def settle(self, held: "HeldBudget", spent: RequestUsage) -> None:
-        """Count what was spent instead of what was held, on the day on which it was."""
+        """Replace a reservation by the usage of its request, on the day of the reservation."""
         account, took = held.account, _took(held, spent)
         with self._lock:
             balances = self._balances(held.started.date())
@@ -345,7 +345,7 @@ class AccountBudget:
         reservation = BudgetReservation(self._budgets, held, self._account, self._paid)
         try:
             await asyncio.wrap_future(self._budgets.record(held))
-        except BaseException as error:  # raised again: nothing stays set aside, also where the task is cancelled
+        except BaseException as error:  # raised again: nothing stays reserved, also if the task is cancelled
             reservation.settle(UNSENT)
             if isinstance(error, Exception):
                 raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error

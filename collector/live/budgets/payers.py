@@ -1,4 +1,4 @@
-"""Who pays for judges, what each may spend in a day, and whether it has enough; whole numbers, no clock, no I/O."""
+"""Payers of judges, their daily budgets, and whether these suffice; whole numbers, no clock, no I/O."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from storage.judging.spending import NANO
 
 Kind: TypeAlias = Literal["rule", "project", "connection"]
 Key: TypeAlias = tuple[Kind, str, str | None]
-"""What pays: its kind; of a project its tenant and its name, of all else nothing and its id."""
+"""Key of a payer: its kind; for a project its tenant and name, for all others an empty text and the id."""
 
 _NANO_PER_TOKEN: Final = 1000  # for each USD that a million tokens cost
 

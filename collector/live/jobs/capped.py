@@ -26,10 +26,10 @@ class Capped:
         return self._calls
 
     async def reserve(self, most: Estimate) -> Reservation:
-        """Set aside what one request may take.
+        """Reserve the most that one request may use.
 
         Raises:
-            Broken: it must not be made. `OverBudget` where it might take more than is left.
+            Broken: the request must not be made; `OverBudget` if it might take more than is left.
         """
         taken, end = self._taken, self._most
         total = Estimate(
@@ -43,12 +43,12 @@ class Capped:
         self._taken = total
         try:
             return _CappedReservation(self, most, await self._request_budget.reserve(most))
-        except BaseException:  # raised again: nothing stays set aside, also where the task is cancelled
+        except BaseException:  # raised again: nothing stays reserved, also if the task is cancelled
             self._give_back(most.input_tokens, most.output_tokens)
             raise
 
     def settle(self, most: Estimate, spent: RequestUsage) -> None:
-        """Replace the reservation by what was spent; if that is unknown, the reservation counts as spent."""
+        """Replace the reservation by the actual usage; if that is unknown, the reservation counts as spent."""
         self._calls += spent.is_sent
         if spent.input_tokens is not None and spent.output_tokens is not None:
             self._give_back(most.input_tokens - spent.input_tokens, most.output_tokens - spent.output_tokens)

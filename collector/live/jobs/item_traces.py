@@ -51,7 +51,7 @@ class ItemTraces:
         """Return an item of a run that has ended with the parts of its trace that it lacks, once that has settled.
 
         The trace is one of the run's tenant, else a shared one, as everywhere. Its root need not have arrived: the run
-        has ended, so that only what is on its way is waited for.
+        has ended, so that only spans on their way are waited for.
         """
         trace_id, now_ns = item.trace_id or "", self.now_ns()
         targets = (self.judgements.target(trace_id, None, tenant=tenant) for tenant in dict.fromkeys((run.tenant, "")))

@@ -48,15 +48,15 @@ log = logging.getLogger(__name__)
 
 PROGRAM: Final = "from collector.live.jobs.work.case_child import main; main()"
 
-_LOOK_S: Final = 5.0  # between looks, without a notification
-_KEEP_S: Final = 60.0  # between two looks for runs that were abandoned or have expired
+_LOOK_S: Final = 5.0  # between checks, without a notification
+_KEEP_S: Final = 60.0  # between checks for runs that were abandoned or have expired
 _CHECKED_AT_ONCE: Final = 256
 _CHECKED_FIRST: Final = 16
 _CHECKED_FOR_S: Final = 0.5  # a guess: after that it is the turn of another run
 _JUDGED_AT_ONCE: Final = 64
 _MOST_BYTES: Final = 16 << 20  # of the cases in one request to the process; it may hold a gigabyte
 _ATTEMPTS: Final = 4
-"""Guesses. Of an item whose judge does not answer, beside the retries of each request."""
+"""Guesses. The last: attempts for an item whose judge does not answer, besides the retries of each request."""
 
 _DAY_US: Final = 86_400_000_000
 
@@ -97,7 +97,7 @@ class _Progress:
     active: ActiveRule
     resumes_s: float = 0.0  # of the steady clock
     turn: int = 0
-    after: int = 0  # the number of the last item that needs no other look
+    after: int = 0  # the number of the last item that needs no other check
     group_size: int
     attempts: Counter[int] = field(default_factory=Counter)  # by item, those that failed
     connection_id: str | None = None  # of the calls for the group
@@ -153,11 +153,11 @@ class RunEvaluator:
         self._thread = threading.Thread(target=self._run, name="runs", daemon=True)
 
     def start(self) -> None:
-        """Begin, with what was open when the last process ended."""
+        """Start, beginning with the runs that were open when the last process ended."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is under way goes on after the next start."""
+        """Stop; runs under way go on after the next start."""
         self._stopping.set()
         self._changed.set()
         self._child.kill()
@@ -188,7 +188,7 @@ class RunEvaluator:
                 waits.end()
             except Overloaded as error:
                 waits.note(error)
-            except Exception:  # noqa: BLE001 - the top of a thread: the next look may go well
+            except Exception:  # noqa: BLE001 - the top of a thread: the next check may succeed
                 if not self._stopping.is_set():
                     log.exception("evaluating runs failed")
             self._changed.wait(pause_s)
@@ -255,7 +255,7 @@ class RunEvaluator:
                 progress.group_size = min(_JUDGED_AT_ONCE, self._judges.in_flight(progress.connection_id))
             items = self._store.evaluations.unscored(evaluation, after=progress.after, most=progress.group_size)
             if not items:
-                self._store.runs.sums([evaluation.run_id])  # before it is done: a client that waits for that looks next
+                self._store.runs.sums([evaluation.run_id])  # before it is done: a client that waits for that reads next
                 self._end(evaluation, self._store.evaluations.problem_of(evaluation))
                 return
             progress.items = items
@@ -414,7 +414,7 @@ class RunEvaluator:
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
     async def _score(self, progress: _Progress, item: Unscored) -> _ItemScore:
-        """Ask the judge about an item; if the item lacks what it reads, about the item together with its trace."""
+        """Ask the judge about an item; if the item lacks values that it reads, about the item with its trace."""
         answer = await self._judged(progress, item)
         if answer.score.error_kind != InTrace.kind:
             return answer

@@ -41,7 +41,7 @@ _RETRY_POLICY: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
 """Guesses: short, because a user waits for the results."""
 
 _IDLE_S: Final = 60.0
-"""How long the idle process is kept for the next evaluation; starting it takes almost a second."""
+"""Time for which the idle process is kept for the next evaluation; starting it takes almost a second."""
 
 _WAIT_S: Final = 10.0
 
@@ -50,7 +50,7 @@ DRAFTS: Final = "drafts"
 """Rule id under which calls for draft rules are counted."""
 
 CALLS_TIMEOUT_S: Final = 60.0
-"""How long a judge may take for one example. A guess: HTTP clients and proxies mostly time out after a minute."""
+"""Time that a judge may take for one example. A guess: HTTP clients and proxies mostly time out after a minute."""
 
 _TRIALS_AT_ONCE: Final = 4
 _TRIALS: Final = Limit(value=_TRIALS_AT_ONCE, unit="at a time", remedy="try again when they have answers")

@@ -71,12 +71,12 @@ class Workers:
         Raises:
             Overloaded: the database cannot be written.
         """
-        self._ledger.start()  # which may fail, so it is first: executors keep what they are given until they start
+        self._ledger.start()  # which may fail, so it is first: executors keep their jobs until they start
         self._checks.start()
         self._asking.start()
 
     def close(self) -> None:
-        """Stop within seconds; what is under way goes back as if it had not been claimed."""
+        """Stop within seconds; jobs under way are handed in as if they had not been claimed."""
         self._ledger.stop_claiming()
         self._checks.close()
         self._asking.close()
@@ -101,7 +101,7 @@ class Workers:
         self.wake()
 
     def cut_off(self) -> None:
-        """Cancel what `run` began, and what it is to begin; jobs go on."""
+        """Cancel the calls that `run` began and those that it will begin; jobs go on."""
         self._asking.cut_off()
 
     def wait_idle(self, timeout_s: float) -> bool:

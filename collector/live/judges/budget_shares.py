@@ -1,4 +1,4 @@
-"""How much of a budget is gone today."""
+"""The share of a budget that is spent today."""
 
 from collections.abc import Callable, Mapping
 

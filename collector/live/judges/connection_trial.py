@@ -30,7 +30,7 @@ _QUESTION = (
 class ConnectionTrial:
     """Result of a trial. Without an error, the model answered in the form that judges need."""
 
-    usage: Usage | None  # None where there was no answer
+    usage: Usage | None  # None if there was no answer
     error_kind: str | None
     error: str | None
 

@@ -346,7 +346,7 @@ class LlmConnections:
         self._here = {each.connection_id: each for each in rows if not each.row.is_deleted}
 
     def _refuse_egress(self, tenant: str, text: ConnectionText) -> None:
-        """Refuse a connection of a tenant that would use what is the operator's: his variables, network and money."""
+        """Refuse a connection of a tenant that would use the operator's variables, network or money."""
         if not tenant:
             return
         if text.credential_ref is not None:

@@ -22,7 +22,7 @@ class EgressResolver:
         self._policy = policy
 
     def check(self, url: str) -> None:
-        """Refuse where nothing may be sent whatever its name stands for.
+        """Refuse a URL that is forbidden whatever its name resolves to.
 
         Raises:
             BadUrl: the address is forbidden.

@@ -115,7 +115,7 @@ class FailingJudges:
         self._waiting = waiting
 
     def find(self, now_ns: int) -> list[FailingJudge]:
-        """Return those that fail: connections first, then what fails for other reasons."""
+        """Return the failing judges: those of failing connections first, then those that fail for other reasons."""
         streaks, refusals = self._judges.health.streaks, self._budgets.too_small
         if not streaks and not refusals:
             return []
@@ -266,7 +266,7 @@ class RuleProblems:
         return lambda active: self.unable(active) or failing.of_rule(active)
 
     def count(self, now_ns: int) -> Mapping[str, int]:
-        """Count the rules that judge, those in force that judge nothing, and the disabled ones."""
+        """Count the rules that judge, the enabled ones that judge nothing, and the disabled ones."""
         problem_of = self.at(now_ns, None)
         counts = {"judging": 0, "judging_nothing": 0, "disabled": 0}
         for kept in self.rules.kept():

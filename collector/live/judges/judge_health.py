@@ -28,7 +28,7 @@ _CASES: Final = 20
 """Different targets in a row that lack what a rule reads: then the rule reads the wrong targets. A guess."""
 
 _SILENT_S: Final = 60.0
-"""How long a connection may answer nothing, if fewer targets than that met it. A guess."""
+"""Time that a connection may answer nothing, if fewer targets than that met it. A guess."""
 
 
 class JudgeSubject(NamedTuple):
@@ -70,7 +70,7 @@ class Streak:
     targets: set[Hashable] = field(default_factory=set)  # the first of them
     case_message: str = ""  # of the latest of these
     ended: Counter[str] = field(default_factory=Counter)  # of a rule: evaluations without a verdict for good, by kind
-    bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack what it reads
+    bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack values it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
 
     def add(self, judged: JudgedTarget, kind: str, now_ns: int) -> None:

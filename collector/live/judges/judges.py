@@ -122,7 +122,7 @@ class ConnectedJudges:
         """Return the connections of the rule's jury, the rule's own first; none without a jury.
 
         Raises:
-            BadConfiguration: one does not exist, or is named twice; the message says what to do.
+            BadConfiguration: a connection does not exist, or is named twice; the message says what to do.
         """
         rule = active.rule
         if not rule.jury:
@@ -136,7 +136,7 @@ class ConnectedJudges:
         """Return the terms of the rule's judge, or of each judge of its jury, the rule's own first.
 
         Raises:
-            BadConfiguration: it has no usable judge; the message says what to do.
+            BadConfiguration: the rule has no usable judge; the message says what to do.
         """
         terms = []
         voting: Sequence[str | None] = [each.connection_id for each in self.jurors(active)]

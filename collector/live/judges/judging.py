@@ -1,4 +1,4 @@
-"""Where workers get the judges that rules name."""
+"""Source from which workers get the judges that rules name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class JudgeSource(Protocol):
         """Return the connections of the rule's jury, the rule's own first; none without a jury.
 
         Raises:
-            BadConfiguration: one does not exist, or is named twice; the message says what to do.
+            BadConfiguration: a connection does not exist, or is named twice; the message says what to do.
         """
 
     def in_flight(self, connection_id: str) -> int:

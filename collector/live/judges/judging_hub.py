@@ -1,4 +1,4 @@
-"""What a server needs to ask judges, put together: connections with their keys, budgets, the judges, their traces."""
+"""The services for asking judges, put together: connections with their keys, budgets, the judges, their traces."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One connection to a model, without its key, and which of several a rule means."""
+"""A connection to a model, without its key, and the choice of a rule's connection among several."""
 
 import json
 import logging

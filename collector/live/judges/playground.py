@@ -28,7 +28,7 @@ MOST_ANSWERS: Final = 3
 """Beside each other. A guess: what fits on a screen."""
 
 CALLS_TIMEOUT_S: Final = 120.0
-"""What an answer has, and what its connection has to allow for it. A guess: a person waits."""
+"""Time for an answer, which its connection has to allow, too. A guess: a person waits."""
 
 _WAIT_S: Final = 10.0
 _AT_ONCE: Final = 4

@@ -1,4 +1,4 @@
-"""Rules run over what was stored before them: the same questions about other spans, when nothing new has come."""
+"""Rules run over spans that were stored before them: the same questions, asked while no new spans have come."""
 
 import logging
 import secrets
@@ -26,7 +26,7 @@ _TRACE_ROWS: Final = 2048
 """Spans whose traces are decided about at once: with ten spans each, some two windows. A guess."""
 
 _OF_SIDE: Final = 200
-"""Results that a baseline has of what is compared, each side: a guess; they show a drop from 80 % to 70 %."""
+"""Results of a baseline for each side of a comparison. A guess: enough to show a drop from 80 % to 70 %."""
 
 _MOST_OF_RULE: Final = 10
 _MOST_OF_TENANT: Final = 100
@@ -146,7 +146,7 @@ class Backfills:
         return self._matching.backfills.of_rule(rule_id)
 
     def cancel(self, backfill_id: str) -> bool:
-        """Stop one; False where none of that id is running. What it has decided stays.
+        """Stop a backfill; return False if none with that id is running. Its decisions so far stay.
 
         Raises:
             Overloaded: the database cannot be written now.

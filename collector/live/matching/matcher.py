@@ -1,4 +1,4 @@
-"""The thread that follows the commits of spans and decides what is evaluated."""
+"""The thread that follows the commits of spans and decides which targets are evaluated."""
 
 import logging
 import time
@@ -25,10 +25,10 @@ _DECISIONS = 1 << 18
 """In one transaction: with more rules, fewer spans. 160,000 decisions take the writer 20 ms."""
 
 _PAUSE_S = 1.0
-"""After a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
+"""Pause after a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
 
 _TICK_S = 0.5
-"""Interval of looks for settled traces, since these settle with time and not with new spans: a guess."""
+"""Interval of checks for settled traces, since these settle with time and not with new spans: a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Matcher:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is not matched yet is matched after the next start."""
+        """Stop; spans that are not matched yet are matched after the next start."""
         self._thread.close(self._matching.wake)
         self._matcher_db.close()
 

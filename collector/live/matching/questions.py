@@ -1,4 +1,4 @@
-"""Rules in force as questions in SQL over columns that are taken out of the store once for all of them."""
+"""Active rules as questions in SQL over columns that are read from the store once for all of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Conditions of the rules in force."""
+    """Conditions of the active rules."""
 
     columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
     spans: tuple[RuleQuestion, ...]

@@ -9,10 +9,10 @@ from collector.live.matching.settler import Settler
 from storage.judging.matching import Matching
 
 _SESSIONS: Final = 500
-"""At once. With ten turns of ten spans each some six windows: a guess."""
+"""Sessions decided about at once. With ten turns of ten spans each some six windows: a guess."""
 
 _REST: Final = 4
-"""Pause after a look at the open sessions, as a multiple of its duration."""
+"""Pause after a check of the open sessions, as a multiple of its duration."""
 _LEAST_REST_S: Final = 0.25
 
 
@@ -52,7 +52,7 @@ class SessionSettler:
         return None
 
     def _settle(self, questions: Questions, waits: dict[float | None, int], settle_us: int) -> int | None:
-        """Decide by the rules that wait for so long."""
+        """Decide about quiet sessions by the rules with these waits."""
         now_us = self._clock() // 1000
         rested = self._matching.open_sessions.rested(waits.values(), settle_us, now_us=now_us, most=_SESSIONS)
         if rested is None:

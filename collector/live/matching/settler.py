@@ -14,13 +14,13 @@ from storage.judging.span_window import SpanSelection, WindowLimits
 
 _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
 _TRACES: Final = 2_000
-"""At once. With ten spans each, some two windows: a guess."""
+"""Traces decided about at once. With ten spans each, some two windows: a guess."""
 
 _REST: Final = 4
-"""Pause after a look at the open traces, as a multiple of its duration."""
+"""Pause after a check of the open traces, as a multiple of its duration."""
 _LEAST_REST_S: Final = 0.25
 _LONGEST_REST_US: Final = 60_000_000
-"""Longest pause between looks at open traces: a guess at what an omission may cost."""
+"""Longest pause between checks of open traces: a guess at the tolerable delay of a missed one."""
 
 
 class Settler:
@@ -71,7 +71,7 @@ class Settler:
         if is_whole and due.num_rows < _TRACES:
             self._due_us = now_us + _LONGEST_REST_US if look.next_us is None else look.next_us
             self._due_us = min(self._due_us, now_us + _LONGEST_REST_US)
-        if not is_whole:  # the others are read again once they are added up
+        if not is_whole:  # the others are read again once they are summed
             self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         elif due.num_rows < _TRACES:
             self._looked_us = now_us

@@ -1,1 +1,1 @@
-"""What watches scores, rates and other measures."""
+"""Monitors of scores, rates and other measures."""

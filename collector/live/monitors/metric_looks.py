@@ -1,4 +1,4 @@
-"""One look at a metric: its value now, and whether to open an alert."""
+"""One check of a metric: its value now, and whether to open an alert."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -28,18 +28,18 @@ BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
 
 
 MOST_OUTCOMES: Final = 1_000
-"""Limit of the spans or judgements in a look at a change; each costs 10 to 20 µs."""
+"""Limit of the spans or judgements in one check for a change; each costs 10 to 20 µs."""
 
 _COMMIT_US: Final = 2_000_000
-"""A window ends so long ago: what was answered until then is committed, unless the server is behind."""
+"""Time from the end of a window to now: all answers until that end are committed, unless the server is behind."""
 
 _LONGEST_AGO_US: Final = 3_600_000_000
-"""A change is looked for in what came within this time, so that a look after a long stop is bounded too."""
+"""Time back to which spans or judgements are checked for a change, so that a check after a long stop is bounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricState:
-    """Result of the last look, and the state that the next one needs."""
+    """Result of the last check, and the state that the next one needs."""
 
     version: int  # of the monitor
     standing: MetricStanding = "waiting"
@@ -144,7 +144,7 @@ class MetricLooker:
         return self._monitors.numbers(metric.numbers, window.values)
 
     def _change(self, window: "_LookWindow", state: MetricState) -> Iterator["_Step"]:
-        """Compare with what was before, one span or judgement after the other."""
+        """Compare new outcomes with earlier ones, one span or judgement after the other."""
         text = window.text
         if text.change is None or text.of.outcomes is None:
             return
@@ -229,7 +229,7 @@ class MetricLooker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LookWindow:
-    """The monitor and the time of a look."""
+    """The monitor and the time of a check."""
 
     row: MetricMonitorRow
     text: MetricMonitorText
@@ -267,7 +267,7 @@ class _Worse(NamedTuple):
 
 
 _Step: TypeAlias = tuple[MetricState, AlertFinding | _Worse | Mapping[str, JsonValue] | None]
-"""What to remember, and what happened: an alert, that it is worse, what showed that it is over, or nothing."""
+"""The state to keep, and the event: an alert, its worsening, the evidence that it is over, or None."""
 
 
 def _is_changed(row: MetricMonitorRow) -> bool:

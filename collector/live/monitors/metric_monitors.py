@@ -17,7 +17,7 @@ _TICK_S: Final = 1.0
 
 
 class MetricMonitorThread:
-    """Thread that looks at metrics when they are due; the looks of a moment are stored together."""
+    """Thread that checks metrics when they are due; the results of checks at the same time are stored together."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class MetricMonitorThread:
         self._thread.close()
 
     def look_now(self, *, all_of_them: bool = True) -> int:
-        """Look at all monitors, or at those that are due; return their number.
+        """Check all monitors, or those that are due; return the number of results.
 
         Raises:
             Overloaded: it is unknown whether the results were stored.
@@ -73,7 +73,7 @@ class MetricMonitorThread:
             return None
 
     def _look_if_current(self) -> None:
-        if not self._ingest_is_behind():  # what is not committed yet would look as if it had not come
+        if not self._ingest_is_behind():  # data that are not committed yet would count as missing
             self.look_now(all_of_them=False)
 
 

@@ -38,7 +38,7 @@ guess."""
 _PAUSE_S: Final = 1.0
 _TICK_S: Final = 1.0
 _GATHER_S: Final = 1.0
-"""Time for which results are gathered, since each look is a transaction: a guess at an unnoticed delay."""
+"""Time for which results are gathered, since each check is a transaction: a guess at an unnoticed delay."""
 
 Group = dict[str, MonitoredStream]
 
@@ -73,7 +73,7 @@ class MonitorThread:
         )
 
     def start(self) -> None:
-        """Go on where the last process was."""
+        """Continue from where the last process stopped."""
         self._thread.start()
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class MonitorThread:
                 stream = group[result.fingerprint] = MonitoredStream.new(result, before, self._source)
             touched[id(stream)] = stream
             news = [each for each in stream.add(result) if not self._takes_over(each, stream, group, touched)]
-            # What is judged again may show that an open alert still holds: until live results come, it goes on.
+            # Repeated judgements may show that an open alert still holds: it stays open until live results come.
             if stream.is_established and not result.is_baseline:
                 news += self._end_others(stream, group, result, touched)
             happened += news if result.number > cursor.announced else ()
@@ -141,7 +141,7 @@ class MonitorThread:
         return until
 
     def _recall(self, keys: set[StreamKey]) -> None:
-        """Have in memory what is remembered of these rules."""
+        """Load the stored streams of these rules into memory, if they are not there."""
         if sum(map(len, self._groups.values())) > _STREAMS:
             self._groups.clear()
         unknown = keys - self._groups.keys()

@@ -8,11 +8,11 @@ from collector.live.active import ActiveRule
 from storage.alerting.counted_scores import CountedScores, WantedScore
 
 _SHARE: Final = 20
-"""Pause after a look, as a multiple of its duration, without a notification: a guess."""
+"""Pause after a check, as a multiple of its duration, without a notification: a guess."""
 
 _PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 60.0
-"""Between two looks while nothing is written in which scores are found: a guess."""
+"""Longest pause between two checks, without a write that may contain scores: a guess."""
 
 
 class ScoreCounter:
@@ -25,7 +25,7 @@ class ScoreCounter:
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Set up the counter. `active` returns the rules in force."""
+        """Set up the counter. `active` returns the active rules."""
         self._scores = scores
         self._active = active
         self._clock = clock
@@ -34,7 +34,7 @@ class ScoreCounter:
         self._next_s = self._longest_s = 0.0
 
     def count(self) -> int:
-        """Count new scores and return their number. May skip the look while there are no notifications.
+        """Count new scores and return their number. May skip the check while there are no notifications.
 
         Raises:
             Overloaded: some may have been counted; it may be tried again.

@@ -20,7 +20,7 @@ from storage.alerting.monitors import Counted, Happening, PastResult, Recovery, 
 from storage.records import JsonValue, Measure, StreamStart
 
 EDITION: Final = 4
-"""Of what a state looks like: with another one, all states are built again from the results that are stored."""
+"""Edition of the format of a state: with another one, all states are rebuilt from the stored results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class StreamState:
     replaced: str | None  # the fingerprint that results of the rule had before
     first: int  # the number of the first result that is compared with
     last: int
-    rule: str  # what it was called at the last result
+    rule: str  # its name at the last result
     revision: int
     evaluator: str
     alert_id: str | None  # of the episode
@@ -91,7 +91,7 @@ class EpisodeAlarm:
 
     @property
     def episode(self) -> str:
-        """Return the unique name of an episode, the same for each look at the same results."""
+        """Return the unique name of an episode, the same for each pass over the same results."""
         return json.dumps([*self.key.rule, self.result.fingerprint, self.event.kind, self.result.number])
 
     @property
@@ -228,9 +228,10 @@ class MonitoredStream:
             yield from self._rebuild(result)
 
     def _rebuild(self, result: Counted) -> Iterator[Happened]:
-        """Take the results before one again, by other settings, so that a drop is still compared with what was before.
+        """Replay the results before one with the changed settings, so that a drop is still compared with earlier ones.
 
-        Nothing that is over is reported. What is going on by these settings has an alert afterwards; nothing else has.
+        Episodes that are over are not reported. Afterwards an alert is open exactly if an episode is going on by these
+        settings.
         """
         first = self.state.first if self._monitor.results else result.number
         past = self._source.past(self.key, self.fingerprint, first, result.number)

@@ -1,1 +1,1 @@
-"""Which rules are in force, and where they come from."""
+"""Active rules, and the sources they come from."""

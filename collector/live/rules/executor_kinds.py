@@ -1,4 +1,4 @@
-"""Who evaluates what a rule matches."""
+"""The executors that evaluate the targets that rules match."""
 
 from typing import Final
 

@@ -28,7 +28,7 @@ Identity: TypeAlias = tuple[str | None, str]
 """Identity of a rule from a file: project and name."""
 
 Stamp: TypeAlias = "tuple[tuple[str, int, int, int], ...] | str"
-"""How the files look from outside, or why they cannot be seen. It changes with any of them."""
+"""Metadata of the files, or the reason why they cannot be read. It changes with any of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

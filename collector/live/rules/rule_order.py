@@ -1,4 +1,4 @@
-"""Rules that go by the results of others: these must exist, and no rule may wait for itself."""
+"""Rules that depend on the results of other rules: these must exist, and no rule may wait for itself."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -10,7 +10,7 @@ MOST_NAMED = 20
 
 
 def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRule]:
-    """Return the rules that one goes by: of its tenant or of none, about its project or about all."""
+    """Return the rules that a rule depends on: of its tenant or of none, about its project or about all."""
     after = follower.rule.after
     if after is None:
         return []
@@ -24,7 +24,7 @@ def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRul
 
 
 def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in_force: bool = False) -> str | None:
-    """Return why a rule cannot go by the one that it names: missing, of another target, or waiting for this one.
+    """Return why a rule cannot depend on the one that it names: missing, of another target, or waiting for this one.
 
     With `in_force`, also report a rule that is off, which its author may want to enable later.
     """
@@ -48,7 +48,7 @@ def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in
 
 
 def _circle(start: ActiveRule, every: Sequence[ActiveRule]) -> list[str]:
-    """Return the names in a circle of rules that wait for each other, from one back to itself; [] if there is none."""
+    """Return the names in a cycle of rules that wait for each other, from one back to itself; [] if there is none."""
     paths, seen = [[start]], set[int]()
     while paths:
         path = paths.pop()

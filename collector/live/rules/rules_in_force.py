@@ -33,7 +33,7 @@ found it unchanged, because a half-written rule may be valid.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRule:
-    """A stored rule, and its revision in force."""
+    """A stored rule, and its active revision."""
 
     stored: StoredRule
     active: ActiveRule
@@ -83,7 +83,7 @@ class RulesInForce:
         self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
 
     def start(self) -> None:
-        """Read what is stored, then the folder; from then on follow it. An invalid file does not prevent the start."""
+        """Read the stored rules, then the folder, and follow it from then on. An invalid file does not stop it."""
         self.refresh()
         self._load()
         self._thread.start()

@@ -1,1 +1,1 @@
-"""What is done in the background for what expires, is deleted or waits for people."""
+"""Background work: deletion, expiry, publishing in the lake, and filling review queues."""

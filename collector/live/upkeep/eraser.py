@@ -17,8 +17,8 @@ _LONG_PAUSE_S: Final = 30.0  # after a bug
 _LOOK_S: Final = 60.0  # to pick up deletions that were requested without a notification
 
 WAIT_S: Final = 3.0
-"""So long a request to delete waits for the rows to be gone, before it is answered with how far that is. A guess:
-clients give up after five seconds or more."""
+"""Time that a request to delete waits for the rows to be gone, before it is answered with the progress so far. A guess:
+clients time out after five seconds or more."""
 
 
 class Eraser:
@@ -32,7 +32,7 @@ class Eraser:
         self._thread = threading.Thread(target=self._run, name="eraser", daemon=True)
 
     def start(self) -> None:
-        """Go on where the last process was."""
+        """Continue from where the last process stopped."""
         self._thread.start()
 
     def close(self) -> None:

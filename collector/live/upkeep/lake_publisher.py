@@ -50,7 +50,7 @@ class LakePublisher:
         return time.monotonic() - self._caught_up_s
 
     def start(self) -> None:
-        """Go on where the last process was."""
+        """Continue from where the last process stopped."""
         self._thread.start()
 
     def close(self) -> None:

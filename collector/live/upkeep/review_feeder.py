@@ -13,10 +13,10 @@ from storage.review.review_queues import ReviewQueue, ReviewQueues
 log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 5.0
-"""Pause between two looks. A guess: reviewers do not wait for the latest results."""
+"""Pause between two checks. A guess: reviewers do not wait for the latest results."""
 
 _SHARE: Final = 20
-"""Pause as a multiple of the look before it, so that looking takes a twentieth of the time."""
+"""Pause as a multiple of the duration of the previous check, so that checks take a twentieth of the time."""
 
 
 class ReviewFeeder:

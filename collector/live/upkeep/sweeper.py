@@ -53,10 +53,10 @@ class Sweeper:
         return self._retention.due(now_us=self._now_us(), max_bytes=self._max_bytes)
 
     def sweep(self, *, is_confirmed: bool = False) -> Swept:
-        """Sweep now; what has expired stays if the clock is in doubt or if it is too much at once, unless confirmed.
+        """Sweep now; expired data stay if the clock is in doubt or if they are too much at once, unless confirmed.
 
         Raises:
-            Overloaded: the database cannot be written now; what was done stays done.
+            Overloaded: the database cannot be written now; finished steps of the sweep stay done.
         """
         start_s = time.monotonic()
         if is_confirmed:

@@ -1,1 +1,1 @@
-"""What a model may ask for, by what it is about."""
+"""The tools of the MCP server, by their subject."""

@@ -1,4 +1,4 @@
-"""Alerts: what became worse, and on what evidence."""
+"""Alerts: the changes for the worse, and their evidence."""
 
 from typing import Any, Literal
 

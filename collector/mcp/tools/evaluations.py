@@ -1,4 +1,4 @@
-"""Evaluators over items of runs: of what an application or a model made of a dataset, and of a run that is stored."""
+"""Evaluations of runs: of the outputs of an application or a model for a dataset, and of a stored run."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -194,7 +194,7 @@ async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: flo
 async def _filled(
     api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Sequence[Produced]
 ) -> None:
-    """Store what was made of the items of a run, or have a model answer them, and let the run have ended."""
+    """Store the outputs for the items of a run, or have a model answer the items, and end the run."""
 
     async def store(item: dict[str, Any], made: Produced) -> None:
         await api.post(f"{run}/items", {"items": [_reported(item, made)]})
@@ -215,7 +215,7 @@ async def _filled(
 
 
 async def _cancelled(api: Api, run: str, reason: str) -> None:
-    with suppress(ToolRefused):  # it has ended, or the server has
+    with suppress(ToolRefused):  # the run has ended, or the server has
         await api.patch(run, {"status": "CANCELLED", "reason": reason[:_REASON]})
 
 
@@ -233,14 +233,14 @@ class CancelledRun(Answer):
 
 
 async def cancel_run(api: Api, arguments: CancelRun) -> CancelledRun:
-    """End a run before its end; what it has stays."""
+    """Cancel a run; its items and scores stay."""
     reason = {"status": "CANCELLED", "reason": "cancelled over MCP"}
     response = await api.patch(f"/api/v1/runs/{part(arguments.run_id)}", reason)
     return CancelledRun(run_id=arguments.run_id, status=response["runStatus"])
 
 
 async def evaluate_run(api: Api, arguments: EvaluateRun) -> RunResult:
-    """Have its items scored; scores of that name which it has count no more."""
+    """Have the items of a run scored; its earlier scores of the same name no longer count."""
     until_s = asyncio.get_running_loop().time() + _LONGEST_S
     run = f"/api/v1/runs/{part(arguments.run_id)}"
     evaluation = await api.post(f"{run}/evaluations", await _checked(api, arguments))

@@ -1,4 +1,4 @@
-"""Rules: what they are, what they would match, and how good the results were, by day and by release."""
+"""Rules: their definitions, the traces that they would match, and the quality of results by day and by release."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -140,7 +140,7 @@ class ShownQuality(Answer):
 
 
 async def quality_of_rule(api: Api, arguments: QualityOfRule) -> ShownQuality:
-    """Show how they add up."""
+    """Show the sums of a rule's results by day, release or project."""
     return ShownQuality(rule=arguments.rule, by=arguments.by, lines=await _quality(api, arguments))
 
 
@@ -178,10 +178,10 @@ class ComparedReleases(Answer):
 
 
 async def compare_releases(api: Api, arguments: CompareReleases) -> ComparedReleases:
-    """Compare the rates at which their results passed.
+    """Compare the pass rates of two releases.
 
     Raises:
-        ToolRefused: they are of two services, or no evaluator judged both, with a fingerprint that is the same.
+        ToolRefused: the releases are of two services, or no evaluator with the same fingerprint judged both.
     """
     question = QualityOfRule(rule=arguments.rule, project=arguments.project, days=arguments.days, by="release")
     rows = [row for row in await _quality(api, question) if row["results"]]

@@ -1,4 +1,4 @@
-"""Experiments: runs, what fails in one, and two of them beside each other."""
+"""Experiments: runs, the failures of a run, and the comparison of two runs."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -11,7 +11,7 @@ from collector.mcp.tool import Answer, Arguments, Tool, shows
 from collector.result_words import OutcomeName
 
 SEARCH_MS = 120
-"""For looking back through traces, so that an answer comes within 300 ms. What is rare may need another look."""
+"""Time for a search back through traces, so that an answer takes 300 ms at most. Rare ones may need another search."""
 
 _HEAD = ("traceId", "project", "serviceName", "startTime", "durationMs", "spanCount", "errorCount")
 _USED = ("inputTokens", "outputTokens", "costUsd")
@@ -138,7 +138,7 @@ class Explained(Answer):
 
 
 async def explain_decisions(api: Api, arguments: ExplainDecisions) -> Explained:
-    """Look up what rules decided."""
+    """Look up the decisions of rules."""
     trace = await _trace(api, arguments.trace_id, arguments.tenant)
     spans = [_span_of(trace, arguments.span_id)] if arguments.span_id else [trace, *trace["spans"]]
     decisions: list[Decided] = []

@@ -1,4 +1,4 @@
-"""Alerts: what became worse, why that is believed, and who looks after it."""
+"""Pages of alerts: the change for the worse, its evidence, and the person who handles it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
@@ -171,7 +171,7 @@ def _stream(finding: AlertFinding, **more: str) -> str:
 
 
 def _comparison(finding: AlertFinding) -> str | None:
-    """Return the address of the page that compares the two releases; None if there are not two."""
+    """Return the address of the page that compares the two releases; None if it compares no two releases."""
     before, after = finding.baseline.release, finding.candidate.release
     if finding.metric or finding.kind != "release" or before is None or after is None:
         return None

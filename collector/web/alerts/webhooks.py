@@ -174,7 +174,7 @@ def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, for
 @router.post("/webhooks/{webhook_id}/switch")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Switch it on, which begins anew where we had switched it off, or off."""
+    """Switch a webhook off, or on; one that the server switched off begins anew."""
     webhook = _find(here, who, webhook_id)
     wish = replace(_as_it_is(webhook), keeps_secret=True, enabled=form.required("enabled") == "true")
     try:
@@ -325,7 +325,7 @@ def _overtaken(now: Webhook, form: Form) -> EditConflict:
 
 
 def _compared(source: Wish | Webhook) -> dict[str, object]:
-    # What may be shown, so no URL and no secret.
+    # The fields that may be shown: no URL and no secret.
     return {
         to_camel(name): ", ".join(value) if isinstance(value, (list, tuple)) else value
         for name, value in ({"events": source.events} | webhook_options(source)).items()

@@ -1,4 +1,4 @@
-"""Two texts beside each other, with what differs marked."""
+"""Two texts beside each other, with their differences marked."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Ma
 
 
 def differing(before: str, after: str) -> tuple[Parts, Parts]:
-    """Split two texts into equal and different pieces, by word. The pieces of each add up to the text."""
+    """Split two texts into equal and different pieces, by word. Joined, the pieces of a side are its text."""
     one, other = _WORDS.findall(before), _WORDS.findall(after)
     if max(len(middle) for middle in _middles(one, other)) > MOST_TOKENS:
         one, other = _LINES.findall(before), _LINES.findall(after)

@@ -96,7 +96,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
 @router.post(_ONE + "/next")
 @needs(Permission.REVIEW, by_tenant=True)
 def take_next(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
-    """Begin, or go on."""
+    """Take the next entry of the queue, and show it."""
     by = form.text("by") or None
     return _on(queue, here.store.review_turns.next(queue, turn_of(here, who, by)), by)
 
@@ -122,7 +122,7 @@ def vote(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> 
 @router.post(_ENTRY + "/skip")
 @needs(Permission.REVIEW, by_tenant=True)
 def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
-    """Leave it to others, and go on with the next entry."""
+    """Leave an entry to others, and go on with the next one."""
     by = form.text("by") or None
     return _on(queue, here.store.review_turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
 
@@ -130,7 +130,7 @@ def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> 
 @router.post(_ONE + "/undo")
 @needs(Permission.REVIEW, by_tenant=True)
 def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
-    """Take back what this person did last, and show it again."""
+    """Undo the reviewer's last vote, and show its entry again."""
     by = form.text("by") or None
     turn = turn_of(here, who, by)
     entry_id = here.store.review_turns.last(queue, turn.author)

@@ -167,7 +167,7 @@ def ask_what_to_add(request: Request, queue: Own, run: Named = "", targets: Name
 @router.post(_ONE + "/add")
 @needs(Permission.WRITE, by_tenant=True)
 def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
-    """Add; what is in the queue already is not added again."""
+    """Add entries to a queue; those that it already has are not added again."""
     values = {name: form.text(name).strip() for name in ("run", "targets", "share")}
     try:
         added = _added(here, who, queue, values)

@@ -1,4 +1,4 @@
-"""Who did what, and what was refused."""
+"""The audit page: changes and refused requests, with their callers."""
 
 from typing import Annotated, Final
 

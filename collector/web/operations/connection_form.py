@@ -116,7 +116,7 @@ def by_field(problems: Sequence[ConnectionProblem]) -> tuple[dict[str, str], lis
 
 
 def _put(document: dict[str, Any], name: str, value: object) -> None:
-    """Set what a name with dots means; an empty text sets nothing."""
+    """Set the key, possibly nested, that a name with dots means; an empty text sets nothing."""
     if value == "":
         return
     outer, _, inner = name.partition(".")

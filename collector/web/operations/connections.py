@@ -1,4 +1,4 @@
-"""Connections to models: what they cost today, and changing them. No page holds a key."""
+"""Pages of connections to models: their cost today, and forms that change them. No page contains a key."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class _ConnectionFormState:
     values: Mapping[str, object]
     version: int = 0  # of the connection, when its form was first shown
     problems: Mapping[str, str] = field(default_factory=dict)
-    others: Sequence[str] = ()  # what belongs to no field
+    others: Sequence[str] = ()  # the problems that belong to no field
     overtaken: EditConflict | None = None
 
 

@@ -1,4 +1,4 @@
-"""Projects: what is stored of them, how long, what they may spend; traces that are kept; sweeping; a copy of all."""
+"""Pages of projects: their stored data, retention and budgets; kept traces; sweeping; a backup of the database."""
 
 import heapq
 from collections import Counter
@@ -89,7 +89,7 @@ def ask_to_sweep(request: Request, here: Here) -> Response:
 @router.post("/projects/sweep")
 @needs(Permission.ADMINISTER)
 def sweep(request: Request, here: Here, form: Sent) -> Response:
-    """Delete what has expired now, and give the room back."""
+    """Delete the expired data now, and free its space."""
     swept = here.sweeper.sweep(is_confirmed=form.text("confirm") == "yes")
     return page(request, "swept.html", swept=swept)
 

@@ -1,4 +1,4 @@
-"""What judges took today beside what they may take."""
+"""The spending of judges today beside their budgets."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""How the server stands: what comes in, what waits, what failed, what was spent, and what it takes on the disk."""
+"""The status of the server: incoming data, waiting work, failures, spending, and disk usage."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""Pictures as SVG inside of a page: pure, each with a table of what it shows."""
+"""Pictures as inline SVG: pure functions, each with a table of the values that it draws."""

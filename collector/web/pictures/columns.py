@@ -1,4 +1,4 @@
-"""A number for each step of a time, as columns that lead to what is behind them."""
+"""Column charts: a number for each step of time, with links to the data behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ class Line:
 
 
 def boxes(nodes: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequence[Sequence[object]]) -> Markup:
-    """Draw the graph, with `rows` as a table behind it: what it is, its kind, its calls, its failures, its callers."""
+    """Draw the graph, with `rows` as a table behind it: the name, kind, calls, failures and callers of each node."""
     columns = _columns(len(nodes), lines)
     tallest = max((len(column) for column in columns), default=0)
     width = 2 * _EDGE + len(columns) * _WIDE + max(len(columns) - 1, 0) * _BETWEEN

@@ -1,4 +1,4 @@
-"""How good the results of rules are: over time, by release, and what is behind each number."""
+"""The quality pages: the results of rules over time and by release, and the results behind each number."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

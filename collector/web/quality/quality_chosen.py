@@ -1,4 +1,4 @@
-"""Which rule, about which project, and how far back: what the address of a page about quality names."""
+"""The rule, the project and the period that the address of a page about quality names."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
@@ -41,7 +41,7 @@ class About(BaseModel):
 
     @property
     def basis(self) -> Basis:
-        """Return what is counted, and by which time."""
+        """Return the basis of the numbers: which results count, and by which time."""
         return Basis(judged=self.time == "judged", counted=self.counted)
 
 

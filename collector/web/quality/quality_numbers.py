@@ -1,4 +1,4 @@
-"""Results added up: rates with intervals that hold at all times at once, by step of time, evaluator and release."""
+"""Sums of results: rates with intervals that hold at all times at once, by step of time, evaluator and release."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,7 +130,7 @@ class ResultSeries:
 
 
 Href: TypeAlias = Callable[[int, int, str], str]
-"""What leads to the results from one instant to another by one evaluator."""
+"""Function that returns the link to the results of one evaluator between two instants."""
 
 
 def sum_of(cells: Iterable[Cell]) -> ResultSum:
@@ -276,7 +276,7 @@ def steps_between(first_us: int, last_us: int, step: Step) -> list[int]:
 
 
 def short_print(fingerprint: str | None) -> str:
-    """Return the beginning of a fingerprint, which tells evaluators apart; for a question to people its name."""
+    """Return the beginning of a fingerprint, which distinguishes evaluators; for a question to people, its name."""
     if fingerprint is None:
         return "none"
     return fingerprint.removeprefix(SCORES) if is_of_people(fingerprint) else fingerprint[:_FINGERPRINT_DIGITS]

@@ -1,4 +1,4 @@
-"""What the pages of rules ask and change: all their calls of the rules in force, of backfills and of trials."""
+"""The reads and changes of the pages of rules: all their calls of the active rules, of backfills and of trials."""
 
 import re
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def attribute_keys(here: Context, who: Caller) -> list[str]:
 
 
 def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
-    """Return by rule id what it did in the last 24 hours, and what its judges used today."""
+    """Return the counts of each rule for the last 24 hours, and the usage of its judges today, by rule id."""
     return here.store.status.rule_activity(here.now_ns(), who.visible_tenant)
 
 
@@ -97,7 +97,7 @@ def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -
 
 
 def create(here: Context, who: Caller, parsed: RuleText, text: str) -> KeptRule:
-    """Put a rule in force.
+    """Create a rule from its text.
 
     Raises:
         BadRule, Conflict, Overloaded: as `RulesInForce.create`.
@@ -154,7 +154,7 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
 def start_backfill(
     here: Context, kept: KeptRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None
 ) -> None:
-    """Run a rule over what is stored, or over some traces of it.
+    """Run a rule over stored data, or over the given traces of it.
 
     Raises:
         BadQuery: the end lies before the beginning.

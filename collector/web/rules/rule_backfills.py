@@ -1,4 +1,4 @@
-"""Running a rule over what was stored before it."""
+"""Pages of backfills: runs of a rule over data that was stored before it."""
 
 import datetime as dt
 from typing import Final

@@ -31,7 +31,7 @@ from storage.judging.rule_record import PastCost
 from storage.records import JsonValue
 
 Asks: TypeAlias = Literal["", "judge", "prompt"]
-"""What a preview needs of the judge: nothing, its results for the examples, or its prompt."""
+"""The part of the judge in a preview: none, its results for the examples, or its prompt."""
 
 EVALUATED: Final = 3
 """Examples that are evaluated on the spot."""
@@ -87,7 +87,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Preview of what a rule would do."""
+    """Preview of the effect of a rule."""
 
     trial: RuleTrial | None  # None: unknown, and `problem` says why
     executor_kind: ExecutorKind = "check"

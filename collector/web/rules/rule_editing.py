@@ -1,4 +1,4 @@
-"""Writing a rule: as a form or as YAML, with what it would do beside it."""
+"""The editor of rules: as a form or as YAML, with a preview of the rule."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ def new_rule(request: Request, here: Here, who: Who, project: str = "") -> Respo
 @router.post("/rules/new")
 @needs(Permission.WRITE, by_tenant=True)
 def create_rule(request: Request, form: Sent, here: Here, who: Who) -> Response:
-    """Put the rule in force, or show what it would do."""
+    """Create the sent rule, or show its preview."""
     return _sent(request, here, who, form, None)
 
 

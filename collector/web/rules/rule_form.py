@@ -28,7 +28,7 @@ SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "has a score": {"outcome": "scored"},
     "broke": {"outcome": "failed"},
 }
-"""Results of another rule to go by that the form offers; any others are written as YAML."""
+"""Results of another rule that the form offers as a condition; any others are written as YAML."""
 
 _AFTER: Final = ("after_rule", "after_says")
 _WHOLE: Final = 2**53

@@ -40,8 +40,8 @@ _SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
 MAX_SHOWN: Final = 50
 """Revisions on a page. A guess."""
 MAX_COMPARED: Final = 200_000
-"""Characters of documents that a page compares, each with the one before. Fifty usual ones have less. As
-YAML they took 0.5 s of processor time with a list of numbers."""
+"""Most characters of documents that a page compares, each with the previous one. Fifty usual ones have fewer.
+As YAML, so many with a list of numbers took 0.5 s of CPU."""
 _MOST_LINES: Final = 300
 """Lines of a difference on a page: their HTML takes longer than the comparison. A guess."""
 
@@ -50,7 +50,7 @@ _MOST_LINES: Final = 300
 class DiffLine:
     """A line of a diff."""
 
-    kind: str  # added, removed or same
+    kind: str  # added, removed, same or gap
     text: str
 
 
@@ -76,9 +76,9 @@ class RevisionChange:
 
 
 def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
-    """Compare each of the latest revisions with the one before, until the texts are longer than a page compares.
+    """Compare each of the latest revisions with the previous one, until the texts are longer than a page compares.
 
-    The one after those on the page is only compared with.
+    The revision after those on the page is only read for the last comparison.
     """
     left, text_of = MAX_COMPARED, cache(lambda document: yaml_of(json.loads(document)).splitlines())
     for each, before in zip_longest(revisions[:MAX_SHOWN], revisions[1 : MAX_SHOWN + 1]):
@@ -96,7 +96,7 @@ def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
 
 def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     compared = list(difflib.unified_diff(before, after, n=_AROUND, lineterm=""))
-    for line in compared[2:]:  # what it begins with are names of files
+    for line in compared[2:]:  # it begins with two lines of file names
         if line.startswith("@@"):
             yield DiffLine(kind="gap", text="…")
         else:
@@ -273,7 +273,7 @@ def delete_rule(rule_id: str, here: Here, who: Who) -> Response:
 
 
 create_rule = rule_editing.create_rule
-"""Who may use it may use all forms about rules."""
+"""A caller that may use this may use all forms about rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""What pages show of a single span and of a conversation."""
+"""The parts of pages that show a span or a conversation."""

@@ -1,6 +1,6 @@
 """The graph of a trace: its agents, models and tools, with calls and failures.
 
-It takes time in proportion to the spans, and what is drawn is bounded, whatever the trace is.
+It takes time in proportion to the spans, and the size of the drawn graph is bounded.
 """
 
 import re
@@ -17,7 +17,7 @@ Way: TypeAlias = Literal["call", "handoff"]
 
 MOST_NODES: Final = 40
 MOST_EDGES: Final = 120
-"""Drawn at once; what is called seldom is one node for each kind. Guesses: more than a person follows."""
+"""Limits of a drawn graph: seldom called nodes of a kind become one node. Guesses: more than a person follows."""
 
 _KINDS: Final[tuple[Kind, ...]] = ("agent", "llm", "tool", "retriever")
 _HANDOFF: Final = re.compile(r"(?:hand[ _-]?off|transfer)[ _-]+to[ _:-]*(.*)", re.IGNORECASE | re.DOTALL)
@@ -34,7 +34,7 @@ class GraphNode:
     calls: int = 0
     errors: int = 0
     span_ids: list[str] = field(default_factory=list)  # the first few
-    stands_for: int = 1  # how many it is, where it stands for several
+    stands_for: int = 1  # the number of nodes that it merges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Two traces beside each other: which span of the one is which of the other, and what differs between them.
+"""Two traces beside each other: the pairs of corresponding spans, and their differences.
 
 Children of spans that belong together are paired by name and type, in their order; those that are left over by their
 type alone, but for tools, since another tool is another step. It takes time in proportion to the spans.
@@ -27,8 +27,8 @@ class AlignedSpan:
     before: OutlineSpan | None
     after: OutlineSpan | None
     depth: int
-    above: int | None  # the place of the one above it
-    changes: tuple[str, ...] = ()  # what differs, where it is in both
+    above: int | None  # the place of the span above it
+    changes: tuple[str, ...] = ()  # the differences, if the span is in both traces
 
     @property
     def state(self) -> State:
@@ -41,7 +41,7 @@ class AlignedSpan:
 
     @property
     def span(self) -> OutlineSpan:
-        """Return the span of the other trace, else that of the one."""
+        """Return the span of the second trace, else that of the first."""
         one = self.after or self.before
         if one is None:
             raise AssertionError  # one of them has it

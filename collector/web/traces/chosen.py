@@ -1,4 +1,4 @@
-"""What is done with traces that were chosen of a list: all become items, are judged by a rule, or are deleted."""
+"""Actions on traces chosen from a list: add them to a dataset or a queue, judge or delete them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def actions_for(who: Caller) -> list[Action]:
 @router.get("/traces/chosen/dataset")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
-    """Ask which dataset the traces go to, and what is expected of them."""
+    """Ask for the dataset of the traces, and for the expectation of its new items."""
     if not named:
         return _nothing(request)
     own = own_datasets(here, who)

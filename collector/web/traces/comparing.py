@@ -41,7 +41,7 @@ _MOST_PAGE: Final = 10_000
 
 
 class TraceQuery(BaseModel):
-    """Query parameters: the other trace, and what of both is shown."""
+    """Query parameters: the other trace, and the parts of both that are shown."""
 
     other: str = Field(default="", alias="with", max_length=400)
     tenant: str = Field(default="", pattern=f"^$|{TENANT_PATTERN}")

@@ -24,7 +24,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "spans": "Spans",
     "started": "Started",
 }
-"""What can stand beside the name of a trace, in this order."""
+"""The columns that can stand beside the name of a trace, in this order."""
 
 DENSITIES: Final[Mapping[str, str]] = {"comfortable": "Comfortable", "compact": "Compact"}
 

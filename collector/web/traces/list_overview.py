@@ -1,4 +1,4 @@
-"""What stands beside the list of traces: their volume and latency over time, and which values they have how often."""
+"""The overview beside the list of traces: volume and latency over time, and the counts of the values of facets."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +109,7 @@ def _line(request: Request, name: str, value: str, traces: int | None, *, is_set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """A chart: its value at a step, what lies within it and what is bad, and its description."""
+    """A chart: its value at a step, the number drawn within it, the bad share, and the description."""
 
     what: str
     value: Callable[[ShapeStep], float | None]

@@ -27,9 +27,9 @@ _HEADERS: Final = {
 @router.get("/traces/{trace_id}/spans/{span_id}/media")
 @needs(Permission.READ, by_tenant=True)
 def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: Who) -> Response:
-    """Serve a picture of a message as the raster image that its bytes are; anything else is refused.
+    """Serve a picture of a message if its bytes are a raster image; anything else is refused.
 
-    `of` is what the page of the span calls the messages, `at` the place of the part in them.
+    `of` is the name of the messages on the page of the span, `at` the place of the part in them.
     """
     params = request.query_params
     visible_tenant = visible_tenant_of(who, params.get("tenant") or None)

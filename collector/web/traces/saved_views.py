@@ -1,4 +1,4 @@
-"""Saved views: all of them with what each shows, and the forms that save, change and delete one."""
+"""Saved views: the list with the query of each in words, and the forms that save, change and delete one."""
 
 from typing import Final
 from urllib.parse import parse_qsl
@@ -44,14 +44,14 @@ router = router_of(
 @router.get(_ALL)
 @needs(Permission.READ, by_tenant=True)
 def list_views(request: Request, here: Here, who: Who) -> Response:
-    """List saved views by name, with what each shows."""
+    """List saved views by name, each with its query in words."""
     rows, may_change = here.store.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
     views = [(view, _description(view), may_change and who.owns(view.tenant)) for view in rows]
     return page(request, "saved_views.html", views=views)
 
 
 def _description(view: SavedView) -> str:
-    """Return what a view shows, in words."""
+    """Return the query of a view in words."""
     labels = {"sort": "sorted by", "density": "rows"}
     pairs = [
         (labels[name], value) if name in labels else in_words(name, value) for name, value in parse_qsl(view.query)

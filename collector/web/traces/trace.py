@@ -1,4 +1,4 @@
-"""The page of one trace, its texts and its spans as they were sent, and what may be done with it."""
+"""The page of one trace, its texts and its spans as they were sent, and its possible actions."""
 
 import gzip
 from typing import Any, Final

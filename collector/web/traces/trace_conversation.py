@@ -23,7 +23,7 @@ class Origin:
 
     span_id: str
     span_name: str
-    of: str  # what the page of that span calls the text of the message
+    of: str  # the name of the text of the message on the page of that span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

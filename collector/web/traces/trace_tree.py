@@ -1,4 +1,4 @@
-"""The tree of a trace's spans beside their times: where it opens, a window of it, and all of it for scripts."""
+"""The tree of a trace's spans beside their times: the span to open first, a window of rows, and all for scripts."""
 
 import json
 from collections import Counter, defaultdict
@@ -60,7 +60,7 @@ class TreeRow:
 
     @property
     def note(self) -> str:
-        """Return why it stands where it does, if that is not obvious."""
+        """Return the reason for the place of the span, if it is not obvious."""
         return _NOTES.get(self.node.place, "")
 
 

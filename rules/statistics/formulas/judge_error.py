@@ -11,12 +11,12 @@ from rules.statistics.intervals import Interval
 
 
 class Useless(ValueError):
-    """The judge is no better than chance: it passes what people fail as readily as what they pass."""
+    """The judge is no better than chance: it passes outputs that people fail as readily as those that they pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredShare:
-    """A share of so many."""
+    """A share, and the number of results that it is of."""
 
     share: float
     count: int
@@ -33,7 +33,7 @@ class RateEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeAccuracy:
-    """A judge's agreement with people: on what they pass, and on what they fail."""
+    """A judge's agreement with people: on outputs that they pass, and on outputs that they fail."""
 
     sensitivity: MeasuredShare
     specificity: MeasuredShare
@@ -75,8 +75,8 @@ def prediction_powered(
 ) -> RateEstimate:
     """Return the mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
 
-    `judged` are the judge's values of what is labelled. The weight of the judge is chosen from the data unless it is
-    given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
+    `judged` are the judge's values of the labelled outputs. The weight of the judge is chosen from the data unless it
+    is given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
 
     """
     people, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))

@@ -25,7 +25,7 @@ def normal_share(value: float) -> float:
 
 
 def t_of(confidence: float, degrees: float) -> float:
-    """Return the number that `z_of` gives, for Student's t with so many degrees of freedom."""
+    """Return the quantile that `z_of` returns, for Student's t with `degrees` degrees of freedom."""
     return float(_special().stdtrit(degrees, (1 + confidence) / 2))
 
 

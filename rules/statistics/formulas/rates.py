@@ -1,6 +1,6 @@
 """Intervals of one rate and of the difference of two.
 
-Paired rates are told as four counts: `both` passed on both sides, `worse` from pass to fail, `better` from fail to
+Paired rates are given as four counts: `both` passed on both sides, `worse` from pass to fail, `better` from fail to
 pass, `neither` passed on either side. Differences are candidate - baseline.
 """
 
@@ -104,7 +104,8 @@ def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
 
     It is the probability, given all four sums, of tables that are at most as likely as this one (R. A. Fisher,
     Statistical Methods for Research Workers, 1934, 21.02; two-sided as in R's `fisher.test`). Time and memory grow
-    with the smaller side; 1.0 where a side has no results, or there are only passes or only failures.
+    with the smaller side; the p-value is 1.0 if a side has no results, or if all results
+    are passes or all are failures.
 
     Raises:
         ValueError: a count is negative.

@@ -39,7 +39,7 @@ class Draws:
 def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float:
     """Return the share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
 
-    All signs are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1). Zeros do not
+    All sign vectors are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1). Zeros do not
     change p.
 
     """
@@ -83,7 +83,7 @@ def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator
 def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:
     """Return the share of assignments to the two sides whose means differ at least as much, two-sided.
 
-    All assignments are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1).
+    All assignments are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1).
 
     """
     one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
@@ -179,8 +179,8 @@ def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float 
 def cautious_interval(differences: ArrayLike, confidence: float = 0.95) -> Interval:
     """Bonett's and Price's interval for item means: one item more that rose by 1, and one more that fell by 1.
 
-    Where each item is a pair of pass or fail it is theirs. Where hardly any item changed, Student's interval would be a
-    point, as if what was not seen could not be.
+    If each item is a pair of pass or fail, the interval is theirs. If hardly any item changed, Student's interval would
+    be a point, as if changes that were not seen were impossible.
     """
     padded = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
     half = z_of(confidence) * float(padded.std()) / math.sqrt(padded.size)

@@ -42,7 +42,7 @@ class ItemChange:
     delta: float
     worse: bool
     flip: Flip  # by more than half of its trials
-    p_value: float  # of its trials alone; 1 where there are too few to tell
+    p_value: float  # of its trials alone; 1 if there are too few
     adjusted_p_value: float  # Benjamini-Hochberg over items
 
 
@@ -52,9 +52,9 @@ class Comparison:
 
     verdict: Verdict
     differences: Sequence[Difference]
-    rate: Difference | None  # the pass rate, or the evaluator that says the same; None where passes are not known
-    repeats: Sequence[PassChance]  # of several trials; none where one of the runs has one of each item
-    items: Sequence[ItemChange]  # what became worse first, by how much
+    rate: Difference | None  # the pass rate, or the evaluator that says the same; None if passes are not known
+    repeats: Sequence[PassChance]  # of several trials; empty if one of the runs has one trial of each item
+    items: Sequence[ItemChange]  # those that became worse first, by how much
     slices: Sequence[SliceDifference]
     ratios: Sequence[Ratio]
     compared: int
@@ -75,7 +75,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     """Compare the candidate with the baseline. The result depends on the arguments alone, random draws included.
 
     Raises:
-        Incomparable: they have no evaluator in common, or one whose fingerprint differs.
+        Incomparable: the runs have no evaluator in common, or one whose fingerprint differs.
     """
     chosen = options or Options()
     baseline, candidate = with_terms_of(baseline, candidate), with_terms_of(candidate, baseline)

@@ -32,7 +32,7 @@ FEW_FLIPS: Final = 20
 """With fewer items that changed, pass and fail have the cautious interval: Student's covers 87 % instead of 95 % with
 10 pairs, and 95 % from 20 on."""
 FEW_CHANGES: Final = 6  # of scores: with fewer, no test of signs reaches 5 % either
-BOOTSTRAPPED: Final = 2_000  # items up to which BCa is told too; above it is Student's interval to the third digit
+BOOTSTRAPPED: Final = 2_000  # items up to which BCa is reported too; above it is Student's interval to the third digit
 EVERYTHING: Final = Interval(low=-math.inf, high=math.inf)
 
 

@@ -44,8 +44,8 @@ class EvaluatorColumn:
 class ItemTable:
     """All items of two runs. Each array has an entry for each item: those of the candidate first, then removed ones."""
 
-    before: Places  # where the item is in the baseline; -1: not there
-    after: Places  # where the item is in the candidate; -1: not there
+    before: Places  # position of the item in the baseline; -1: missing
+    after: Places  # position of the item in the candidate; -1: missing
     movements: Codes
     flips: Codes  # -1: most trials passed, and do not any more; 1: the other way round
     columns: Sequence[EvaluatorColumn]
@@ -70,7 +70,7 @@ def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Option
     """Compare two runs item by item. Movements are counted as in the verdict on these runs.
 
     Raises:
-        Incomparable: they have no evaluator in common, or one whose fingerprint differs.
+        Incomparable: the runs have no evaluator in common, or one whose fingerprint differs.
 
     """
     chosen = options or Options()

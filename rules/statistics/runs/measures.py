@@ -30,7 +30,7 @@ PASS_RATE: Final = "pass rate"  # noqa: S105 - no password
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Side:
-    """One run by one measure: scores and outcomes of trials by item."""
+    """A run by one measure: scores and outcomes of trials by item."""
 
     scores: Numbers
     outcomes: NDArray[np.uint8]
@@ -60,7 +60,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measure:
-    """One thing that both runs are compared by."""
+    """A measure by which both runs are compared."""
 
     name: str
     better: Direction

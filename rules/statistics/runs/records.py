@@ -62,7 +62,7 @@ class FinishedRun:
     evaluators: Sequence[ComparedEvaluator]
     outcomes: NDArray[np.uint8]
     scores: Numbers  # NaN without a score
-    passed: Numbers  # 1 or 0; NaN where that is not known
+    passed: Numbers  # 1 or 0; NaN if unknown
     cost_usd: Numbers | None = None  # of items and trials; NaN where unknown
     latency_ms: Numbers | None = None
 

@@ -13,7 +13,7 @@ from rules.statistics.runs.records import FinishedRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceDifference:
-    """One measure in the items with one value of metadata."""
+    """The difference in one measure over the items with one value of metadata."""
 
     key: str
     value: str

@@ -25,7 +25,7 @@ agent = Agent(name="geographer", instructions="Answer with one word.", model="gp
 
 
 async def ask(example: Example) -> Measured:
-    """The task: the agent asks the model, calls its tool where the model wants it, and asks again."""
+    """Run the task: the agent calls the model, calls its tool if the model requests that, and calls the model again."""
     done = await Runner.run(agent, str(example.input))
     usage = done.context_wrapper.usage
     return Measured(done.final_output, tokens_in=usage.input_tokens, tokens_out=usage.output_tokens)

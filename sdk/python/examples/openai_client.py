@@ -1,7 +1,7 @@
 """A plain program on the client of OpenAI, run as an experiment.
 
-OPENAI_BASE_URL and OPENAI_API_KEY name the model's server, and TRACEJURY_URL the one that is told. The arguments name
-the dataset. Needs openai and tracejury-sdk[otel].
+OPENAI_BASE_URL and OPENAI_API_KEY name the model's server, and TRACEJURY_URL the server that the run is reported to.
+The arguments name the dataset. Needs openai and tracejury-sdk[otel].
 """
 
 import json

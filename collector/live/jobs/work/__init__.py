@@ -1,1 +1,1 @@
-"""How jobs become evaluations: the ledger's thread, the executors, and the processes and endpoints that they ask."""
+"""Evaluation of jobs: the ledger's thread, the executors, and the processes and endpoints that they ask."""

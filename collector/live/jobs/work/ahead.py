@@ -22,8 +22,8 @@ _KEPT: Final = 0.9
 class ClaimedAhead:
     """Claimed jobs in their order. Thread-safe.
 
-    Their number follows measurements: a turn of the ledger, from the look for room to the claim, takes 15 ms on a quiet
-    machine and seconds on a busy one, and an evaluation milliseconds or minutes.
+    Their number follows measurements: a turn of the ledger, from the check for room to the claim, takes 15 ms on a
+    quiet machine and seconds on a busy one, and an evaluation milliseconds or minutes.
     """
 
     def __init__(self) -> None:

@@ -82,7 +82,7 @@ class JudgeExecutor:
         self._cases.start()
 
     def close(self) -> None:
-        """Stop; what is under way is cut off, and handed in as if it had not been claimed."""
+        """Stop; jobs under way are cut off, and handed in as if they had not been claimed."""
         self._cases.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -139,7 +139,7 @@ class JudgeExecutor:
             line.breaker.answered(self.now_s())
 
     def cut_off(self) -> None:
-        """Cancel what `run` began, and what it is to begin."""
+        """Cancel the calls that `run` began and those that it will begin."""
         self._is_cut_off = True
         with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._cancel_others)

@@ -62,14 +62,14 @@ class Cases(Generic[For]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; what is not delivered is handed in as if it had not been claimed."""
+        """Stop; jobs without delivered cases are handed in as if they had not been claimed."""
         self._hand_back(self._inbox.close())
         self._examiner.kill()
         self._thread.join()
         self._examiner.close()
 
     def order(self, tasks: Sequence[Task], by: For) -> None:
-        """Have the cases of these delivered, at once where they are made already."""
+        """Have the cases of tasks delivered, at once if they are made already."""
         made: list[Examined] = []
         new: list[Task] = []
         with self._lock:
@@ -106,7 +106,7 @@ class Cases(Generic[For]):
         self._put(new)
 
     def forget(self, job_ids: Iterable[int]) -> None:
-        """Drop what was prepared for these jobs, which will not be ordered."""
+        """Drop the cases prepared for these jobs, which will not be ordered."""
         with self._lock:
             for job_id in job_ids:
                 self._prepared.take(job_id)

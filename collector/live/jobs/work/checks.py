@@ -29,10 +29,10 @@ takes half a second of processor time, and which holds 120 MB, 65 of them its ow
 """
 
 _HAND_IN_S = 0.25
-"""What is done of a batch is handed in so often at least. A turn of the ledger costs some 15 ms, whatever is in it."""
+"""Interval at which results of a batch are handed in. A turn of the ledger costs some 15 ms, whatever is in it."""
 
 _SLOW_KINDS = frozenset({"timeout", "killed"})
-"""What an evaluator that is too slow for checks fails with."""
+"""Kinds of failure of an evaluator that is too slow for checks."""
 
 
 class Checks:
@@ -62,7 +62,7 @@ class Checks:
             thread.start()
 
     def close(self) -> None:
-        """Stop; what is not done is handed in as if it had not been claimed."""
+        """Stop; unfinished jobs are handed in as if they had not been claimed."""
         left = self._inbox.close()
         for examiner in self._examiners:
             examiner.kill()

@@ -46,7 +46,7 @@ _TELL_S = 0.05
 """Interval of answers, unless after each job. A guess: rare enough that the messages cost nothing."""
 
 _IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
-"""What evaluators import when they first need it, and what would take a tenth of a second of the first check's time."""
+"""Modules that evaluators import when first needed, which would cost the first check a tenth of a second."""
 
 _KEPT = 1000  # evaluators, of as many revisions. A guess
 

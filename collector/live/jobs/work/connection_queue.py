@@ -22,7 +22,7 @@ class Breaker:
     """Circuit breaker: counts the failures of a connection since its last answer.
 
     After enough failures, or a pause that the endpoint requested, the connection is down: no requests until the pause
-    is over, then one job at a time, until one is answered. Each pause is longer than the one before.
+    is over, then one job at a time, until one is answered. Each pause is longer than the previous one.
     """
 
     wait_s: Callable[[int, float | None], float]  # after this many failures, and the pause that the endpoint requested
@@ -144,7 +144,7 @@ class ConnectionQueue:
             self.held.add(begun, now_s=self.executor.now_s())
             left = self.ahead.take(len(self.ahead)) if self.is_down() else []
             coming = self.ahead.coming(self.executor.room_to_prepare()) if self.ahead else []
-            if coming:  # before another thread can begin them, which would leave behind what is prepared
+            if coming:  # before another thread can begin them, which would leave the prepared cases behind
                 self.executor.prepare(coming)
         if begun:
             self.executor.begin(self, begun)

@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 PROGRAM = "from collector.live.jobs.work.child import main; main()"
 
 LIMITS = Limits(rows=10_000, nbytes=64 << 20)
-"""As a trace is added up for the view. Of a longer one only the spans with its input and output are read; what is
-spread over all spans is not judged.
+"""The same as for summing a trace for the view. Of a longer trace only the spans with its input and output are read;
+values that are spread over all spans are not judged.
 """
 
 _TARGETS = 512
-"""Traces or sessions that are examined together, fewer where they do not fit. To fetch traces of 8 spans took 83 µs
-each for 256 at once, 50 for 512, 41 for 1,024; of those of more than 10 spans so many would not fit."""
+"""Traces or sessions that are examined together, fewer if they do not fit. To fetch traces of 8 spans took 83 µs each
+for 256 at once, 50 for 512, 41 for 1,024; of traces of more than 10 spans, 1,024 would not fit."""
 
 _SPANS = 2048
 """Spans by themselves: 17 µs each for 512 at once, 6 for 2,048, 5 for 4,096."""
@@ -54,7 +54,7 @@ class Examined:
     """The test case of a job, or the reason why there is none."""
 
     task: Task
-    document: Mapping[str, Any] | None  # `{"case": …}`, or of a failure; None where nothing of its target is stored
+    document: Mapping[str, Any] | None  # `{"case": …}`, or of a failure; None if nothing of its target is stored
     part: ExaminedPart | None = None
 
     @property
@@ -117,7 +117,7 @@ class Examiner:
         """Yield the test case of each task, in any order.
 
         Raises:
-            ChildFailed: it was closed meanwhile; missing tasks are not examined.
+            ChildFailed: the process was closed meanwhile; missing tasks are not examined.
             NotExamined: the process fails on every request.
         """
         of = {task.job.job_id: task for task in tasks}

@@ -1,4 +1,4 @@
-"""What waits for one thread or several: taken by them in order, a few at a time, until it is closed."""
+"""Queue for one or several threads, which take its items in order, a few at a time, until it is closed."""
 
 import threading
 from collections import deque

@@ -1,4 +1,4 @@
-"""What all executors share: which jobs they hold, what they know of them, and how they hand them in."""
+"""Services that all executors share, their jobs with the rules, and the sink for the results."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -116,7 +116,7 @@ class JobContext:
             self.sink.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
     def try_again(self, task: Task, failure: Failure, *, counts: bool = True, requested_s: float | None = None) -> None:
-        """Hand in a job for another attempt, after a while, with what this one took; it may not count."""
+        """Hand in a job for another attempt after a while, with the usage of this one; the attempt may not count."""
         job, usage = task.job, failure.usage
         wait_s = self.retry_policy.wait_s(job.attempts, requested_s)
         again = PutBack(

@@ -15,7 +15,7 @@ _MOST_BYTES: Final = 16 << 20
 
 
 class _JuryVotes(NamedTuple):
-    case: bytes  # a digest of what they are about
+    case: bytes  # a digest of the case that they are about
     answers: Mapping[str, JobAnswer]  # by connection
     size: int
 
@@ -29,7 +29,7 @@ class KeptVotes:
         self._size = 0
 
     def of(self, job_id: int, case: Mapping[str, Any]) -> Mapping[str, JobAnswer]:
-        """Return the votes about this case by connection. What they took is counted already."""
+        """Return the votes about this case by connection. Their usage is counted already."""
         votes = self._votes.get(job_id)
         return votes.answers if votes is not None and votes.case == _digest(case) else {}
 
@@ -51,7 +51,7 @@ class KeptVotes:
 
 
 def _paid(answer: JobAnswer) -> JobAnswer:
-    """Return a vote without what it took, which goes to the attempt that got it."""
+    """Return a vote without its usage, which is counted for the attempt that got it."""
     usage = answer.outcome.usage
     if usage is None:
         return answer

@@ -64,15 +64,15 @@ class LeftOver:
 log = logging.getLogger(__name__)
 
 _DAYS_TAKEN_UP = 7
-"""What was left out for want of money longer ago is left out for good. A guess."""
+"""Days after which evaluations that budgets left out are left out for good. A guess."""
 
 _PAUSE_S = 1.0
-"""After a turn that could not be stored. A guess."""
+"""Pause after a turn that could not be stored. A guess."""
 
 
 REST_S: Final = 0.2
-"""Between two turns, at most: what is handed in meanwhile shares the next one. A turn takes 5 to 15 ms of processor
-time whatever is in it, and one followed the other while judges answered."""
+"""Longest pause between two turns: results that are handed in meanwhile share the next one. A turn takes 5 to 15 ms of
+processor time whatever is in it, and without a pause one followed the other while judges answered."""
 
 _RESTS: Final = 3
 """Times as long as a turn took, before the next one."""
@@ -188,7 +188,7 @@ class Ledger:
         self.wake()
 
     def close(self) -> None:
-        """Store what was handed in, and end; after `stop_claiming`, once the queues hand in nothing more."""
+        """Store the results handed in so far, and end; after `stop_claiming`, once the queues hand in nothing more."""
         self.stop_claiming()
         self._thread.join()
         left = self._take_handed_in()
@@ -257,7 +257,7 @@ class Ledger:
                 self._changed.wait_for(lambda: self._woken, pause_s)
 
     def _step(self) -> float:
-        """Look once, and do one turn if there is work; return in how many seconds to look again."""
+        """Check once, and do one turn if there is work; return in how many seconds to check again."""
         with self._changed:
             requested, self._woken = self._caught_up.requested, False
         now_s = self._clock()
@@ -288,7 +288,7 @@ class Ledger:
             return self._handed_in_s + GATHER_S - time.monotonic()
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
-        """Return what to claim for which queue, and in how many seconds to look again."""
+        """Return the claim for each queue, and in how many seconds to check again."""
         revisions: dict[Queue, list[int]] = {}
         later: list[float] = []
         for waiting in self._jobs.waiting(microseconds(now_s)):
@@ -321,7 +321,7 @@ class Ledger:
         )
         try:
             claimed = self._jobs.take_turn(turn)
-        except BaseException:  # raised again: what was handed in is kept for the next turn
+        except BaseException:  # raised again: the results that were handed in are kept for the next turn
             with self._changed:
                 handed_in.add(self._handed_in)
                 self._handed_in = handed_in
@@ -334,7 +334,7 @@ class Ledger:
                 queue.take(jobs)
 
     def _begin_day(self, now_s: float) -> None:
-        """Have what budgets left out on earlier days evaluated on this one, once, where that is wanted."""
+        """Retry, once a day, the evaluations that budgets left out on earlier days, if the policy allows it."""
         day = day_that_began(now_s)
         if day == self._day or not self._retry_policy.retries_over_budget:
             return

@@ -1,4 +1,4 @@
-"""How long workers wait, and how often they try."""
+"""Waits and retries of workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ Clock: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Timing and retries of workers. Where no measurement is named, a guess."""
+    """Timing and retries of workers. Values without a named measurement are guesses."""
 
     attempts: int = 8  # of a job, before it has failed
     more_after_rubbish: int = 2  # attempts, after a judge's reply could not be used, or a program was late
-    first_wait_s: float = 1.0  # before the second attempt; each wait is up to twice as long as the one before
+    first_wait_s: float = 1.0  # before the second attempt; each wait is up to twice as long as the previous one
     longest_wait_s: float = 300.0
     longest_requested_s: float = 3600.0  # longest pause that an endpoint may request
     lease_s: float = 60.0  # renewed when a third of it is over
-    look_s: float = 1.0  # between looks at the ledger, without a notification
-    job_s: float = 900.0  # after which the evaluation of one job is given up, whatever it waits for
+    look_s: float = 1.0  # between checks of the ledger, without a notification
+    job_s: float = 900.0  # after which the evaluation of one job is abandoned, whatever it waits for
     check_cpu_s: float = 5.0  # of one check, which usually takes some hundred microseconds
     child_s: float = 300.0  # without a word of a child process, which on a busy machine has a hundredth of a processor
     outage_s: float = 86_400.0  # of a connection, during which attempts do not count
-    retries_over_budget: bool = False  # on a new day, of what was left out in the week before it
-    stop_s: float = 10.0  # to store what is left at the end
+    retries_over_budget: bool = False  # on a new day, of evaluations that were left out in the week before it
+    stop_s: float = 10.0  # to store the remaining results at the end
 
     def wait_s(self, attempts: int, requested_s: float | None = None) -> float:
         """Return the wait after this many failed attempts, with jitter, or the requested one if that is longer."""
@@ -39,7 +39,7 @@ MICROSECONDS: Final = 1_000_000
 
 _DAY_S: Final = 86_400
 _NEW_DAY_S: Final = 60.0
-"""After midnight (UTC): budgets go by the wall clock, which may be a little behind this one. A guess."""
+"""Delay after midnight (UTC): budgets use the wall clock, which may be a little behind this one. A guess."""
 
 
 def day_that_began(at_s: float) -> int:

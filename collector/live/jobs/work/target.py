@@ -44,7 +44,7 @@ class ExaminedPart(NamedTuple):
     total: int
 
     def case(self, case: Case) -> Case:
-        """Make a case of such spans: input and output. What is spread over all spans is not judged."""
+        """Make a case of the input and output of such spans. Values that are spread over all spans are not judged."""
         inputs, outputs, metadata = (
             {key: values[key] for key in _KNOWN_BY_ENDS if key in values}
             for values in (case.inputs, case.actual_outputs, case.metadata)

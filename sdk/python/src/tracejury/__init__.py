@@ -1,6 +1,6 @@
 """Datasets and experiments for LLM and agent applications, reported to a Tracejury server.
 
-What is named here is imported when it is first used: the plugin for pytest is loaded in every session, and must cost
+The names here are imported at their first use: the plugin for pytest is loaded in every session, and must cost
 nothing in those that use none of it.
 """
 

@@ -26,7 +26,7 @@ _USES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "server
 _HOSTED_INPUTS: Final = ("arguments", "action", "actions", "operation", "queries", "code", "revised_prompt")
 _HOSTED_OUTPUTS: Final = ("output", "outputs", "results", "result")
 _OUTPUT_TOOL: Final = "final_result"  # by which pydantic-ai has a model give structured output
-_OUTPUT_TAKEN: Final = ("Returning structured response", "Final result processed")  # what models are told of it
+_OUTPUT_TAKEN: Final = ("Returning structured response", "Final result processed")  # its results in messages to models
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class AgentTrace:
         """Read chat completions, responses, their messages and items in order, or a result of the Agents SDK.
 
         Raises:
-            ValueError: it is none of them, such as a chunk of a stream.
+            ValueError: the result is none of them, such as a chunk of a stream.
         """
         return _traced(_openai(result))
 
@@ -114,7 +114,7 @@ class AgentTrace:
         """Read a message, or the messages of a conversation in order, the answers of tools among them.
 
         Raises:
-            ValueError: it is no message, such as an event of a stream.
+            ValueError: the result is not a message, such as an event of a stream.
         """
         return _traced(_anthropic(result))
 

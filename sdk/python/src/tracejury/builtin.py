@@ -37,8 +37,8 @@ class ProgramEnded(Exception):
 class Builtin:
     """One of the evaluators that `tracejury evaluators` lists, with its configuration.
 
-    Judged by the program, which is started once in this process and fed; where `on` says so by the server, once the run
-    has ended. Call it with an example and outputs for its score.
+    The program `tracejury` judges, started once by this process; with `on="server"`, the server judges once the run has
+    ended. Call it with an example and outputs for its score.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Builtin:
         too, that return True or False.
 
         Raises:
-            ProgramNotFound: it is to be judged by the program, and there is none.
+            ProgramNotFound: the program is to judge, and is not installed.
             ValueError: there is a function that cannot be called, since the server is asked or no function is expected.
         """
         self.evaluator = evaluator
@@ -153,7 +153,7 @@ class Program:
                 stdin.write(text.encode() + b"\n")
                 stdin.flush()
             except OSError:
-                child.process.kill()  # its reader hears of it, and tells all that wait
+                child.process.kill()  # its reader notices, and ends all that wait
         return answer
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class Program:
         with self._lock:
             self._child = None if self._child is child else self._child
             for pipe in (child.process.stdin, child.process.stdout):
-                with suppress(OSError):  # what it was fed last has nowhere to go
+                with suppress(OSError):  # the last input cannot be delivered
                     _pipe(pipe).close()
         child.complaints.seek(0)
         complaints = child.complaints.read()[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()

@@ -72,7 +72,7 @@ class ChatCompletions:
         """Ask the model; `before` is called before each request, and may refuse it by raising.
 
         Raises:
-            NoReply: it does not answer, or not with a usable reply.
+            NoReply: the model does not answer, or its reply cannot be used.
 
         """
         body: dict[str, Any] = {"model": self.model, "messages": list(question.messages)}
@@ -140,7 +140,7 @@ class ChatCompletions:
 
 @dataclass(frozen=True)
 class UserTool:
-    """Something that the simulated user can do, such as look at a bill; `parameters` is a JSON Schema."""
+    """An action that the simulated user can take, such as reading a bill; `parameters` is a JSON Schema."""
 
     name: str
     description: str

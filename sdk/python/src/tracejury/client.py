@@ -47,7 +47,7 @@ def project_of(project: str | None) -> str:
 
 
 class Client:
-    """One server. Thread-safe; `close` lets go of its connections.
+    """A client of one server. Thread-safe; `close` closes its connections.
 
     Requests are repeated for `patience_s` from the beginning of an outage. During one that lasts longer, each is tried
     once, so that many requests together wait no longer than one.

@@ -33,7 +33,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class DatasetNotFound(Exception):
-    """None of the named places has the dataset; the message has the reason for each."""
+    """No named place has the dataset; the message has the reason for each place."""
 
 
 class Example(BaseModel):
@@ -147,7 +147,7 @@ def read_file(path: Path) -> Dataset:
     """Return the dataset in a file, which ends in `.json`, `.jsonl` or `.csv`.
 
     Raises:
-        BadFile: it holds none; the message names file and line.
+        BadFile: the file holds no dataset; the message names file and line.
 
     """
     form = ending_of(path)
@@ -213,7 +213,7 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
     is_latest = number == "latest"
     version = int(server.get(f"{place}/{number}")["version"]) if is_latest else int(number)
     kept = _file(cache, name, version)
-    patience_s = 0.0 if kept.exists() and not is_latest else None  # what is kept is the same
+    patience_s = 0.0 if kept.exists() and not is_latest else None  # the cached file is the same
     try:
         text = server.text(f"{place}/{version}/export", patience_s=patience_s, format="jsonl")
     except Unreachable:
@@ -235,7 +235,7 @@ def _from_package(uri: str) -> Dataset | None:
         file = resources.files(package).joinpath(*place.split("/"))
     except ModuleNotFoundError as error:
         if error.name is None or not f"{package}.".startswith(f"{error.name}."):
-            raise  # the package is there, and lacks what it needs itself
+            raise  # the package exists, but one of its own imports is missing
         return None
     if not file.is_file():
         return None

@@ -66,10 +66,10 @@ class ItemText:
 
 
 def json_texts(*values: object) -> list[str]:
-    """Values of an item as they are stored.
+    """Return the values of an item as they are stored.
 
     Raises:
-        ValueError: they are too large, too deep, or cannot be written as UTF-8.
+        ValueError: the values are too large, too deep, or cannot be written as UTF-8.
     """
     texts = [json_text(each) for each in values]
     if sum(map(len, texts)) > MAX_ITEM_BYTES:
@@ -81,7 +81,7 @@ def json_text(value: object) -> str:
     """Return a JSON value as it is stored.
 
     Raises:
-        ValueError: it cannot be written as UTF-8, or is too deep to be read again.
+        ValueError: the value cannot be written as UTF-8, or is too deep to be read again.
 
     """
     try:
@@ -112,10 +112,10 @@ def _is_deep(value: object) -> bool:
 def read_item(document: object) -> ItemText:
     """Read an item from JSON, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
 
-    Where both forms are there, the map counts unless it is empty.
+    If both forms are present, the map counts unless it is empty.
 
     Raises:
-        ValueError: it is none; the message names the key.
+        ValueError: the document is not an item; the message names the key.
     """
     if not isinstance(document, Mapping):
         raise ValueError("an item is a JSON object")

@@ -1,6 +1,6 @@
 """Error detectors, argument matchers and matching strategies that are functions.
 
-They are called in this process. The program reads JSON, so the case is rewritten to say what they decide.
+They are called in this process. The program reads JSON, so the case is rewritten to contain their decisions.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ def decisions(evaluator: str, config: Mapping[str, Any]) -> Decisions:
     """Take the functions out of a configuration.
 
     Raises:
-        ValueError: a function stands where none is called.
+        ValueError: a function is given for a setting that does not accept one.
     """
     taken = Decisions({_CAMEL.get(key, key): value for key, value in config.items()})
     for take in _TAKERS.get(evaluator, ()):

@@ -105,7 +105,7 @@ class Experiment:
         """
         results: list[Result] = []
 
-        async def run() -> None:  # returns nothing: asyncio.run takes the repr of what is returned, which may raise
+        async def run() -> None:  # returns nothing: asyncio.run takes the repr of the return value, which may raise
             results.append(await self.run_async())
 
         asyncio.run(run())
@@ -137,7 +137,7 @@ class Experiment:
         try:
             await asyncio.to_thread(self._ask, run, left)
             results = dict(zip(left, await self._items(run, keys, left), strict=True))
-        except BaseException:  # raised again: the run ends, also where it is interrupted
+        except BaseException:  # raised again: the run ends, also if it is interrupted
             if run.client is not None:
                 run.client.stop_waiting()
             await asyncio.to_thread(run.stop, "CANCELLED" if self.run_key is None else None)

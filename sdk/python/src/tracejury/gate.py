@@ -42,7 +42,7 @@ def assert_no_regression(
     Raises:
         AssertionError: the results are worse than the baseline.
         ProgramNotFound: the program `tracejury` is not installed here.
-        ValueError: they cannot be compared; the message says why.
+        ValueError: the results cannot be compared; the message says why.
     """
     __tracebackhide__ = True
     margin = () if severity_margin is None else ("--severity-margin", str(severity_margin))

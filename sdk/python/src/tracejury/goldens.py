@@ -14,8 +14,8 @@ from tracejury.scenario import Scenario
 def golden_examples(conversations: Iterable[tuple[Scenario, ConversationTrajectory]]) -> list[Example]:
     """Return an item for each conversation, in their order.
 
-    The input is the transcript. Of a script the last answer is what is expected, where the scenario expects nothing
-    else; what a model's user was answered is no expectation.
+    The input is the transcript. For a scripted user, the last answer is the expected output if the scenario has no
+    other; answers to a user played by a model are not expected outputs.
 
     """
     return [_golden(number, *each) for number, each in enumerate(conversations, start=1)]

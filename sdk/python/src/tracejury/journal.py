@@ -21,8 +21,8 @@ class JournalInUse(Exception):
 class Journal:
     """Conversations that ended, each once. One process at a time has it; used as a context manager.
 
-    A line that was cut off and conversations that ended by a fault of the simulator are taken out when it is opened:
-    these are had again.
+    Opening the journal removes a truncated line, and conversations that ended by a fault of the simulator: these
+    conversations are repeated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +96,7 @@ def _line(document: Mapping[str, Any]) -> bytes:
 
 
 def _lock(file: IO[bytes], path: Path, *, wait: bool = False) -> None:
-    with suppress(ImportError):  # where there is none, nothing keeps two processes apart
+    with suppress(ImportError):  # without this module, two processes may share the file
         import fcntl
 
         try:

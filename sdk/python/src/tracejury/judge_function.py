@@ -17,7 +17,7 @@ JudgeFunction = Callable[[str], Any]
 """Takes a prompt and returns the reply, or is a coroutine function that does."""
 
 _LIMIT_S: Final = 600  # timeout of one call; a guess
-_REFUSED: Final = 400  # no other attempt: what failed is the function, not the way to it
+_REFUSED: Final = 400  # no other attempt: the function failed, not the connection
 
 
 def with_judges(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Marks on the spans of simulated traffic and of items of experiments.
 
 Spans that start while a simulated user waits for an answer, or while an item is run, have the attributes below. In
-other processes they have them where the baggage of a request is taken up and `tracejury.init()` was called, or where
-the resource has the mark. The key of an item, which may be about a person, stays in the process.
+other processes spans have them if the baggage of a request is extracted and `tracejury.init()` was called, or if the
+resource has the mark. The key of an item, which may be about a person, stays in the process.
 """
 
 import threading

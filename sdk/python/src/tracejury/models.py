@@ -32,7 +32,7 @@ def simple_task(
 ) -> ModelTask:
     """Return a task that puts the input of an example to a model.
 
-    Its outputs are the text of the reply, and the item has the tokens that the reply tells of; with prices in USD for a
+    Its outputs are the text of the reply, and the item has the token counts of the reply; with prices in USD for a
     million tokens, also the cost. A model is a function of the prompt (also a coroutine function) that returns a text
     or a reply of one of the libraries, an object of LangChain with `ainvoke`, an agent of pydantic-ai, or
     `ChatCompletions`.

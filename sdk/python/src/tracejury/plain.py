@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-_LEVELS: Final = 180  # a server takes 200; what is nested deeper mostly holds itself
+_LEVELS: Final = 180  # a server takes 200; deeper values mostly contain themselves
 _GENERATED: Final = 10_000  # values of a generator, which may never end; a guess
 _INTEGER_BITS: Final = 14_000  # Python and the server read 4,300 digits
 _ERROR_CHARACTERS: Final = 10_000  # a guess; a server takes 100,000

@@ -116,7 +116,7 @@ class ServerRun:
         """Deliver the remaining items, and end the run with a state, or with None leave it open.
 
         Returns how many items could not be delivered, and how many of these are in the spool. A run that lost some
-        stays open where they may come later: by its key, or from the spool.
+        stays open if they may be delivered later: by its key, or from the spool.
         """
         if self.reporter is None or self.start is None:
             return 0, 0

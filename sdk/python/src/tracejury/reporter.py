@@ -92,8 +92,9 @@ def spool_of(spool: "str | Path | bool | None", client: Client) -> Path | None:
 class Reporter:
     """Sends the items of runs in a thread of its own. `flush` waits for it, and `close` ends it.
 
-    What is in the spool is sent first. Items that a server does not take since it is away are kept, and are sent after
-    the next that it takes; those that are left when it is closed are in `lost_items`, and in the spool.
+    Spooled items are sent first. Items that cannot be sent because the server is unreachable are kept, and are sent
+    after the next ones that the server accepts; those left on `close` are counted in `lost_items`, and are in the
+    spool.
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class Reporter:
                     self.spooled_items += count
             if self._on_lost is not None:
                 self._on_lost(name, count, batch.items)
-        except BaseException:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
+        except BaseException:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count shows it
             _log.exception("%d items of the run %s are lost, and could not be put on record", count, name)
         else:
             _log.warning(
@@ -351,7 +352,7 @@ class _Replay:
         self._incomplete: set[str] = set()
 
     def send_file(self) -> None:
-        """Send the lines that are taken out of the spool; those that are not delivered go back, or to the refused."""
+        """Send the lines taken from the spool; undelivered lines go back to the spool, or to the refused ones."""
         taken = self._spool / _TAKEN
         if not taken.exists():
             return

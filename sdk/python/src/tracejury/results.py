@@ -156,7 +156,7 @@ class Result:
 
         Raises:
             ProgramNotFound: the report program is not installed.
-            ValueError: it cannot write the file; the message says why.
+            ValueError: the program cannot write the file; the message says why.
         """
         from tracejury.builtin import installed
         from tracejury.dataset import Dataset

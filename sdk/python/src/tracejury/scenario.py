@@ -37,8 +37,8 @@ _OF_INPUTS: Final = frozenset(_KEYS) - {"id", "expectedOutputs", "metadata"}
 class Scenario:
     """A conversation to simulate. The user has scripted `user_turns`, a persona, or a whole system prompt.
 
-    `persona` is one of `personas.NAMES`, or a description in words. What is expected never ends a conversation; the
-    model that plays a persona is told of it as what its user wants.
+    `persona` is one of `personas.NAMES`, or a description in words. The expected outcome never ends a conversation; the
+    model that plays a persona gets it as the goal of its user.
     """
 
     scenario: str
@@ -70,7 +70,7 @@ class Scenario:
         """Return the simulated user.
 
         Raises:
-            ValueError: it needs a model, and there is none.
+            ValueError: the scenario needs a model, and `model` is None.
 
         """
         if self.is_scripted:

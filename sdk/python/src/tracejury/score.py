@@ -58,7 +58,7 @@ def evaluator(
 
     Raises:
         TypeError: the threshold is no number.
-        ValueError: it is NaN, or beyond what a server stores.
+        ValueError: the threshold is NaN, or outside the range that a server stores.
     """
     least = _number(threshold, "threshold")
 
@@ -118,7 +118,7 @@ def amount(value: Any, name: str) -> float | None:
 
     Raises:
         TypeError: the value is not a number.
-        ValueError: it is less, NaN, or beyond what a server stores.
+        ValueError: the value is negative, NaN, or larger than a server stores.
     """
     number = _number(value, name)
     if number is not None and number < 0:
@@ -147,7 +147,7 @@ def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
     """Assert that the result of an evaluator passed; the error has its score and reason.
 
     Raises:
-        AssertionError: it did not pass, or could not be scored.
+        AssertionError: the evaluation did not pass, or could not be scored.
     """
     for score in scores_of(said, Named("score") if of is None else named(of)):
         if score.error is not None:

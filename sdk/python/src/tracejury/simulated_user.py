@@ -98,7 +98,7 @@ class CalledUser:
         """Call the function.
 
         Raises:
-            TypeError: it did not return a message of the user.
+            TypeError: the function did not return a message of the user.
 
         """
         message = await called(self.function, turn.trajectory)
@@ -208,8 +208,8 @@ class LLMSimulatedUser:
 def seen_by_user(trajectory: ConversationTrajectory) -> list[Mapping[str, Any]]:
     """Return the conversation for the model that plays the user: its own part is the assistant's.
 
-    What the application is told to do (messages of the system) no user sees, and neither does the model. Of a long
-    talk the latest messages are shown, and of a long message its two ends.
+    The model sees no system messages, since no user sees the instructions of the application. Of a long conversation it
+    sees the latest messages, and of a long message the two ends.
     """
     groups: list[list[Mapping[str, Any]]] = []
     left, messages = _HISTORY_CHARACTERS, [each for each in trajectory.messages if each.role != "system"]

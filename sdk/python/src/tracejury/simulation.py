@@ -65,8 +65,8 @@ class SimulationResult:
 class Simulation:
     """Scenarios played against an application: `run`, or `run_async` within an event loop.
 
-    With a `journal`, what has ended is in that file, and is not had again when the simulation is run again. The seed of
-    a conversation comes of the simulation's, the scenario and the trial.
+    With a `journal`, that file has the conversations that ended, and a repeated run of the simulation skips them. The
+    seed of a conversation is derived from the simulation's seed, the scenario and the trial.
     """
 
     name: str

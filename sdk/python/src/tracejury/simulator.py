@@ -131,7 +131,7 @@ class _Ended(Exception):
 
 
 class _RunningConversation:
-    """One conversation on its way."""
+    """A conversation under way."""
 
     def __init__(self, simulator: ConversationSimulator) -> None:
         user: Any = simulator.simulated_user
@@ -192,7 +192,7 @@ class _RunningConversation:
             message = await self.user.says(turn)
         except BudgetSpent as spent:
             raise _Ended("budget", str(spent)) from None
-        except Exception as error:  # noqa: BLE001 - whatever a user raises is told as the simulator's fault
+        except Exception as error:  # noqa: BLE001 - any error of a user is reported as the simulator's fault
             raise _Ended("error", error_text(error), "simulator") from error
         if message is None:
             raise _Ended("user_ended")
@@ -209,7 +209,7 @@ class _RunningConversation:
                 reply = reply_of(await asyncio.wait_for(answer, self.simulator.reply_timeout_s))
             except asyncio.TimeoutError:
                 raise _Ended("error", f"no answer within {self.simulator.reply_timeout_s:g} s", "agent") from None
-            except Exception as error:  # noqa: BLE001 - whatever an application raises is told as its fault
+            except Exception as error:  # noqa: BLE001 - any error of an application is reported as its fault
                 raise _Ended("error", error_text(error), "agent") from error
             span.set_attribute("output.value", reply.message.content)
         self.agent_side.took(reply.tokens_in, reply.tokens_out, reply.cost_usd)
@@ -221,7 +221,7 @@ class _RunningConversation:
             return False
         try:
             return bool(await called(self.simulator.stopping_condition, self.trajectory))
-        except Exception as error:  # noqa: BLE001 - whatever a condition raises is told as the simulator's fault
+        except Exception as error:  # noqa: BLE001 - any error of a condition is reported as the simulator's fault
             raise _Ended("error", f"stopping condition: {error_text(error)}", "simulator") from error
 
 
