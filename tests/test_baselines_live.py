@@ -136,8 +136,8 @@ def test_results_of_a_backfill_count_toward_the_baseline(shop: Shop) -> None:
     shop.come(70, 0.8, "1")
     shop.save(21)
     shop.backfill()
-    assert "0 of the 10 results" in str(shop.lacks())
-    assert "Results of a backfill do not count until then" in str(shop.lacks())
+    assert "0 of the 10 required results" in str(shop.lacks())
+    assert "Until then, results of a backfill do not count" in str(shop.lacks())
     assert "done, 70 looked at, 70 matched" in shop.baseline()
     assert shop.lacks() is None
     assert (shop.count("round = 0"), shop.count("counted"), shop.count("NOT superseded")) == (140, 140, 140)
@@ -164,7 +164,7 @@ def test_a_baseline_after_an_alert_is_of_the_last_good_release(shop: Shop) -> No
     shop.come(20, 0.3, "3")
     shop.save(21)
     shop.come(20, 0.3, "4")
-    assert "0 of the 10 results" in str(shop.lacks())
+    assert "0 of the 10 required results" in str(shop.lacks())
     shop.baseline()
     assert (shop.lacks(), shop.count("release IN ('2', '3') AND occasion = 'baseline'")) == (None, 0)
     shop.come(20, 0.3, "4")
@@ -244,7 +244,7 @@ def test_each_project_of_a_shared_rule_has_a_baseline_of_its_own(shop: Shop) -> 
     other.come(30, 1.0, "2")
     rule["config"] = {"maximumOutputLength": 21}
     answer = shop.server.client.put(f"{rules}/{made['id']}", json=rule).json()
-    assert "0 of the 10 results" in answer["comparison"]
+    assert "0 of the 10 required results" in answer["comparison"]
     shop.command("baseline", name, "--follow")
     assert shop.server.client.get(f"{rules}/{made['id']}").json()["comparison"] is None
     assert [each.count("occasion = 'baseline'") for each in (shop, other)] == [60, 30]
@@ -263,7 +263,7 @@ def test_releases_that_are_gone_leave_the_warning(shop: Shop) -> None:
     assert deleted.status_code in {200, 202}, deleted.text
     until(shop.evaluated, lambda count: count == 0)
     assert "has judged, or is judging, all results that are stored" in shop.baseline()
-    assert "0 of the 10 results" in str(shop.lacks())
+    assert "0 of the 10 required results" in str(shop.lacks())
     assert "Nothing is left to evaluate again" in str(shop.lacks())
     shop.come(3, 1.0, "3")
     shop.come(20, 0.2, "4")
@@ -279,7 +279,7 @@ def test_a_warning_recommends_no_baseline_that_is_refused(shop: Shop) -> None:
     assert "evaluates the compared releases again" in str(shop.lacks())
     assert "Evaluate them again" in shop.server.client.get(page).text
     shop.baseline()
-    assert "5 of the 10 results" in str(shop.lacks())
+    assert "5 of the 10 required results" in str(shop.lacks())
     assert "Nothing is left to evaluate again" in str(shop.lacks())
     listed = execute("rules", "list", "--server", shop.server.http).output
     assert "Nothing is left to evaluate again" in listed
@@ -388,8 +388,8 @@ def test_the_warning_stays_while_the_judge_fails(judged: tuple[Shop, Mood, Calla
     mood.is_down = True
     shop.baseline()
     assert shop.count("outcome = 'failed'") == 30
-    assert "0 of the 10 results" in str(shop.lacks())
-    assert "A baseline was judged" in str(shop.lacks())
+    assert "0 of the 10 required results" in str(shop.lacks())
+    assert "A baseline was built" in str(shop.lacks())
     mood.is_down = False
     assert "done, 30 looked at, 30 matched" in shop.baseline()
     assert shop.lacks() is None
@@ -403,7 +403,7 @@ def test_another_model_of_the_connection_judges_again(judged: tuple[Shop, Mood, 
     shop.come(30, 1.0, "1")
     use("two")
     shop.come(5, 0.2, "2")
-    assert "0 of the 10 results" in str(shop.lacks())
+    assert "0 of the 10 required results" in str(shop.lacks())
     assert "done, 30 looked at, 30 matched" in shop.baseline()
     assert shop.lacks() is None
     shop.come(30, 0.2, "2")

@@ -83,7 +83,7 @@ def test_a_stricter_prompt_is_compared_before_it_is_in_force(api: Offline) -> No
     assert api.sql("SELECT count(*) FROM evaluations") == before
     same = api.ask("POST", f"{place}/judge-trial?labels=10", json=a_rule() | {"connectionId": rule["connectionId"]})
     assert (same["mended"], same["spoilt"], same["flips"]) == (0, 0, [])
-    assert "neither version" in same["inWords"]
+    assert "the difference is not significant" in same["inWords"]
     api.ask("POST", f"{place}/judge-trial", 400, json={"name": "polite", "evaluator": "tool_error"})
 
 
@@ -119,7 +119,7 @@ def test_what_a_judge_was_shown_does_not_measure_it(api: Offline) -> None:
     until(lambda: api.sql(done), lambda rows: rows == [[2 * TRACES]])
     (judge, _) = api.ask("GET", f"{place}/calibration")["judges"]
     assert (judge["leftOut"], judge["labelled"]) == (6, len(VOTED) - 6)
-    assert "shown them as examples" in judge["inWords"]
+    assert "they are examples in the prompt of the judge" in judge["inWords"]
     assert sorted(api.sql("SELECT labels FROM judge_rates")) == [[len(VOTED) - 6], [len(VOTED)]]
 
 

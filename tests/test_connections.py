@@ -314,7 +314,7 @@ def test_a_file_does_not_take_the_name_of_a_connection_of_the_api(
         made = created(client)
     with an_api(tmp_path, llm_connections={"judge": {"baseUrl": OFF, "model": "m"}}) as (client, _):
         assert [each["id"] for each in client.get(PATH).json()] == [made["id"]]
-    assert "'judge' is left out" in caplog.text
+    assert "'judge' is ignored" in caplog.text
 
 
 def test_a_connection_that_a_rule_names_stays(tmp_path: Path) -> None:

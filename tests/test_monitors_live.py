@@ -215,7 +215,10 @@ def test_an_edit_of_the_evaluator_says_that_comparison_begins_anew_and_can_judge
         send(answers(source, 70, 0.8, "1"))
         results(70)
         saved = server.client.put(f"{rules}/{made['id']}", json=rule(21)).json()
-        assert (made["comparison"], "they need in project 'shop'" in saved["comparison"]) == (None, True)
+        assert (
+            made["comparison"],
+            "required results of the previous release in project 'shop'" in saved["comparison"],
+        ) == (None, True)
         send(answers(source, 60, 0.2, "2"))
         results(60)
         (noted,) = server.client.get(f"{api}/status").json()["rules"]["comparingAnew"]
