@@ -111,11 +111,12 @@ def a_place(kind: str, directory: Path) -> Iterator[Place]:
     if kind == "file":
         yield Place(uri=str(directory / "lake"), env={})
         return
-    store = ObjectStore(directory).start()
+    store = ObjectStore(directory)
     env = CREDENTIALS | {"AWS_ENDPOINT_URL": store.url, "AWS_ALLOW_HTTP": "true"}
     before = dict(os.environ)
-    os.environ.update(env)
     try:
+        store.start()
+        os.environ.update(env)
         yield Place(uri=f"s3://{BUCKET}/tracejury", env=env, store=store)
     finally:
         os.environ.clear()

@@ -1,4 +1,4 @@
-"""Exports hold what is stored, day by day, with and without a server, and can be sent again."""
+"""Exports hold the stored spans, day by day, with and without a server, and can be sent again."""
 
 import datetime as dt
 import json
@@ -83,7 +83,7 @@ def test_otlp_is_written_by_day_and_by_time(sources: list[tuple[str, str]], tmp_
 
 
 ROWS = """
-    SELECT * EXCLUDE (tenant, received_at, batch, seq)
+    SELECT * EXCLUDE (tenant, received_at, batch, seq, write_number)
     FROM span
     ORDER BY trace_id, span_id
 """
@@ -183,7 +183,7 @@ def test_without_an_end_all_days_until_now_are_exported(tmp_path: Path) -> None:
     ],
 )
 def test_days_that_make_no_sense_are_refused(days: tuple[str, ...], option: str, message: str, tmp_path: Path) -> None:
-    """What cannot be a day, or leaves no days, is told by the name of its option, and nothing is written."""
+    """An invalid day, or an empty range of days, is reported with the name of its option, and nothing is written."""
     result = run("export", tmp_path / "out", *days, "--data", tmp_path)
     assert result.exit_code == 2
     assert option in result.output
@@ -192,7 +192,7 @@ def test_days_that_make_no_sense_are_refused(days: tuple[str, ...], option: str,
 
 
 def test_what_cannot_be_written_is_told(sources: list[tuple[str, str]], tmp_path: Path) -> None:
-    """Where a folder cannot be made, the command ends with a sentence."""
+    """If a folder cannot be made, the command ends with a message."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "day=2026-11-21").write_text("a file")
     for form in ("parquet", "otlp-json"):
@@ -216,7 +216,7 @@ LINE = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"startTimeUnixNano":"1"}]}]
 
 @pytest.mark.parametrize("begun", [LINE, LINE + LINE[:20], b""])
 def test_an_answer_that_breaks_off_leaves_no_file(begun: bytes, tmp_path: Path) -> None:
-    """Where the server goes away in the middle of a day, the command fails, and nothing of that day stays."""
+    """If the server disconnects in the middle of a day, the command fails, and nothing of that day stays."""
     with a_scripted_server() as url:
         Answers.queue = [(200, {"content-type": LINES_TYPE, "content-length": "1000"}, begun)]
         result = run("export", tmp_path / "out", *DAYS, "--format", "otlp-json", "--server", url)
@@ -251,7 +251,7 @@ def a_server_that_stalls(answer: bytes) -> Iterator[str]:
 def test_a_killed_export_leaves_no_file_that_looks_whole(
     number: signal.Signals, sources: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    """Whatever ends it in the middle of a day, what it leaves has another name, and the next export works."""
+    """Whatever ends it in the middle of a day, the partial file has another name, and the next export works."""
     out = tmp_path / "out"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {LINES_TYPE}\r\ncontent-length: 1000\r\n\r\n".encode()
     command = [TRACEJURY, "export", str(out), *DAYS, "--format", "otlp-json", "--server"]
