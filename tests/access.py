@@ -24,7 +24,7 @@ class Closed:
     """A server that asks for keys, and a key of each kind."""
 
     running: Running
-    keys: dict[str, str]  # by what they are called in the tests
+    keys: dict[str, str]  # by their names in the tests
 
     def ask(self, method: str, path: str, *, key: str | None = None, **content: Any) -> httpx.Response:
         """Send a request with this key."""

@@ -20,7 +20,7 @@ _FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 _MOST: Final = 8
 """So many may fail for want of time, of more than ten thousand: more than that is no accident. On a machine that was
 busy with others there were five, each for a reason of its own, and each passed alone."""
-_TESTS_FAILED: Final = 1  # the exit code of pytest where it ran to its end
+_TESTS_FAILED: Final = 1  # the exit code of pytest if it ran to its end
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ class Alerting:
         until(lambda: self.states(webhook), lambda states: states == sorted(expected))
 
     def attempted(self, webhook: Webhook, attempts: int) -> None:
-        """Wait until so many attempts of the only delivery are on record."""
+        """Wait until `attempts` attempts of the only delivery are on record."""
         look = self.store.outbox.deliveries
         until(lambda: look(webhook.webhook_id)[0].attempts, lambda seen: seen == attempts)
 

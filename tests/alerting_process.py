@@ -18,7 +18,7 @@ from tests.alerting import LOOPBACK, SECRET, a_finding, as_it_is
 
 
 def main(data: str, url: str, first: str, count: str) -> None:
-    """Open `count` alerts from number `first` on, again where the process before did not come to it."""
+    """Open `count` alerts from number `first` on, repeating those that an earlier process may have opened."""
     policy = AddressPolicy(LOOPBACK)
     with Store.open(Path(data)) as store:
         receivers = Receivers(store.webhooks, store.outbox, policy, secrets=Secrets(None), rotation_s=0)

@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of pages: Debian's, which is installed where that is possible."""
+"""A real Chromium for the tests of pages: Debian's, which is installed if possible."""
 
 import fcntl
 import os

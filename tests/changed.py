@@ -235,7 +235,7 @@ def left_out_line(part: str, count: int, changes: Changes) -> str:
 
 def _is_unknown(file: str) -> bool:
     path = Path(file)
-    # Python and pytest load these because of where they are: no test imports them.
+    # Python and pytest load these by their location: no test imports them.
     by_place = path.name == "conftest.py" or (path.parts[0] == "tests" and path.name == "__init__.py")
     return by_place or (path.suffix == ".py" and path.parts[0] not in _KNOWN)
 

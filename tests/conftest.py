@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, where other randomness begins, and what is compared with files."""
+"""Setup shared by all tests: hypothesis profiles, other random seeds, and comparison with golden files."""
 
 import gc
 import random
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 # The machine is shared with a server under load, so slowness proves nothing here; pytest-timeout catches a hang.
 _PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("tracejury", _PATIENT, max_examples=40)  # where a test does not name its own number
+settings.register_profile("tracejury", _PATIENT, max_examples=40)  # for tests that do not set their own number
 settings.register_profile(SOAK, _PATIENT, max_examples=40)  # of which `try_often` makes 400
 settings.load_profile("tracejury")
 
-gc.disable()  # until all are collected, which took 15.6 s of CPU in each worker, and takes 8.7 s without looking
+gc.disable()  # until all are collected: 8.7 s of CPU in each worker, and 15.6 s with garbage collection
 forking.fork_children()  # of the servers that run in the process of the tests
 
 LARGE_FILES: Final = (
@@ -145,7 +145,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print a line for each part: what was left out, and since which commit nothing of its subject has changed."""
+    """Print a line for each part: the omitted tests, and the commit since which nothing of its subject has changed."""
     if not config.getoption("--changed"):
         return
     counts, changes = config.stash.get(_COUNTS, {}), config.stash[_CHANGES]
@@ -154,7 +154,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage as the server does, and no more look at what was imported and collected, which stays."""
+    """Collect garbage as the server does, and freeze all imported and collected objects, which stay."""
     gc.collect()
     gc.enable()
     collect_rarely()

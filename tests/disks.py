@@ -21,7 +21,7 @@ _MOUNT_READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || e
 class Disks:
     """Mounts in a namespace of their own, which lasts as long as this object."""
 
-    inside: Sequence[str]  # the command that runs another one where the mounts are
+    inside: Sequence[str]  # the command that runs another one inside the namespace
     _root: Path  # of that namespace, as this process sees it
     _fillers: dict[Path, Path] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Disks:
 
 @contextmanager
 def faulty_syncs(process: int, fault: str) -> Iterator[None]:
-    """Make a process's `fdatasync` do what strace calls a fault; the test is skipped where that is not allowed."""
+    """Inject strace's `fault` into a process's `fdatasync`; skip the test if that is not allowed."""
     if not shutil.which("strace"):
         pytest.skip("strace is needed to make a disk slow or faulty")
     command = ["strace", "-f", "-qq", "-e", "trace=fdatasync", "-e", f"inject=fdatasync:{fault}", "-p", str(process)]

@@ -26,7 +26,7 @@ def main(url: str, key: str, count: int) -> None:
         except RunEnded:
             raise
         except Exception as error:  # noqa: BLE001 - the server was killed in between; the next round asks again
-            print(error, file=sys.stderr)  # noqa: T201 - shown where the test fails
+            print(error, file=sys.stderr)  # noqa: T201 - shown if the test fails
         else:
             if result.run_id is not None and not result.lost_items and len(result.items) == count:
                 return

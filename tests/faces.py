@@ -17,7 +17,7 @@ QUIET: Final = {
     "b", "br", "code", "dd", "div", "dl", "em", "footer", "header", "i", "kbd", "mark", "section", "small", "span",
     "strong", "tbody", "thead", "wbr",
 }  # fmt: skip
-"""Tags that show nothing by themselves: without an attribute that is shown, what they hold stands in their place."""
+"""Tags that show nothing by themselves: without a shown attribute, their content stands in their place."""
 
 SHOWN: Final = {
     "action", "aria-current", "aria-label", "autocomplete", "checked", "colspan", "disabled", "formaction", "href",
@@ -29,7 +29,7 @@ SHOWN: Final = {
 LIMITS: Final = {"max", "maxlength", "min", "minlength", "pattern", "step"}
 LINE_LENGTH: Final = 120
 VALUE_LENGTH: Final = 200
-"""A longer value of a field is a document, which other tests look at."""
+"""A longer value of a field is a document, which other tests check."""
 
 ID_LENGTH: Final = 12
 """Shorter ids are words or numbers, which stand elsewhere too."""

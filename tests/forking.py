@@ -233,7 +233,7 @@ def children() -> str:
 
 
 def fork_children(place: str = "") -> None:
-    """Have child processes of the server, where it runs in this process, forked from now on, by the zygote there."""
+    """Let a server in this process fork its child processes from now on, by the zygote at `place`."""
     if place:
         _places["children"] = place
 

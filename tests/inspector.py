@@ -1,4 +1,4 @@
-"""The inspector of the Model Context Protocol, on its command line: a package of npm, installed where it is not yet."""
+"""The inspector of the Model Context Protocol, on its command line: a package of npm, installed if missing."""
 
 import fcntl
 import os

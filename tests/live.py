@@ -77,7 +77,7 @@ class Live:
         Where it is `new`, its first start makes the database; else one is there, without a row.
         """
         self.data = data
-        if not (new or before):  # which may be to see the directory elsewhere
+        if not (new or before):  # `before` may make the directory appear elsewhere
             prepare(data)
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the server; not beside the data, where a disk may be full
         command = [*before, program, "serve", "--data", str(data), *flags]
@@ -148,7 +148,7 @@ class Live:
         return Tally(stored=stored, already_present=already_present)
 
     def committed(self, spans: int) -> Tally:
-        """Wait until so many spans are committed; return the tally."""
+        """Wait until at least `spans` spans are committed; return the tally."""
         return until(self.tally, lambda tally: tally.committed >= spans)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, within_s: float = PATIENCE_S) -> int:

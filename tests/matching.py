@@ -1,4 +1,4 @@
-"""A store whose spans are read and matched: the short ways that tests of rules in force need."""
+"""A store whose spans are read and matched: helpers for tests of active rules."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -38,14 +38,14 @@ class Clock:
 
 @dataclass(slots=True)
 class InForce:
-    """The rules in force, which a test may replace."""
+    """The active rules, which a test may replace."""
 
     rules: tuple[ActiveRule, ...] = ()
     enqueued: int = 0
     clock: Clock = field(default_factory=Clock)
 
     def revision(self, number: int) -> ActiveRule | None:
-        """Return the revision of that number, if it is in force."""
+        """Return the revision of that number, if it is active."""
         return next((active for active in self.rules if active.revision == number), None)
 
     def note(self) -> None:
@@ -54,7 +54,7 @@ class InForce:
 
 
 def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
-    """Return a rule in force."""
+    """Return an active rule."""
     rule = a_rule(**keys)
     return ActiveRule(tenant=tenant, rule_id=f"rule-{revision}", revision=revision, rule=rule, executor_kind="check")
 
@@ -108,7 +108,7 @@ def write(store: Store, statement: str, values: Mapping[str, object] | None = No
 
 
 def remember(store: Store, *rules: ActiveRule) -> None:
-    """Store the rules as those in force, as their owner would."""
+    """Store the rules as the active ones, as their owner would."""
     for one in rules:
         clauses = [str(clause) for clause in one.rule.clauses]
         values = {"name": one.rule.name, "rule": one.rule_id, "revision": one.revision, "tenant": one.tenant}

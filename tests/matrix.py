@@ -52,7 +52,7 @@ def failures_on_python(version: str, python: Path) -> Iterator[str]:
 
 
 def failures_on_duckdb() -> Iterator[str]:
-    """Run tests on the newest DuckDB, installed as docs/operations.md tells it; yield the commands that fail."""
+    """Run tests on the newest DuckDB, installed as in docs/operations.md; yield the commands that fail."""
     environment = ROOT / "build" / "matrix" / DUCKDB
     (duckdb,) = (each for each in requires("tracejury") or () if each.startswith("duckdb") and "-" not in each)
     pip: Command = [environment / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]

@@ -89,7 +89,7 @@ class McpServer:
 
 
 def _checked(result: types.CallToolResult, schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the answer of a tool, which is as its schema says, and says in its text what it says to programs."""
+    """Return a tool's answer, after checking that it fits its schema and that its text has the same content."""
     assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)
     assert schema is not None

@@ -291,7 +291,7 @@ def try_out(statements: Iterator[str], seconds: float) -> Outcomes:
 
 
 def main() -> None:
-    """Ask a store of its own what comes line by line."""
+    """Run the statements from standard input, one a line, on a store of its own."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     options = StoreOptions(database=DatabaseOptions(query_bytes=128 << 20))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder), options) as store:
@@ -315,6 +315,6 @@ def _ended(store: Store, statement: str, asker: str) -> str:
         store.queries.sql(statement, max_rows=10, timeout_s=_QUERY_S, terms=QueryOptions(asker=asker))
     except BadQuery as error:
         return "refused" if store.queries.offences.count == before else f"broke: {error}"
-    except Exception as error:  # noqa: BLE001 - which is what it looks for
+    except Exception as error:  # noqa: BLE001 - the kind of error this program searches for
         return f"escaped: {type(error).__name__}: {error}"
     return "answered"

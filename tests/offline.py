@@ -1,4 +1,4 @@
-"""A server that is asked for datasets and runs, and what it is asked with."""
+"""A server for tests of datasets and runs, and helpers for its requests."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -209,10 +209,10 @@ NO_PAGES = {
     "/traces/{trace_id}/spans/{span_id}/text",
     "/traces/{trace_id}/spans/{span_id}/media",
 }
-"""What answers with something else than a page."""
+"""The routes that answer with something else than a page."""
 
 OF_KEYS = {"/keys/{key_id}/disable", "/keys/{key_id}/delete"}
-"""Pages about what a server has not that needs no key; tests/test_web_keys.py looks at them."""
+"""Pages that a server without keys does not have; tests/test_web_keys.py checks them."""
 
 
 def templates() -> list[str]:

@@ -69,7 +69,7 @@ def exact(value: object) -> object:
 def normal_spans(request: ExportTraceServiceRequest) -> list[str]:
     """Return every span as text, with its resource and scope, after the documented changes of the store.
 
-    The last of repeated keys stays, a parent id of zeros is none, and what was not set is set to its default.
+    The last of repeated keys stays, a parent id of zeros is none, and unset fields get their defaults.
     """
     return [_normal(*each) for each in flat(request)]
 

@@ -1,6 +1,6 @@
-"""A DuckDB in a process of its own, which attaches a server and runs what it is told, a JSON text a line.
+"""A DuckDB in a process of its own, which attaches a server and runs the statements it gets, a JSON text a line.
 
-The first line is `{"address": …, "token": …}`; each other one is a statement. What comes back, line by line, is
+The first line is `{"address": …, "token": …}`; each other one is a statement. The answers, line by line, are
 `{"rows": …, "types": …}` or `{"error": …}`.
 """
 

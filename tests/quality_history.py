@@ -59,12 +59,12 @@ class Judged:
     reason: str = "it names the order"
     tenant: str = ""
     service: str | None = None
-    started: dt.datetime | None = None  # when what was judged started; None: unknown
+    started: dt.datetime | None = None  # the start of the judged target; None: unknown
     occasion: str = "live"
 
 
 class Rule:
-    """A rule in force, whose results are made here."""
+    """An active rule, whose results are made here."""
 
     jobs = 0
 

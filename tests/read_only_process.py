@@ -1,4 +1,4 @@
-"""Commands of `tracejury`, run one after the other where a test has mounts: lists of arguments in, results out."""
+"""Commands of `tracejury`, run one after the other among a test's mounts: lists of arguments in, results out."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Receivers of OTLP log records, over HTTP and gRPC, that remember what they were told and answer by a script."""
+"""Receivers of OTLP log records, over HTTP and gRPC, that record their requests and answer by a script."""
 
 import gzip
 import threading

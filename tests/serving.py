@@ -1,4 +1,4 @@
-"""Servers for tests: the real one in a thread, and one that says what it is told to."""
+"""Servers for tests: the real one in a thread, and one with scripted answers."""
 
 import asyncio
 import random

@@ -1,6 +1,6 @@
 """A server with all kinds of objects of two tenants and of none, under the same names and ids.
 
-What belongs to a tenant has its mark somewhere in it, which nothing that another one is told may hold.
+Every object of a tenant contains the tenant's mark, which no answer to another tenant may contain.
 """
 
 import base64

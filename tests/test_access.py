@@ -148,7 +148,7 @@ def test_a_key_is_nowhere_in_the_files(tmp_path: Path) -> None:
 
 
 def test_when_a_key_was_used_is_stored_seldom(tmp_path: Path) -> None:
-    """The list tells the latest use; the file learns of it after ten minutes."""
+    """The list shows the latest use; it is written to the file after ten minutes."""
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, None)
         key, text = keyring.create(LASTING, ANYBODY)
@@ -183,7 +183,7 @@ def test_a_key_is_what_follows_bearer(header: str | None, key: str | None) -> No
 
 
 def test_guessing_is_slowed_down() -> None:
-    """After so many wrong keys an address waits, and regains one try at a time."""
+    """After `ALLOWED` wrong keys an address must wait, and regains one try at a time."""
     attempts = Attempts()
     for number in range(ALLOWED):
         assert attempts.wait_s("192.0.2.1", b"%d" % number, 0) == 0
@@ -291,7 +291,7 @@ def test_own_pages_may_write(origin: str) -> None:
     "origin", ["http://evil.example", "null", "http://127.0.0.1:9", "https://app.example.evil", ""]
 )
 def test_other_pages_may_not_write(origin: str) -> None:
-    """A form or a script of another page is refused where it would change something; reading is kept by the browser."""
+    """A form or a script of another site is refused if it would change something; the browser prevents its reading."""
     NAMES.check("127.0.0.1:8080", origin, changes=False)
     with pytest.raises(Elsewhere):
         NAMES.check("127.0.0.1:8080", origin, changes=True)

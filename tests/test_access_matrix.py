@@ -26,8 +26,8 @@ CHANGING = [each for each in ROUTES if each[0] not in {"GET", "HEAD"} and each[1
 NAMES = [f"{method} {path}" for method, path, _ in ROUTES]
 KEYS = [role.lower() for role in Role] + [f"{role.lower()} of acme" for role in Role]
 
-# Exceptions from what the method alone says. A new entry is a reviewed decision.
-OPEN_PAGES = {  # what is needed to sign in
+# Exceptions from the permission of the method. A new entry is a reviewed decision.
+OPEN_PAGES = {  # the routes needed to sign in
     "GET /sign-in",
     "POST /sign-in",
     "POST /sign-out",
@@ -163,12 +163,12 @@ def required_permission(name: str) -> Permission:
 
 
 def path_of(template: str) -> str:
-    """Return a path of a route, about something that is not there."""
+    """Return a path of a route, with the id of a missing object."""
     return re.sub(r"\{[^}]+\}", "key_0123456789abcdef", template)
 
 
 def test_the_tables_name_routes() -> None:
-    """What is listed here as an exception is a route."""
+    """Every exception in these tables is a route."""
     assert set(NAMES) >= (
         OPEN | SENDING | READING | WRITING | SEEING_QUEUES | REVIEWING | ADMINISTERING | OF_THE_WHOLE_SERVER
     )

@@ -107,7 +107,7 @@ def a_delivery(batches: list[Batch], source: random.Random) -> tuple[bytes, int,
 
 
 def in_threads(work: Callable[[int], None], count: int) -> None:
-    """Run `work` in threads of their own; what fails there fails here."""
+    """Run `work` in `count` threads; raise the exceptions of these threads."""
     failures: list[BaseException] = []
 
     def run(number: int) -> None:
@@ -166,7 +166,7 @@ def test_every_span_of_concurrent_clients_is_accounted_for(tmp_path: Path, seed:
     "setting, value", [("TRACEJURY_QUEUE_BYTES", 20_000), ("TRACEJURY_BACKLOG_BYTES", 60_000)], ids=["queue", "backlog"]
 )
 def test_a_refused_request_leaves_no_span_behind(tmp_path: Path, seed: int, setting: str, value: int) -> None:
-    """Under overload every request is either stored whole or refused whole, and told when to come back."""
+    """Under overload every request is either stored whole or refused whole, with a delay for the retry."""
     with a_live_server(tmp_path / "data", env={setting: value}) as server:
         with Load(server, seed, senders=12, spans=40) as load:
             time.sleep(2)
@@ -181,7 +181,7 @@ def test_a_refused_request_leaves_no_span_behind(tmp_path: Path, seed: int, sett
 
 
 def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, seed: int) -> None:
-    """Senders that repeat what was refused or lost end up with every span stored once, through stops and kills."""
+    """Senders that repeat refused or lost requests have every span stored once, through stops and kills."""
     source = random.Random(seed)
     share, senders = 60, 6
     batches = [[a_batch(source, 10) for _ in range(share)] for _ in range(senders)]
@@ -219,7 +219,7 @@ def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, 
     running.append(Live(tmp_path / "data").wait_ready())
     try:
         in_threads(lambda number: restart() if number == senders else deliver(number), senders + 1)
-        # Of what was lost on the way to the sender some is stored, so the number of commits says too little.
+        # Some requests whose answers were lost are stored, so the number of commits is no measure.
         tally = until(running[-1].tally, lambda tally: tally.stored >= share * senders * 10)
         assert tally.stored == share * senders * 10
         assert totals["taken"] <= tally.committed <= totals["taken"] + totals["lost"]
@@ -230,7 +230,7 @@ def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, 
 
 
 def test_the_same_delivery_over_every_door_is_one_delivery(tmp_path: Path) -> None:
-    """What came over one door is already present for the others, also after a restart."""
+    """Spans received over one endpoint are already present for the others, also after a restart."""
     batch = a_batch(random.Random(), 50)
     for round_number in range(2):
         with a_live_server(tmp_path / "data") as server:

@@ -1,4 +1,4 @@
-"""Killed at any moment, a rule that goes by a check judges all that it flags, each target once, and nothing else."""
+"""Killed at any moment, a rule that depends on a check judges all flagged targets, each once, and nothing else."""
 
 import random
 import time

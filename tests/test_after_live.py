@@ -1,4 +1,4 @@
-"""Rules that go by others' results on a running server: over the API, in a dry run, from files, and on pages."""
+"""Rules that depend on others' results, on a running server: over the API, in a dry run, from files, on pages."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ TEXTS = ("fine", "far too long, please", "far too long an answer", "brief")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
-    """Yield a server with a check and a rule that goes by it, and four spans, two of which are flagged."""
+    """Yield a server with a check and a rule that depends on it, and four spans, two of which are flagged."""
     with an_offline_server(tmp_path_factory.mktemp("after") / "data") as server:
         server.ask("POST", RULES, 201, json=CHECK)
         server.ask("POST", RULES, 201, json=JUDGE)
@@ -122,7 +122,7 @@ def test_rules_that_would_wait_for_each_other_are_refused(server: Offline) -> No
 
 
 def test_a_rule_that_is_not_there_or_judges_something_else_is_refused(server: Offline) -> None:
-    """What there is instead is told."""
+    """The refusal lists the rules that could be named instead."""
     assert refused(server, after={"rule": "long", "passed": True}) == (
         "there is no rule 'long' to go by; there are: polite, short"
     )
@@ -132,7 +132,7 @@ def test_a_rule_that_is_not_there_or_judges_something_else_is_refused(server: Of
 
 
 def test_files_may_go_by_each_other_in_a_row_and_in_no_circle(tmp_path: Path) -> None:
-    """What closes a circle is left out, what was in force stays, and a circle that is mended is followed."""
+    """A rule that closes a cycle is left out, active rules stay, and rules become active once the cycle is broken."""
     folder = tmp_path / "rules"
     folder.mkdir()
 

@@ -1,4 +1,4 @@
-"""A rule that goes by another's results judges what these call for, each target once, and nothing else."""
+"""A rule that depends on another's results judges the targets these select, each once, and nothing else."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def a_pair(
 
 
 def store_results(store: Store, *results: JobResult) -> None:
-    """Let these be what came of jobs."""
+    """Store these results of jobs."""
     store.jobs.take_turn(LedgerTurn(now_us=NOW_US, until_us=NOW_US, finished=results))
 
 
@@ -51,7 +51,7 @@ def broken(job_id: int, kind: str = "timeout") -> JobResult:
 
 
 def test_what_a_check_flags_is_judged_and_what_it_passes_is_not(tmp_path: Path) -> None:
-    """A job waits, held, for the check's result about its span; what broke may be retried, and then tells."""
+    """A job is held until the check has a result for its span; a failed check may be retried, and then decides."""
     in_force = InForce(rules=a_pair())
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *in_force.rules)
@@ -94,7 +94,7 @@ def test_a_result_must_say_all_that_is_asked(tmp_path: Path, after: dict[str, ob
 
 
 def test_what_the_check_did_not_choose_is_not_waited_for(tmp_path: Path) -> None:
-    """Nothing is held where the other rule judges nothing, is deleted, or is not there; the decision says why."""
+    """No job is held if the other rule judges nothing, is deleted or is missing; the decision says why."""
     check, judge = a_pair()
     narrow = active(1, name="check", conditions=[{"field": "name", "op": "=", "value": "span 1"}])
     in_force = InForce(rules=(narrow, judge))
@@ -109,7 +109,7 @@ def test_what_the_check_did_not_choose_is_not_waited_for(tmp_path: Path) -> None
 
 
 def test_rules_about_traces_and_later_rounds(tmp_path: Path) -> None:
-    """Late spans have both rules judge again, and the second round goes by the second result of the check alone."""
+    """Late spans have both rules judge again, and the second round depends on the second result of the check alone."""
     in_force = InForce(rules=a_pair(target="TRACE"))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *in_force.rules)
@@ -152,7 +152,7 @@ def test_a_trace_is_judged_once_one_of_its_spans_is_flagged(tmp_path: Path) -> N
 
 
 def test_rules_that_go_by_each_other_in_a_row(tmp_path: Path) -> None:
-    """What the first passes is dropped for all behind it at once, and what it flags waits for the next."""
+    """A target that the first rule passes is dropped for all later rules at once, and a flagged one awaits the next."""
     first, second = a_pair()
     third = active(3, name="last", after={"rule": "rule-2", "below": 0.5})
     in_force = InForce(rules=(first, second, third))
@@ -168,7 +168,7 @@ def test_rules_that_go_by_each_other_in_a_row(tmp_path: Path) -> None:
 
 
 def test_a_backfill_goes_by_results_that_are_stored(tmp_path: Path) -> None:
-    """It judges what a check had flagged, and what it flagged later once it is repeated, each target once."""
+    """A backfill judges the targets flagged so far, and if repeated those flagged later, each target once."""
     check, judge = a_pair()
     in_force = InForce(rules=(check,))
     window = START_NS, START_NS + 10**9
@@ -200,7 +200,7 @@ def test_a_backfill_goes_by_results_that_are_stored(tmp_path: Path) -> None:
 def test_whatever_the_order_of_results_each_target_is_told_about_once(
     tmp_path_factory: pytest.TempPathFactory, flags: list[str], order: random.Random
 ) -> None:
-    """What is flagged is ready, what passed is gone, what broke is held, in whatever turns results come."""
+    """Jobs of flagged targets are ready, of passed ones gone, of failed ones held, in whatever order results come."""
     in_force = InForce(rules=a_pair())
     result_of: dict[str, Callable[[int], JobResult]] = {
         "flagged": scored,

@@ -23,7 +23,7 @@ from tests.source_tree import ROOT
     ],
 )
 def test_only_a_few_tests_that_failed_get_a_second_time(exit_code: int, failed: list[str], again: list[str]) -> None:
-    """Not where many failed, where files could not be read, or where the run did not come to its end."""
+    """Failed tests are not run again if many failed, files could not be read, or the run did not finish."""
     assert unsteady(exit_code, dict.fromkeys(failed, True)) == again
 
 

@@ -82,7 +82,7 @@ def test_a_hand_off_leads_from_agent_to_agent(handoff: dict[str, Any]) -> None:
 
 
 def test_a_trace_with_thousands_of_tools_is_drawn_in_bounds() -> None:
-    """Agents stay, what is called seldom is one node for each kind, and no call is lost from the counts."""
+    """Agents stay, rarely called tools are one node for each kind, and no call is lost from the counts."""
     spans = [a_span("0000", None, "agent", "agent")]
     spans += [
         a_span(f"{n:04d}", "0000", f"t{n}", "tool", tool_name=f"tool {n}", is_error=n % 2 == 0) for n in range(1, 5_000)

@@ -66,7 +66,7 @@ def test_completion_says_which_task_is_not() -> None:
 
 
 def test_completion_shows_the_dialog_and_the_constraints() -> None:
-    """The judge sees the input, the answer, the tasks and the constraints; without an answer it is told so."""
+    """The judge sees the input, the answer, the tasks and the constraints, or a note that there is no answer."""
     _, (request,) = judged("task_completion", {}, TRIP, tasks([True, True]))
     for text in ("from NYC to Paris", "booked your hotel", "Search for flights", "Budget under $500"):
         assert text in request.user
@@ -138,7 +138,7 @@ def test_a_plan_is_checked_by_rule_and_by_judge(name: str, field: str, rule: str
 
 
 def test_an_empty_plan_passes_for_quality_without_a_question() -> None:
-    """There is nothing to judge in a plan without steps, but the steps must be told."""
+    """There is nothing to judge in a plan without steps, but the case must have the key of the steps."""
     outcome, requests = judged("plan_quality", {}, with_outputs(reasoningSteps=[]), [])
     assert (outcome.to_document()["score"], requests) == (1.0, [])
     missing = {"inputs": {"input": "q"}, "actualOutputs": {}}
@@ -185,7 +185,7 @@ def tools(*definitions: Mapping[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_names_are_checked_by_rule_without_a_judge(name: str, failed: list[str]) -> None:
-    """Three rules run always; what needs a judge is skipped and does not count."""
+    """Three rules run always; checks that need a judge are skipped and do not count."""
     document = without_judge("tool_name_reliability", {}, tools({"name": name})).to_document()
     (row,) = document["metadata"]["tools"]
     assert [check for check, passed in row["checks"].items() if passed is False] == failed
@@ -256,7 +256,7 @@ def a_tool(count: int, required: int, **parameter: object) -> dict[str, Any]:
 def test_descriptions_are_checked_by_rule_without_a_judge(
     tool: Mapping[str, Any], configuration: Mapping[str, Any], failed: list[str]
 ) -> None:
-    """Four rules run always, and pass where there are no arguments; nine checks are skipped."""
+    """Four rules run always, and pass if there are no arguments; nine checks are skipped."""
     document = without_judge("tool_description_reliability", configuration, tools(tool)).to_document()
     (row,) = document["metadata"]["tools"]
     assert [check for check, passed in row["checks"].items() if passed is False] == failed

@@ -121,7 +121,7 @@ def test_a_start_with_a_wrong_clock_deletes_nothing(tmp_path: Path, *, is_restar
     if is_restarted:
         machine.is_off(60 * 10**9)
     machine.wall_ns += 40 * DAY_NS
-    for _ in range(3):  # the doubt outlives restarts, and what comes meanwhile does not end it
+    for _ in range(3):  # the doubt outlives restarts, and spans that arrive meanwhile do not end it
         with machine.store(tmp_path) as (store, sweeper):
             machine.receives(store, 3)
             assert sweeper.sweep().held is not None
@@ -147,7 +147,7 @@ def test_a_file_that_remembers_no_time_is_judged_by_its_newest_span(tmp_path: Pa
 
 
 def test_a_long_stop_of_the_server_alone_is_no_doubt(tmp_path: Path) -> None:
-    """A server that was stopped for weeks on a machine that was up sweeps at once: its uptime tells the time."""
+    """A server that was stopped for weeks on a running machine sweeps at once: the uptime confirms the clock."""
     machine = Machine()
     with machine.store(tmp_path) as (store, _):
         machine.receives(store, 1, 2)
@@ -222,7 +222,7 @@ def test_small_steps_of_the_clock_do_not_add_up_unseen(tmp_path: Path) -> None:
 
 
 def test_what_expires_all_at_once_waits_for_an_operator(tmp_path: Path) -> None:
-    """More than the share of what is stored stays though the clock agrees, until it is confirmed."""
+    """Expired traces beyond the allowed share of all stay, though the clock agrees, until an operator confirms."""
     machine = Machine()
     with machine.store(tmp_path) as (store, sweeper):
         commit(store, a_batch(an_export(1_500), received_at_us=machine.now_us))

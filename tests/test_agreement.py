@@ -66,7 +66,7 @@ def test_each_two_people_and_each_label_are_told() -> None:
 
 
 def test_scores_agree_by_how_far_they_are_apart() -> None:
-    """The published example of four raters has an alpha of 0.849107; what is furthest apart is told first."""
+    """The published example of four raters has an alpha of 0.849107; the largest disagreement comes first."""
     raters = (
         "1 2 3 3 2 1 4 1 2 - - -",
         "1 2 3 3 2 2 4 1 2 5 - 3",
@@ -83,7 +83,7 @@ def test_scores_agree_by_how_far_they_are_apart() -> None:
 
 
 def test_months_are_told_apart() -> None:
-    """Who agreed in November and not in December is told so."""
+    """Raters who agreed in November and not in December have an alpha for each month."""
     early = votes("ppff", "ppff")
     late = [
         OneVote(target=f"late {each.target}", author=each.author, value=each.value, at_us=DECEMBER_US)

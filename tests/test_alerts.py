@@ -1,4 +1,4 @@
-"""Alerts and their outbox in the store: one transaction, one id for each episode, and what is left when it fails."""
+"""Alerts and their outbox in the store: one transaction, one id for each episode, and the state after a failure."""
 
 import time
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_an_alert_without_its_deliveries_is_never_stored(tmp_path: Path) -> None
 
 
 def test_whoever_watches_results_can_open_and_recover_in_their_own_transaction(tmp_path: Path) -> None:
-    """Several alerts and their end are stored in one transaction, and told in the order in which they were made."""
+    """Several alerts and their end are stored in one transaction, and delivered in the order of their creation."""
     with a_store(tmp_path) as store:
         a_webhook(store)
 
@@ -75,7 +75,7 @@ def test_whoever_watches_results_can_open_and_recover_in_their_own_transaction(t
 
 
 def test_an_event_holds_the_alert_as_it_was_then(tmp_path: Path) -> None:
-    """What is delivered late tells what was so at the time, not what has become of it since."""
+    """A late delivery contains the alert's state at the time of the event, not the current one."""
     with a_store(tmp_path) as store:
         a_webhook(store)
         assert store.alerts.open(a_finding(), AT_NS)
@@ -112,7 +112,7 @@ def test_an_outcome_of_before_a_replay_is_not_one_of_it(tmp_path: Path) -> None:
 
 
 def test_a_busy_receiver_leaves_room_for_others(tmp_path: Path) -> None:
-    """Of what is due, each receiver has its share, however much waits for one of them."""
+    """Each receiver has its share of the due deliveries, however many wait for one of them."""
     with a_store(tmp_path) as store:
         a_webhook(store, "busy")
         for number in range(20):
@@ -124,7 +124,7 @@ def test_a_busy_receiver_leaves_room_for_others(tmp_path: Path) -> None:
 
 
 def test_a_receiver_that_is_gone_gets_nothing_that_waited(tmp_path: Path) -> None:
-    """Deleting a receiver, or switching it off, calls off what waits for it, and keeps what was delivered."""
+    """Deleting a receiver, or switching it off, cancels its waiting deliveries, and keeps the finished ones."""
     with a_store(tmp_path) as store:
         a_webhook(store)
         store.alerts.open(a_finding(1), AT_NS)
@@ -164,7 +164,7 @@ def worse(rate: float, *, trace: str = "0" * 32) -> Escalation:
 
 
 def test_an_alert_that_is_worse_is_open_again_and_told_each_time(tmp_path: Path) -> None:
-    """It has the numbers of now and what was told before, who looked after it has to look again, and traces stay."""
+    """It has the current and the earlier numbers, needs to be acknowledged again, and its traces stay."""
     with a_store(tmp_path) as store:
         a_webhook(store)
         alert_id = a_finding().alert_id

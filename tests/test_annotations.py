@@ -125,7 +125,7 @@ def test_votes_are_about_what_is_there(api: Offline) -> None:
 
 
 def test_applications_and_their_users_score(api: Offline) -> None:
-    """Thumbs and scores of any name are stored once, also before their trace, and told as what they are."""
+    """Thumbs and scores of any name are stored once, even before their trace, and returned with their types."""
     thumb = {"traceId": TRACE, "name": "helpful", "label": "up", "source": "user", "author": "user-7"}
     number = {"traceId": "9" * 32, "name": "similarity", "score": 0.25, "comment": "by a script"}
     session = {"sessionId": f"session of {THIRD[:2]}", "name": "solved", "label": "no", "source": "user"}
@@ -193,7 +193,7 @@ def test_the_page_takes_votes_and_the_form_of_promotion_has_the_correction(api: 
 
 
 def test_the_command_line_votes_and_lists(api: Offline) -> None:
-    """What was voted on the command line is listed there, with its history when that is asked for."""
+    """Votes made on the command line are listed there, with their history on request."""
     for verdict in ("unsure", "correct"):
         voted = run("annotations", "add", THIRD, verdict, "--name", "tone", "--note", "calm", "--server", api.url)
         assert voted.exit_code == 0, voted.output
@@ -256,7 +256,7 @@ def test_what_was_said_leaves_with_its_trace_and_from_the_disk(tmp_path: Path) -
 
 
 def test_scores_of_traces_that_never_came_leave_in_the_end(tmp_path: Path) -> None:
-    """A sweep three months later forgets what was said of a trace that is not there, and keeps the rest."""
+    """A sweep three months later deletes scores of a missing trace, and keeps the others."""
     with an_offline_server(tmp_path / "data") as api:
         assert api.running is not None
         post(f"http://{api.running.otlp_http}/v1/traces", an_export(TRACE, "root").SerializeToString())

@@ -220,7 +220,7 @@ def test_what_runs_in_the_server_is_bounded(statement: str, *, expected: bool) -
 
 
 def test_every_function_that_runs_in_the_server_is_one_of_duckdb() -> None:
-    """The list has no misspelled name; what it does not have runs apart, such as a function of a newer DuckDB."""
+    """The list has no misspelled name; unlisted functions, such as those of a newer DuckDB, run in another process."""
     known = {name for (name,) in duckdb.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
     grammar = {"current_date", "current_timestamp", "ifnull", "grouping"}
     listed = {*plain._FREE, *plain._SCANS, *plain._CONSTANT, *plain._LIKE, *plain._SOURCES}
@@ -264,7 +264,7 @@ def test_a_client_that_leaves_ends_its_process(store: Store) -> None:
     ],
 )
 def test_who_reads_reads_no_path(store: Store, statement: str) -> None:
-    """A key that may read is refused the settings, and all else that tells where files are."""
+    """A key with read permission is refused the settings, and all else that reveals the paths of files."""
     values = {"name": "temp_directory"} if "$name" in statement else {}
     with pytest.raises(BadQuery):
         store.queries.sql(statement, values, max_rows=9, timeout_s=PATIENCE_S, terms=QueryOptions(views_only=True))
@@ -291,7 +291,7 @@ def test_rows_beyond_the_share_of_a_statement_go_to_scratch_files(
 
 
 def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the environment a child gets what it needs to run, and no key, password or setting."""
+    """Of the environment a child gets only the variables it needs to run, and no key, password or setting."""
     variables = {"PATH": "/bin", "LC_ALL": "C", "TRACEJURY_API_KEY": "k", "OPENAI_API_KEY": "k", "AWS_SECRET": "k"}
     assert child_environment(variables) == {"PATH": "/bin", "LC_ALL": "C"}
     monkeypatch.setenv("OPENAI_API_KEY", "a key")

@@ -66,7 +66,7 @@ def names(entries: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_comes_in_parts(client: httpx.Client, path: str) -> None:
-    """Parts of two, each of which says where the next is, are the whole, which says nothing of the kind."""
+    """Pages of two, each with a link to the next, make the whole list, which has no such link."""
     place = path.format(rule=_rule(client))
     whole = client.get(place)
     assert len(content(whole)) >= NUMBER
@@ -105,7 +105,7 @@ def test_no_list_is_forgotten(client: httpx.Client) -> None:
 
 
 def test_commands_see_the_whole_list(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They follow the parts, and only to where they asked in the first place."""
+    """Commands follow the links to further pages, and only on the server they asked first."""
     asking, sizes = ServerClient(client), []
 
     def two(request: httpx.Request) -> None:

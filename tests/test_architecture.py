@@ -22,11 +22,11 @@ FUNCTION_LINES = 60
 FUNCTION_LINES_90TH = 30
 FILE_LINES = 700
 PARAMETERS = 6
-# The ratchet: what is over its budget, with its size. An entry that no longer fits exactly is an error, so a
+# The ratchet: code over its budget, with its size. An entry that no longer fits exactly is an error, so a
 # function can only shrink, and leaves the table once it is within the budget.
 OVER_BUDGET: dict[str, int] = {}
 
-# What is not the ending of a file of users.
+# Uses of suffixes that are no file name extensions of users.
 NO_ENDINGS = ["(name).suffix", "_TYPES", "form.suffix", "chosen.suffix", '".localhost"', '".py"', 'key.endswith(".*")']
 SQL_FOLDERS = {"queries", "schema", "views"}
 SETTINGS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -108,7 +108,7 @@ def test_the_environment_is_read_in_one_place() -> None:
 
 
 def test_endings_of_file_names_are_read_in_one_place() -> None:
-    """A file name in capitals is read by its suffix, since only one function looks at suffixes."""
+    """Only one function reads file name extensions, so that uppercase ones are recognized everywhere."""
     reading = re.compile(r"""\.suffix\b(?! *=)|glob\(f?"\*\.\w|endswith\(\(?["']\.""")
     places = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
@@ -192,7 +192,7 @@ def test_a_server_starts_without_what_it_may_never_need(library: str) -> None:
 
 @pytest.mark.parametrize("library", ["rich", "httpx", "numpy", "pydantic", "duckdb"])
 def test_the_command_line_loads_the_command_that_is_given(library: str) -> None:
-    """A command pays for itself: what others need, such as tables or a client, is not loaded."""
+    """A command loads only its own libraries, and none that only others need, such as tables or a client."""
     assert library not in loaded_by("collector.cli.main")
 
 

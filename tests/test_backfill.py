@@ -1,4 +1,4 @@
-"""A rule run over what was stored before it decides as it would have, each span and trace once, and can be stopped."""
+"""A rule run over older spans decides as it would have live, each span and trace once, and can be stopped."""
 
 import time
 from dataclasses import replace
@@ -42,7 +42,7 @@ def finished(live: Matcher, backfill_id: str) -> Backfill:
 
 @pytest.mark.parametrize("target", ["SPAN", "TRACE"])
 def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str) -> None:
-    """That of a tenant's rule looks at its spans alone, that of a shared rule at those of all tenants."""
+    """A backfill of a tenant's rule covers its spans alone, and that of a shared rule those of all tenants."""
     of_nobody, of_a = active(1, target=target), active(2, target=target, tenant="a")
     in_force = InForce()
     with a_store(tmp_path) as store, matching(store, in_force) as live:
@@ -111,7 +111,7 @@ def test_a_backfill_of_chosen_traces_looks_at_these_alone(tmp_path: Path, target
 
 
 def test_a_backfill_and_what_comes_meanwhile_meet(tmp_path: Path) -> None:
-    """Spans that are matched as they come are passed over, and nothing between the two is left out."""
+    """A backfill skips spans that are matched live, and no span in between is left out."""
     rule = active(1)
     in_force = InForce()
     with a_store(tmp_path) as store, matching(store, in_force) as live:
@@ -126,7 +126,7 @@ def test_a_backfill_and_what_comes_meanwhile_meet(tmp_path: Path) -> None:
 
 
 def test_an_open_trace_is_left_to_settling(tmp_path: Path) -> None:
-    """A backfill does not decide about half a trace; when it has settled the rule in force does."""
+    """A backfill does not decide about an open trace; once it has settled the active rule does."""
     rule = active(1, target="TRACE")
     in_force = InForce(rules=(rule,))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
@@ -201,7 +201,7 @@ def test_a_backfill_decides_what_could_not_be_decided(tmp_path: Path, target: st
 
 
 def test_a_backfill_can_be_cancelled_and_ends_with_its_rule(tmp_path: Path) -> None:
-    """What is cancelled, or whose rule is gone, decides nothing more."""
+    """A backfill that is cancelled, or whose rule is deleted, decides nothing more."""
     rule = active(1)
     with a_store(tmp_path) as store:
         fill(store, batches=3)

@@ -96,6 +96,6 @@ def test_much_of_it_is_not_gathered() -> None:
 
 @pytest.mark.parametrize("value", ["x", str(2**63), 2**70, 1e400])
 def test_a_value_that_no_column_can_hold_is_bad_input(tmp_path: Path, value: object) -> None:
-    """A change whose value DuckDB cannot convert is refused by what it says of it, since no retry would help."""
+    """A change whose value DuckDB cannot convert is refused with DuckDB's message, since no retry would help."""
     with a_store(tmp_path / "data") as store, pytest.raises(BadQuery, match=r"a value cannot be stored .*: send one"):
         store._writer.store(lambda cursor: cursor.execute("SELECT $value::BIGINT", {"value": value}), 1)

@@ -66,7 +66,7 @@ def test_a_backup_restored_elsewhere_equals_the_original(tmp_path: Path, seed: i
 
 
 def test_checkpoints_in_the_middle_do_no_harm(tmp_path: Path) -> None:
-    """A copy during which the file was checkpointed is made again, so that what comes out is whole."""
+    """A copy during which the file was checkpointed is made again, so that the result is consistent."""
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(an_export(20_000)))
 

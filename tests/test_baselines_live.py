@@ -41,7 +41,7 @@ class Shop:
         return f"{self.server.http}/api/v1/projects/{self.project}/trace-eval-rules"
 
     def save(self, characters: int = 0, **keys: Any) -> None:
-        """Make the rule, or edit it; answers of so many characters pass."""
+        """Make the rule, or edit it; answers of up to `characters` characters pass."""
         evaluator = {"evaluator": "length", "config": {"maximumOutputLength": characters}} if characters else {}
         body = {"name": self.project, "monitor": MONITOR, **evaluator, **self.keys, **keys}
         if self.rule_id:
@@ -157,7 +157,7 @@ def test_a_backfill_that_runs_takes_nothing_from_the_baseline(shop: Shop) -> Non
 
 
 def test_a_baseline_after_an_alert_is_of_the_last_good_release(shop: Shop) -> None:
-    """Monitors compare with the release before the bad ones, so that is what is judged again."""
+    """Monitors compare with the release before the bad ones, so that release is judged again."""
     shop.come(100, 1.0, "1")
     shop.come(60, 0.3, "2")
     assert shop.alerts() == [("1", "2")]
@@ -172,7 +172,7 @@ def test_a_baseline_after_an_alert_is_of_the_last_good_release(shop: Shop) -> No
 
 
 def test_a_baseline_reaches_back_over_releases_that_are_short(shop: Shop) -> None:
-    """A release with fewer results than are needed is joined by the one before it."""
+    """A release with too few results is joined by the previous one."""
     shop.come(100, 1.0, "1")
     shop.come(5, 1.0, "2")
     shop.save(21)
@@ -254,7 +254,7 @@ def test_each_project_of_a_shared_rule_has_a_baseline_of_its_own(shop: Shop) -> 
 
 
 def test_releases_that_are_gone_leave_the_warning(shop: Shop) -> None:
-    """What was deleted cannot be judged again, so monitors lack it until the release after the current one."""
+    """Deleted traces cannot be judged again, so monitors lack a baseline until the next release."""
     shop.come(30, 1.0, "1")
     shop.come(30, 1.0, "2")
     shop.save(21)
@@ -381,7 +381,7 @@ def judged(server: Live, seed: int) -> Iterator[tuple[Shop, Mood, Callable[[str]
 
 
 def test_the_warning_stays_while_the_judge_fails(judged: tuple[Shop, Mood, Callable[[str], None]]) -> None:
-    """A baseline without verdicts is none, and another one judges what failed."""
+    """A baseline without verdicts does not count, and another one judges the failed targets."""
     shop, mood, _ = judged
     shop.come(30, 1.0, "1")
     shop.save(criteria="Is it known, and said politely?")
@@ -398,7 +398,7 @@ def test_the_warning_stays_while_the_judge_fails(judged: tuple[Shop, Mood, Calla
 
 
 def test_another_model_of_the_connection_judges_again(judged: tuple[Shop, Mood, Callable[[str], None]]) -> None:
-    """The evaluator is another one though the rule was not edited, so what it judged before is judged again."""
+    """A new model is a new evaluator though the rule was not edited, so the baseline is judged again."""
     shop, _, use = judged
     shop.come(30, 1.0, "1")
     use("two")
@@ -411,7 +411,7 @@ def test_another_model_of_the_connection_judges_again(judged: tuple[Shop, Mood, 
 
 
 def test_states_follow_from_the_results_that_are_stored(tmp_path: Path, seed: int) -> None:
-    """After a restart monitors go on, and what they remember is what the results say."""
+    """After a restart monitors continue, with the states that follow from the stored results."""
     data = tmp_path / "data"
     with a_live_server(data, flags=ANY_PORTS) as server, over_http(server) as send:
         shop = Shop(server, send, random.Random(seed))

@@ -1,4 +1,4 @@
-"""A judge made better: two versions on what people voted on, examples in the prompt, and what is held out."""
+"""A judge made better: two versions on labelled results, examples in the prompt, and held-out labels."""
 
 import asyncio
 import re
@@ -108,7 +108,7 @@ def test_examples_are_shown_and_held_out(api: Offline, tmp_path: Path) -> None:
 
 
 def test_what_a_judge_was_shown_does_not_measure_it(api: Offline) -> None:
-    """Once the rule with examples is in force, their labels are left out of its calibration, and SQL says so, too."""
+    """Once the rule with examples is active, their labels are left out of its calibration, and of its SQL view."""
     place, rule = place_of(api)
     examples = api.ask("GET", f"{place}/labelled-examples?labels=6")["examples"]
     taught = a_rule(examples=examples) | {"connectionId": rule["connectionId"]}

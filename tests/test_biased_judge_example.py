@@ -1,4 +1,4 @@
-"""The worked example of the README runs: a lenient judge, a hundred votes, what is said before and after."""
+"""The worked example of the README runs: a lenient judge, a hundred votes, the report before and after."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SCRIPT = ROOT / "docs" / "examples" / "biased_judge.py"
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
-    """What it prints is what the README shows, the truth lies inside the corrected interval, and the page has both."""
+    """It prints the README's output, the truth lies inside the corrected interval, and the page has both."""
     with an_offline_server(tmp_path / "data") as api:
         done = subprocess.run(
             [sys.executable, str(SCRIPT), api.url], capture_output=True, text=True, timeout=180, check=False

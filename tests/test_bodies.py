@@ -95,7 +95,7 @@ def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def stored(server: Live, trace_id: str) -> int:
     """Count the stored spans of a trace once all is committed."""
-    with over_http(server) as send:  # what was sent before this is committed before this
+    with over_http(server) as send:  # earlier requests are committed before this one
         last = a_batch(random.Random(), 1)
         assert send(last.body).kind == "taken"
     until(lambda: server.sql(f"SELECT count(*) FROM spans WHERE trace_id = '{last.trace_id}'"), lambda n: n == [[1]])
@@ -137,7 +137,7 @@ def ends(whole: bytes, cut: int) -> bool:
 def test_a_damaged_body_is_never_half_a_success(
     server: Live, encoding: str, compress: Callable[[bytes], bytes]
 ) -> None:
-    """A compressed body with a changed byte is 400 or, where the change did not matter, whole: no span gets lost."""
+    """A compressed body with a changed byte is 400 or, if the change has no effect, read whole: no span gets lost."""
     source = random.Random()
     for _ in range(25):
         batch = a_batch(source, 30)
@@ -245,7 +245,7 @@ def test_a_body_may_come_in_chunks(server: Live) -> None:
 
 
 def test_chunks_without_end_are_stopped(tight: Live) -> None:
-    """A chunked body is cut off at the limit, although nothing told its size."""
+    """A chunked body is cut off at the limit, although its size was not declared."""
     with Connection(tight.ready["otlp_http"]) as connection:
         connection.begin("transfer-encoding: chunked")
         for _ in range(RECEIVED // 4096 + 1):
@@ -373,7 +373,7 @@ def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", ["malformed", "no room"])
 def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
-    """Nothing keeps what was refused over gRPC until Python looks for cycles, at whichever layer it was refused."""
+    """A message refused over gRPC is freed without Python's cycle collection, at whichever layer it was refused."""
     body = b"\x0a" + bytes(LARGE) if reason == "malformed" else a_batch(random.Random(), 1, text="x" * LARGE).body
     with a_server(tmp_path / "data") as server, grpc.insecure_channel(server.grpc) as channel, ExitStack() as stack:
         stack.enter_context(no_cycles_are_looked_for())
@@ -390,7 +390,7 @@ def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str
 
 @pytest.mark.parametrize("reason", ["malformed", "no room", "too large", "JSON"])
 def test_a_refused_compressed_body_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
-    """A few bytes that become many are freed when they are refused, before Python looks for cycles."""
+    """A few bytes that decompress to many are freed when they are refused, before Python's cycle collection."""
     limits = {"no room": {"queue_bytes": 8 * LARGE}, "too large": {"max_decompressed_bytes": 15 * LARGE}}
     body = zstandard.compress(b"[" * (16 * LARGE) if reason == "JSON" else bytes(16 * LARGE))
     kind = JSON if reason == "JSON" else PROTOBUF

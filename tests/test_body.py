@@ -107,7 +107,7 @@ def test_padding_after_gzip_is_ignored() -> None:
 
 @given(st.binary(max_size=300))
 def test_deflate_is_read_with_and_without_its_wrapper(data: bytes) -> None:
-    """What HTTP calls deflate is the zlib format; the bare format is told apart and read too."""
+    """HTTP's deflate is the zlib format; the raw format is recognized and read too."""
     assert read(zlib.compress(data), "deflate") == data
     assert read(raw_deflate(data), "deflate") == data
 
@@ -131,7 +131,7 @@ def test_a_truncated_body_is_malformed(encoding: str) -> None:
 
 
 def test_every_truncation_of_several_frames_is_malformed() -> None:
-    """Where one of several members is cut off, those before it are not taken for the body."""
+    """If one of several members is cut off, the earlier ones are not taken for the body."""
     for encoding in ("gzip", "zstd"):
         first, second = PACKED[encoding](b"first"), PACKED[encoding](b"second")
         for end in range(len(first) + 1, len(first + second)):
@@ -252,7 +252,7 @@ def test_the_budget_counts_what_is_held() -> None:
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "zstd"])
 def test_a_body_is_refused_while_others_hold_the_budget(encoding: str) -> None:
-    """What does not fit beside the bodies that are being worked on is refused, not waited for."""
+    """A body that exceeds the budget beside those in progress is refused, and does not wait."""
     budget = ByteBudget(a_limit(1000))
     other = HeldBody(budget)
     other.hold(900)
@@ -270,7 +270,7 @@ def test_a_body_alone_may_have_all_it_needs(encoding: str) -> None:
 
 
 def test_a_client_that_leaves_is_told_apart() -> None:
-    """A connection that ends before its body is no malformed body, and what came of it is let go."""
+    """A connection that ends before its body is no malformed body, and the received part is freed."""
     budget = ByteBudget(a_limit(MANY))
     body = HeldBody(budget)
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": b"abc", "more_body": True}]

@@ -1,4 +1,4 @@
-"""Brakes: a rule that is switched off, and a budget that is lowered, act on what waits and on what has not left."""
+"""Brakes: switching a rule off and lowering a budget act on waiting jobs and on calls not yet sent."""
 
 import time
 from collections.abc import Iterator

@@ -60,7 +60,7 @@ def spellings() -> Iterator[str]:
 
 
 def test_the_statement_alone_has_an_error_and_the_database_is_there_again(store: Store) -> None:
-    """Who broke it is told what happened, without a stack; then there is all that was, and more is stored."""
+    """The failing statement gets the reason, without a stack; then all data is still there, and more is stored."""
     error = breaks(store)
     assert error == (
         "this statement makes the database fail, and is refused from now on: "
@@ -140,7 +140,7 @@ def test_who_takes_an_answer_bit_by_bit_does_not_keep_it_closed(store: Store) ->
 
 
 def test_who_holds_a_snapshot_is_told_and_the_next_question_is_answered(store: Store) -> None:
-    """A reader in the middle of several questions is told to ask again, and not that the database is broken."""
+    """A reader in the middle of several queries is told to retry, and not that the database is broken."""
     database = store._database
     breaking = threading.Thread(target=breaks, args=(store,))
 
@@ -266,7 +266,7 @@ def attached_server(tmp_path: Path) -> Iterator[Closed]:
 
 @pytest.mark.costly("collector/api/base", "collector/quack", "storage")
 def test_over_quack_it_is_one_error(attached_server: Closed) -> None:
-    """The client is told, and both it and another one are answered next."""
+    """The client gets an error, and both its next query and another client's are answered."""
     address = attached_server.running.quack
     assert address is not None
     with a_client(address, attached_server.keys["viewer"]) as one, a_client(address, OPERATOR_KEY) as other:
@@ -280,7 +280,7 @@ def test_over_quack_it_is_one_error(attached_server: Closed) -> None:
 
 
 def test_the_catalog_of_quack_is_made_anew(tmp_path: Path) -> None:
-    """What breaks the DuckDB that answers questions about the catalog breaks it for this one question."""
+    """A query that breaks the DuckDB of the catalog breaks it for this one query only."""
     options = quack.QuackOptions(
         address=ANY_PORT,
         views={"spans": [("name", "VARCHAR")]},

@@ -16,7 +16,7 @@ from tests.model_server import ModelRequest, Says, a_model
 from tests.source_tree import ROOT
 from tests.storing import a_store
 
-BUDGET_PER_KILL = 75  # so that some of it is left after so many
+BUDGET_PER_KILL = 75  # enough that some is left after all kills
 LONGEST_LIFE_S = 0.3
 AFTER_THE_LEASE = 11  # minutes
 

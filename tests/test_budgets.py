@@ -28,7 +28,7 @@ TWICE = 12  # questions that are answered with an error first
 
 
 def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
-    """Send so many requests at once."""
+    """Send `times` requests at once."""
     active = an_active_rule(**rule)  # type: ignore[arg-type] # keys of the rule
 
     async def ask_all() -> list[Reply | BaseException]:
@@ -38,7 +38,7 @@ def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
 
 
 async def wait_for_requests(server: ModelServer, times: int) -> None:
-    """Wait until the model has received so many requests."""
+    """Wait until the model has received at least `times` requests."""
     await asyncio.to_thread(until, lambda: len(server.requests), lambda count: count >= times)
 
 
@@ -79,7 +79,7 @@ def test_tokens_are_set_aside_and_what_is_left_over_is_used(tmp_path: Path) -> N
 
 
 def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
-    """What calls cost adds up without drift, in memory and in the table, and is never more than the budget."""
+    """The cost of calls is summed without drift, in memory and in the table, and never exceeds the budget."""
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         price = {"inputUsdPerMillion": 0.1, "outputUsdPerMillion": 0.7}
@@ -202,7 +202,7 @@ def test_what_never_left_is_a_failed_call(tmp_path: Path) -> None:
 
 
 def test_a_new_day_has_a_new_budget(tmp_path: Path) -> None:
-    """At midnight, UTC, there is as much again, and what is under way counts for the day on which it began."""
+    """At midnight UTC the full budget is available again, and a running call counts for the day on which it began."""
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))
@@ -220,7 +220,7 @@ def test_a_new_day_has_a_new_budget(tmp_path: Path) -> None:
 
 
 def test_the_budget_is_remembered(tmp_path: Path) -> None:
-    """What was spent before a restart is spent after it, by rule, project and connection alike."""
+    """Spending before a restart still counts after it, by rule, project and connection alike."""
     with a_model(GOOD) as server:
         with a_store(tmp_path) as store:
             hub = Hub(store)
@@ -237,7 +237,7 @@ def test_the_budget_is_remembered(tmp_path: Path) -> None:
 
 
 def test_the_dearest_calls_are_remembered(tmp_path: Path) -> None:
-    """Calls of the highest price and the most tokens that can be add up after a restart to what they did before."""
+    """Calls at the highest possible price and token count sum to the same total after a restart."""
     price = {"inputUsdPerMillion": 1e12, "outputUsdPerMillion": 1e12}
     dear = Says({"score": 1}, input_tokens=10**12, output_tokens=10**12)
     with a_model(dear) as server:
@@ -313,7 +313,7 @@ def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_a_database_that_cannot_be_written_stops_no_call(tmp_path: Path) -> None:
-    """What is on record comes into the table once that can be written, each call once, and counts all the while."""
+    """Recorded calls are written to the table once it is writable, each once, and count meanwhile."""
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))

@@ -71,7 +71,7 @@ def test_prediction_power_corrects_where_it_is_tighter() -> None:
 
 
 def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
-    """With what failed reviewed first, naive error rates would say 139 %: the strata say 75.4 %, 0.947 and 0.488."""
+    """With failures reviewed first, naive error rates would give 139 %: the strata give 75.4 %, 0.947 and 0.488."""
     calibration = calibrate(table(34, 20, 6, 60), judged_passed=840, judged_failed=160)
     assert calibration.method == "by_verdict"
     assert calibration.sensitivity.value == pytest.approx(0.94695, abs=1e-5)
@@ -93,7 +93,7 @@ def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
     ],
 )
 def test_what_a_judge_is_worth_is_said_in_words(counts: tuple[int, ...], standing: str, words: str) -> None:
-    """Too few labels, a judge that guesses, one that may, and one that tells something are four different answers."""
+    """Too few labels, a guessing judge, a possibly guessing one, and an informative one are four different answers."""
     confusion = table(*counts)
     passed = 10 * (confusion.passed_passed + confusion.failed_passed)
     calibration = calibrate(confusion, judged_passed=passed, judged_failed=10 * confusion.labels - passed)
@@ -157,7 +157,7 @@ def test_the_corrected_rate_covers_what_people_would_find(way: str) -> None:
 
 
 def test_weighted_labels_cover_what_people_would_find() -> None:
-    """Of labels that are mostly of what is near the threshold, weights hold the rate in 92 %; without them few do."""
+    """With labels mostly near the threshold, weighted intervals cover the rate in 92 %; unweighted ones rarely do."""
     generator, hits, unweighted, known = np.random.default_rng(6), 0, 0, 0
     for _ in range(300):
         drawn, judged_passed, judged = a_weighted_sample(generator)
@@ -232,7 +232,7 @@ def test_corrected_differences_hold_what_people_would_find() -> None:
 
 
 def test_a_judge_is_as_well_known_as_its_interval_says() -> None:
-    """What is told of a judge by its intervals gives the corrected rate that its counts give; a useless one none."""
+    """A judge known by its intervals gives the same corrected rate as by its counts; a useless one gives none."""
     calibration = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
     judge = known_judge(calibration)
     assert isinstance(judge, JudgeAccuracy)

@@ -1,4 +1,4 @@
-"""The journal of requests to judges: what was put on record is there after a crash, whatever was cut off."""
+"""The journal of requests to judges: recorded calls are there after a crash, whatever was cut off."""
 
 import datetime as dt
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_what_was_released_is_gone(tmp_path: Path) -> None:
 
 
 def test_after_a_failure_it_goes_on_in_another_file(tmp_path: Path) -> None:
-    """What could not be written is told, and hides nothing that comes later."""
+    """A failed write is reported, and hides no later record."""
     journal = CallJournal(tmp_path)
     (tmp_path / "000000000001.calls").symlink_to("/dev/full")
     with pytest.raises(Overloaded, match="No space left"):

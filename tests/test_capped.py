@@ -12,7 +12,7 @@ from evaluators.errors import OverBudget
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 3)), max_size=12))
 def test_never_more_than_the_cap_is_set_aside_or_spent(requests: list[tuple[int, int, int]]) -> None:
-    """Whatever requests ask for, and whether they say what they took, together they stay within it."""
+    """Whatever requests ask for, and whether they report their usage, together they stay within the cap."""
     most = Estimate(input_tokens=100, output_tokens=100)
 
     async def ask() -> int:

@@ -1,4 +1,4 @@
-"""The choice of tests to run: the subject of each, and what has changed since its part was recorded."""
+"""The choice of tests to run: the subject of each, and the changes since its part was recorded."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def after(*files: str) -> Changes:
 
 
 def test_all_that_differs_from_a_commit_has_changed(repository: Path) -> None:
-    """Commits, edits and new files count; what is ignored and the record do not."""
+    """Commits, edits and new files count; ignored files and the record do not."""
     since = commit(repository, "same", ".gitignore")
     commit(repository, "committed", "tests/soaked.toml")
     repository.joinpath("old").write_text("edited", encoding="utf-8")
@@ -182,7 +182,7 @@ def test_data_of_the_tests_concerns_those_that_name_it(file: str, test_file: str
 
 @pytest.mark.parametrize("name", ["docs/api.md", "deploy/compose.yaml", "storage/ingest/spool.py"])
 def test_a_pure_test_that_reads_the_repository_depends_on_every_file(name: str) -> None:
-    """The imports of such a test do not hold what it reads, documents for example."""
+    """The imports of such a test do not include the files it reads, such as documents."""
     assert after(name).concern("pure", "tests/test_documents.py")
     assert not after(name).concern("pure", "tests/test_markdown.py")
 
@@ -240,7 +240,7 @@ def test_files_that_apply_by_their_place_concern_every_test(file: str) -> None:
 
 
 def test_a_test_that_starts_a_program_is_not_pure() -> None:
-    """What it imports does not hold what the program does, be it started by the SDK."""
+    """The imports of such a test do not include the program's, even if the SDK starts it."""
     names = {file.name for file in pure_files()}
     assert {"test_sdk_deciding.py", "test_code_judge.py", "test_crash.py"}.isdisjoint(names)
     assert "test_statistics_formulas.py" in names

@@ -81,7 +81,7 @@ def test_a_question_is_answered_over_each_protocol(protocol: Protocol) -> None:
 
 
 def test_the_responses_api_is_told_to_keep_nothing() -> None:
-    """What is judged is not stored by the provider."""
+    """Requests to the Responses API tell the provider not to store them."""
     with a_model("fine") as server:
         ask(server.base_url, "RESPONSES")
     assert server.requests[0].body["store"] is False
@@ -118,7 +118,7 @@ def test_parameters_and_headers_go_where_the_protocol_wants_them(protocol: Proto
 
 
 def test_anthropic_needs_a_limit_and_has_words_of_its_own() -> None:
-    """An answer always has a limit there, and a refusal and running out of tokens are told apart from a bad reply."""
+    """A request to Anthropic always has a token limit; a refusal and a cut answer differ from a malformed reply."""
     with a_model("fine") as server:
         ask(server.base_url, "ANTHROPIC")
     assert server.requests[0].body["max_tokens"] == 4096
@@ -133,21 +133,21 @@ def test_anthropic_needs_a_limit_and_has_words_of_its_own() -> None:
     "name,value", [("Host", "a"), ("authorization", "a"), ("X Y", "a"), ("X-A", "a\r\nB: c"), ("X-A", "é"), ("X-A", "")]
 )
 def test_headers_that_are_not_ones_own_are_refused(name: str, value: str) -> None:
-    """No header can take the place of ours, end another one, or be told in an error."""
+    """No header can replace one of ours or end another one, and no value is repeated in an error."""
     with pytest.raises(BadConnection, match="headers: ") as refused:
         ModelConnection(base_url="http://x/v1", model="m", headers=((name, value),))
     assert value in {"", "a"} or value not in str(refused.value)
 
 
 def test_values_of_headers_are_cut_out_of_errors() -> None:
-    """What an endpoint repeats of them is not told."""
+    """Header values that an endpoint repeats in its error are redacted."""
     step = Status(401, b'{"error": {"message": "bad key gw-secret"}}')
     error = failure(step, headers=(("api-key", "gw-secret"),), attempts=1)
     assert str(error) == "status 401: bad key [key]"
 
 
 def test_without_a_price_there_is_no_cost() -> None:
-    """A cost is known only where a price is, except that of a request that took no tokens."""
+    """A cost is known only if a price is set, except the cost of a request that took no tokens."""
     with a_model("fine") as server:
         assert ask(server.base_url).usage.cost_usd is None
     refused = failure(Status(500), attempts=1).usage
@@ -166,7 +166,7 @@ def test_counts_that_cannot_be_are_none(protocol: Protocol, tokens: int) -> None
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_answer_to_a_prompt_of_no_tokens_has_an_unknown_cost(protocol: Protocol) -> None:
-    """Gateways that count nothing write zeros: such a call is not free, and budgets count what it can have taken."""
+    """Gateways that count no tokens report zeros: such a call is not free, and budgets count its highest cost."""
     price = Price(input_usd_per_million=1, output_usd_per_million=2)
     with a_model(Says("fine", input_tokens=0, output_tokens=0)) as server:
         usage = ask(server.base_url, protocol, price=price).usage
@@ -198,7 +198,7 @@ def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again
 
 
 def ask_all(base_url: str, times: int) -> list[bool]:
-    """Send so many requests with one client; return for each whether it was answered."""
+    """Send `times` requests with one client; return for each whether it was answered."""
     connection = ModelConnection(base_url=base_url, model="m", protocol="CHAT_COMPLETIONS")
 
     async def asks() -> list[bool]:
@@ -368,7 +368,7 @@ def test_a_response_that_is_no_answer_costs_what_its_usage_says(protocol: Protoc
 
 
 def test_a_filter_with_status_400_is_no_refusal() -> None:
-    """Azure's answer to a filtered prompt is told as declined, and asked once."""
+    """Azure's answer to a filtered prompt is reported as declined, and not retried."""
     body = b'{"error": {"code": "content_filter", "status": 400, "message": "The response was filtered"}}'
     with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered, match="filtered") as raised:
         ask(server.base_url)
@@ -378,7 +378,7 @@ def test_a_filter_with_status_400_is_no_refusal() -> None:
 
 @pytest.mark.parametrize("has_param", [True, False])
 def test_a_parameter_that_a_model_refuses_is_renamed_or_left_out(*, has_param: bool) -> None:
-    """The model is asked again without it, which is remembered, and what was left out moves the fingerprint."""
+    """The model is asked again without the parameter, this is remembered, and the omission changes the fingerprint."""
 
     def script(request: ModelRequest) -> Step:
         for name, message in (
@@ -436,7 +436,7 @@ def test_time_has_a_bound(step: Step) -> None:
 
 
 def test_nobody_there_is_unreachable() -> None:
-    """A closed port is told apart from a refusal."""
+    """A closed port is reported as unreachable, not as a refusal."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(Unanswered) as raised:
@@ -445,7 +445,7 @@ def test_nobody_there_is_unreachable() -> None:
 
 
 def test_a_connection_that_ends_half_way_is_unreachable() -> None:
-    """Half a body is no answer, even where what came is whole JSON."""
+    """Half a body is no answer, even if the received part is valid JSON."""
     assert failure(HalfSends(b'{"choices": []}'), attempts=1).kind == "unreachable"
 
 
@@ -457,7 +457,7 @@ def test_a_connection_that_ends_half_way_is_unreachable() -> None:
     ],
 )
 def test_a_model_that_declines_says_so(body: object, why: str) -> None:
-    """A refusal is told as the model told it."""
+    """A refusal is reported with the model's own words."""
     with a_model(Sends(json.dumps(body).encode())) as server:
         answer = ask(server.base_url).answer
     assert answer.refusal is not None

@@ -380,7 +380,7 @@ QUOTED = '{"reason": "great", "score": 1}'
 )
 @pytest.mark.parametrize("reply", [QUOTED, f"It says {QUOTED}, so I cannot judge it.", f"```json\n{QUOTED}\n```"])
 def test_a_quotation_is_no_verdict(reply: str, judged: str) -> None:
-    """An object that what is judged has too, however it is written there, is none of the judge's own."""
+    """An object that also occurs in the judged text, however it is written there, is not the judge's verdict."""
     assert read(reply, SCORE, judged) == "bad_reply"
 
 
@@ -538,7 +538,7 @@ def test_two_verdicts_are_none(reply: dict[str, object], others: list[dict[str, 
 
 @given(st.text(alphabet="{}[]\"'\\,:/*\n ab1.-u#=<>`!_|&;", max_size=60))
 def test_reading_is_total(text: str) -> None:
-    """Any text is either read or not; nothing is raised, and what is read can be written as JSON."""
+    """Any text is either read or not; nothing is raised, and a read value can be written as JSON."""
     json.dumps(read(text, ["a"], text), allow_nan=False)
     json.dumps(read(f"{{a: {text}}}", ["a"], text), allow_nan=False)
 

@@ -84,7 +84,7 @@ def test_a_judge_that_cannot_be_configured_is_refused_by_key(document: object, w
 def test_a_connection_that_cannot_work_is_a_bad_configuration(
     monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Any], words: str
 ) -> None:
-    """What no request could use is told before one is made."""
+    """A connection that no request could use is refused before one is made."""
     monkeypatch.setenv("BAD_KEY", "two words")
     settings = parse_judge({"baseUrl": "http://x.example", "model": "m", **changes})
     with pytest.raises(BadConfiguration, match=words) as raised:

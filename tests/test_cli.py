@@ -74,7 +74,7 @@ def test_traces_are_listed_newest_first(server: Running) -> None:
 
 
 def test_a_list_can_be_of_one_project_and_short(server: Running) -> None:
-    """`--project` and `--limit` choose what is listed."""
+    """`--project` and `--limit` restrict the list."""
     of_project = run("traces", "list", "--server", server.http, "--project", "shop", "--json")
     assert [document["traceId"] for document in json.loads(of_project.stdout)] == ["a" * 32]
     limited = run("traces", "list", "--server", server.http, "--limit", 1, "--json")
@@ -164,7 +164,7 @@ def test_a_directory_in_use_is_asked_through_its_server(server: Running) -> None
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    """Looking creates nothing, and says where it looked."""
+    """A list of a missing directory creates nothing, and names the directory."""
     result = run("traces", "list", "--data", tmp_path / "nothing")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: there is no data in {tmp_path / 'nothing'}; ")
@@ -194,7 +194,7 @@ def test_a_directory_that_another_process_opens_is_said(directory: Path, tmp_pat
 def test_without_options_the_default_server_or_directory_is_asked(
     server: Running, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The default server is asked first; where none listens, the default data directory."""
+    """The default server is asked first; if none listens, the default data directory is read."""
     monkeypatch.setattr(asking, "DEFAULT_SERVER", f"http://{server.http}")
     assert "invoke" in run("traces", "list", env={"TRACEJURY_DATA": str(directory)}).stdout
     monkeypatch.setattr(asking, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
@@ -206,7 +206,7 @@ def test_without_options_the_default_server_or_directory_is_asked(
 
 
 def test_the_environment_names_the_server_of_each_command(server: Running, directory: Path) -> None:
-    """TRACEJURY_URL stands for --server; an option beats it, and a server that is away is told, not passed over."""
+    """TRACEJURY_URL stands for --server; an option overrides it, and an unreachable server is an error."""
     here, away = {"TRACEJURY_URL": f"http://{server.http}"}, f"127.0.0.1:{unused_port()}"
     for command in (
         "status",

@@ -37,6 +37,6 @@ def test_a_clock_that_is_set_has_shifted_by_as_much() -> None:
 
 
 def test_the_time_since_the_machine_started_only_goes_on() -> None:
-    """Of two looks at the time since the machine started the later one is not earlier, and is no time of day."""
+    """Of two readings of the time since the machine started the second is not smaller, and neither is a time of day."""
     first, second = uptime_ns(), uptime_ns()
     assert 0 <= first <= second < time.time_ns()

@@ -138,7 +138,7 @@ def test_a_program_that_hangs_is_a_failure() -> None:
 
 
 def test_a_program_that_is_not_there_is_a_failure() -> None:
-    """The name of what could not be started is told."""
+    """The failure names the program that could not be started."""
     failure = run_judge({"script": ["no-such-judge", "--fast"]})
     assert isinstance(failure, Failure)
     assert failure.kind == "not_started"
@@ -358,7 +358,7 @@ def test_example_tool_selection(tools: list[str], question: str, score: float) -
     ],
 )
 def test_example_tool_efficiency(tools: list[str], summary: Mapping[str, Any], score: float) -> None:
-    """Calls, the share of exploring ones, tokens and cost, where they are known."""
+    """The score depends on calls, the share of exploring ones, tokens and cost, if these are known."""
     verdict = example("tool_efficiency.py", a_run(*tools, metadata={"traceSummary": summary}))
     assert verdict.score == score
 

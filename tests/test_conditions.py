@@ -1,4 +1,4 @@
-"""States that last: told once when they begin and once when they are over, in the log and wherever operators look."""
+"""Lasting states: reported once when they begin and once when they are over, in the log and all operators' views."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ def begun_and_over(server: Live, name: str) -> None:
 
 
 def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    """However often it is looked at; of what it is about each is told by itself."""
+    """However often it is checked, a condition is reported once when it begins and ends, for each subject."""
     standing_now: dict[str, str] = {}
     conditions = ServerConditions([ServerCondition(name="bad", look=lambda: dict(standing_now))])
     conditions.look(0)
@@ -64,7 +64,7 @@ def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog
 
 
 def test_what_comes_and_goes_is_one_condition(caplog: pytest.LogCaptureFixture) -> None:
-    """A pause that is too short ends nothing, and what passes too soon is told nowhere."""
+    """A pause that is too short does not end a condition, and one that passes too soon is not reported."""
     holds = iter([True, False, False, True, True, False, True, False, False, False])
     look = ServerCondition(
         name="bad", look=lambda: {"": "it is"} if next(holds) else {}, begins_after_s=1, ends_after_s=2
@@ -79,7 +79,7 @@ def test_what_comes_and_goes_is_one_condition(caplog: pytest.LogCaptureFixture) 
 
 
 def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """A look that fails is told like a condition, and is looked at only so often."""
+    """A check that fails is reported like a condition, and is repeated only at intervals."""
 
     def broken() -> Mapping[str, str]:
         raise ValueError("no database")
@@ -118,7 +118,7 @@ def test_matching_that_is_far_behind_is_told(tmp_path: Path, caplog: pytest.LogC
         conditions.look(0)
         old_us = int((time.time() - 700) * 1e6)
         commit(store, decode([Request(body=storing.an_export(3).SerializeToString())], received_at_us=old_us).batch)
-        time.sleep(0.6)  # a look at the store is kept for half a second
+        time.sleep(0.6)  # the state of the store is cached for half a second
         conditions.look(20)
         state = store.matching.state()
         store._writer.store(lambda cursor: cursor.execute("UPDATE matching_state SET seq = 9000000000"), 1)
@@ -151,7 +151,7 @@ def test_a_writer_that_is_stuck_cannot_commit(tmp_path: Path, caplog: pytest.Log
 def test_a_backup_and_a_schema_step_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When they begin and when they are done, and steps only where there was something before."""
+    """Both are logged when they begin and when they are done, and schema steps only for an existing database."""
     caplog.set_level(logging.INFO)
     with a_store(tmp_path) as store:
         assert not [line for line in caplog.messages if "schema step" in line]
@@ -262,7 +262,7 @@ def test_a_rule_whose_judge_has_no_key_is_shown_as_what_it_is(tmp_path: Path) ->
 def test_a_deletion_without_room_for_a_checkpoint_says_how_much_to_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The deletion and the condition name what is needed, what is left and what to do if nothing can make room."""
+    """The deletion and the condition name the needed and the free space, and the remedy if nothing can make room."""
     with a_store(tmp_path) as store:
         commit(store, storing.a_batch(storing.an_export(10)))
         assert store.lack_of_room is None

@@ -238,7 +238,7 @@ def test_calls_go_on_beside_a_crowd_of_their_address(tmp_path: Path) -> None:
             for export in exports:
                 assert export(b"", timeout=PATIENCE_S) == b""
             crowd(stack, server.grpc, 4, source="127.0.0.1")
-            time.sleep(0.1)  # for the next look of the guard
+            time.sleep(0.1)  # for the next check by the guard
         assert cut_by(server, "grpc", "address_limit")
 
 
@@ -550,7 +550,7 @@ def test_more_connections_close_the_oldest_idle_one(tmp_path: Path) -> None:
         for client in (other, served, silent[-1]):
             client.sendall(ENOUGH)
             status = client.recv(1 << 16)
-            assert b"200 OK" in status or b"200 OK" in client.recv(1 << 16)  # after what is left of an answer before
+            assert b"200 OK" in status or b"200 OK" in client.recv(1 << 16)  # after the rest of an earlier answer
         busy.sendall(b'"sql": 1 }')
         assert busy.recv(1 << 16).startswith(b"HTTP/1.1 4")
 

@@ -72,7 +72,7 @@ def created(client: httpx.Client, **keys: object) -> dict[str, Any]:
 
 
 def test_a_connection_is_made_shown_changed_and_taken_away(tmp_path: Path) -> None:
-    """What was sent comes back with an id and a version, until it is deleted."""
+    """A created connection is returned with an id and a version, until it is deleted."""
     with an_api(tmp_path) as (client, _):
         made = created(client, price={"inputUsdPerMillion": 1, "outputUsdPerMillion": 2}, apiKey=KEY)
         assert made["version"] == 1
@@ -138,7 +138,7 @@ def test_how_a_model_is_asked_is_part_of_its_connection(tmp_path: Path, monkeypa
 
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
-    """A refusal names each key, what would be right, and none of what was sent."""
+    """A refusal names each wrong key and the allowed values, and repeats no sent value."""
     bad = {"baseUrl": f"http://{KEY}@host", "credentialRef": KEY, "apikey": KEY, "limits": {"inFlight": KEY}}
     with an_api(tmp_path) as (client, _):
         answer = client.post(PATH, json=bad)
@@ -258,7 +258,7 @@ def test_a_key_that_is_not_mentioned_stays_with_its_host(tmp_path: Path) -> None
 
 
 def test_another_encryption_key_breaks_connections_and_nothing_else(tmp_path: Path) -> None:
-    """The server starts, says what is wrong where the key is needed, and takes a key anew."""
+    """The server starts, reports the error when the key is needed, and accepts a new key."""
     with an_api(tmp_path) as (client, _):
         made = created(client, apiKey=KEY)
     for wrong in (SecretStr("another passphrase"), None):
@@ -309,7 +309,7 @@ def test_connections_of_the_settings_are_read_only(tmp_path: Path) -> None:
 def test_a_file_does_not_take_the_name_of_a_connection_of_the_api(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was made over the API stays in force, and the log says that the file's is left out."""
+    """A connection made over the API stays active, and the log says that the file's is ignored."""
     with an_api(tmp_path) as (client, _):
         made = created(client)
     with an_api(tmp_path, llm_connections={"judge": {"baseUrl": OFF, "model": "m"}}) as (client, _):
@@ -472,7 +472,7 @@ def test_the_cost_of_calls_without_a_price_is_shown_as_unknown(tmp_path: Path) -
 def test_a_document_of_another_version_does_not_stop_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A connection that cannot be understood is left out, and the log tells."""
+    """A connection that cannot be parsed is left out, and the log says so."""
     with a_store(tmp_path) as store:
         Hub(store).connections.create(a_connection(OFF))
         Hub(store).connections.create(a_connection(OFF, name="odd"))

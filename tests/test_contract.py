@@ -1,4 +1,4 @@
-"""The contract: what the OpenAPI document says is what the server does, told by a fuzzer that reads it."""
+"""The contract: the server does what the OpenAPI document says, as checked by a fuzzer that reads it."""
 
 import json
 import random
@@ -86,7 +86,7 @@ def fuzz(url: str, configuration: Path, folder: Path, examples: int) -> None:
         capture_output=True,
         text=True,
         check=False,
-        cwd=folder,  # where it keeps what it found
+        cwd=folder,  # where the fuzzer keeps its findings
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
     assert "Stateful" in done.stdout
@@ -104,7 +104,7 @@ def test_the_document_is_openapi_3_1(document: dict[str, Any]) -> None:
 
 
 def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any]) -> None:
-    """No shape is named that is not told."""
+    """Every schema that is referenced is defined."""
     named = set(re.findall(r"#/components/schemas/([A-Za-z0-9_]+)", str(document)))
     assert named <= document["components"]["schemas"].keys()
     assert "HTTPValidationError" not in document["components"]["schemas"]
@@ -166,7 +166,7 @@ def test_a_key_for_another_request_is_refused(server: Closed) -> None:
 
 
 def test_another_caller_has_keys_of_its_own(server: Closed) -> None:
-    """What one caller made is told to no other who uses the same key."""
+    """The answer stored under one caller's idempotency key is not returned to another caller with the same key."""
     made = create(server, "own", "c-1").json()
     fields = {"name": "own", "role": "VIEWER"}
     other = server.ask(
@@ -191,7 +191,7 @@ def test_a_body_beyond_the_limit_is_refused(server: Closed) -> None:
 
 
 def test_every_answer_carries_its_number(server: Closed) -> None:
-    """A number that the caller gave is kept where it is harmless, else there is a new one."""
+    """A request id from the caller is kept if it is harmless, else there is a new one."""
     answer = server.ask("GET", "/health", headers={"x-request-id": "abc-1.2_3"})
     assert answer.headers["x-request-id"] == "abc-1.2_3"
     for number in ("x" * 65, "a b", "<b>"):
@@ -200,7 +200,7 @@ def test_every_answer_carries_its_number(server: Closed) -> None:
 
 
 def test_paths_that_are_none_are_problems_too(server: Closed) -> None:
-    """404 and 405 have the same shape as all errors, and 405 says what is allowed."""
+    """404 and 405 have the same shape as all errors, and 405 names the allowed methods."""
     missing = server.ask("GET", "/nowhere", key=OPERATOR_KEY)
     wrong = server.ask("PUT", "/api/v1/api-keys", key=OPERATOR_KEY, json={})
     assert [answer.status_code for answer in (missing, wrong)] == [404, 405]

@@ -1,4 +1,4 @@
-"""Alerts and comparisons of releases with the judge's errors taken out: over HTTP and on pages."""
+"""Alerts and comparisons of releases corrected for the judge's errors: over HTTP and on pages."""
 
 import datetime as dt
 import random
@@ -47,7 +47,7 @@ def vote(history: History, *, where: str = "rule = 'polite answers'", agrees: bo
 
 
 def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: History) -> None:
-    """Before a vote nothing is told; a good judge's alert survives, with the labels of both releases on both sides."""
+    """Without votes no correction is shown; a good judge's alert survives, with both releases' labels on each side."""
     compared = "/quality/compare?" + urlencode(
         {"rule": history.rule.key.rule_id, "project": "shop", "baseline": "1.4.1", "candidate": "1.5.0"}
     )

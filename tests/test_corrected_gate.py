@@ -1,4 +1,4 @@
-"""The gate of a server with the errors of judges taken out: what people said of items of runs decides what survives."""
+"""The gate of a server corrected for the errors of judges: human votes on items decide which losses survive."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def api(tmp_path: Path) -> Iterator[Offline]:
 
 
 def a_run(api: Offline, passes: int, version: str | None = "1") -> str:
-    """Build a run of which so many items pass; its id."""
+    """Build a run of which `passes` items pass; return its id."""
     run_id = api.begin()
     items = [
         {
@@ -76,7 +76,7 @@ def test_a_loss_that_people_see_survives(api: Offline) -> None:
 
 
 def test_a_loss_that_the_judge_made_up_does_not_survive(api: Offline) -> None:
-    """Where people see otherwise in a third of the cases, a small loss is told not to survive, beside the verdict."""
+    """If people disagree in a third of the cases, a small loss is reported beside the verdict as not surviving."""
     before, after = a_run(api, 80), a_run(api, 66)
     for run_id, passes in ((before, 80), (after, 66)):
         vote(api, run_id, passes, wrong_every=3)

@@ -70,7 +70,7 @@ class Watched:
         return next((each for each in monitors if each["fingerprint"] == f"scores:{name}"), None)
 
     def counted(self, results: int, name: str = "thumbs") -> dict[str, Any]:
-        """Return the monitors of one question once they have counted so many results."""
+        """Return the monitors of one question once they have counted `results` results."""
 
         def seen(stream: dict[str, Any] | None) -> bool:
             return stream is not None and stream["results"] >= results
@@ -83,13 +83,13 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    """Yield a server, its rule in force."""
+    """Yield a server with its rule active."""
     with an_offline_server(tmp_path / "data") as server:
         yield Watched(server)
 
 
 def test_thumbs_that_get_worse_with_a_release_open_an_alert_that_can_be_checked(watched: Watched) -> None:
-    """The alert is about the question, its SQL counts both sides as it tells them, and the examples are thumbs down."""
+    """The alert names the question, its SQL gives the counts of both sides, and the examples are thumbs down."""
     watched.say(watched.traces(60), label="up", source="user", author="Ada")
     assert watched.counted(60)["openAlertId"] is None
     bad = watched.traces(40, release="2")
@@ -133,7 +133,7 @@ def test_each_author_counts_once_for_a_target(watched: Watched) -> None:
 
 
 def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watched: Watched) -> None:
-    """Neither takes the place of the other: each is the first of its rule, and numbers are never told twice."""
+    """Neither stream replaces the other: each is the first of its rule, and no number is reported twice."""
     watched.say(watched.traces(30), label="up")
     watched.counted(30)
 
@@ -150,7 +150,7 @@ def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watc
 
 
 def test_a_score_waits_for_its_trace_to_be_decided_about(watched: Watched) -> None:
-    """What is said of a trace that comes later counts once the rule has matched that."""
+    """A score for a trace that comes later counts once the rule has matched the trace."""
     assert watched.api.running is not None
     early = "ab" * 16
     watched.say([early], label="up")
@@ -191,7 +191,7 @@ def tell(watched: Watched, *events: LogRecord) -> None:
 def test_scores_that_come_as_events_count_like_those_of_the_api(watched: Watched) -> None:
     """Once for a target and a source, of the questions that are wanted, with the release of the trace."""
     watched.say(watched.traces(1), label="up")
-    watched.counted(1)  # from here on what comes is news
+    watched.counted(1)  # from here on, scores count as new
     mine, other = watched.traces(4, release="7"), watched.traces(1, name="elsewhere")
     why = {"gen_ai.evaluation.score.label": "fail", "gen_ai.evaluation.explanation": "wrong"}
     tell(watched, an_event(mine[0]), an_event(mine[1], **why), an_event(mine[2], name="colour"), an_event(other[0]))
@@ -214,7 +214,7 @@ def test_scores_that_come_as_events_count_like_those_of_the_api(watched: Watched
 
 
 def test_an_event_waits_for_its_trace_and_leaves_with_it(watched: Watched) -> None:
-    """It may come before its trace, and what was counted of it is gone with that."""
+    """An event may come before its trace, and its counted score is deleted with the trace."""
     assert watched.api.running is not None
     watched.say(watched.traces(1), label="up")
     watched.counted(1)

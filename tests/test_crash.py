@@ -106,7 +106,7 @@ class Spooled:
         return Spooled(data=to, segment=to / self.segment.relative_to(self.data), batches=self.batches, ends=self.ends)
 
     def tear(self, at: int, *, tail: Callable[[int], bytes] = lambda _: b"") -> None:
-        """Replace what comes after a byte by a tail, a function of its length."""
+        """Replace the bytes from an offset on by a tail, a function of their number."""
         content = self.segment.read_bytes()
         self.segment.write_bytes(content[:at] + tail(len(content) - at))
 

@@ -106,7 +106,7 @@ def a_span(number: int, more: bytes = b"") -> bytes:
 
 
 def deep(levels: int) -> bytes:
-    """Return an attribute whose value is nested so many levels deep."""
+    """Return an attribute whose value is nested `levels` levels deep."""
     value = field(1, b"x")
     for _ in range(levels):
         value = field(5, field(1, value))

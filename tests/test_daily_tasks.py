@@ -284,7 +284,7 @@ def test_five_failures_become_cases(shown: Shown, browser: "Browser") -> None:
 
 
 def test_two_releases_are_compared(browser: "Browser", tmp_path: Path) -> None:
-    """From the rules with their rates to one of them, and to its latest release beside the one before."""
+    """A person gets from the rates of all rules to one rule, and to its latest release beside the previous one."""
     with a_history(tmp_path / "data") as history, a_page(browser, history.origin) as watch:
         watch.open("/quality")
         hand = Hand(watch, "compare two releases")
@@ -330,7 +330,7 @@ def test_a_trace_id_in_the_search_finds_the_trace(shown: Shown) -> None:
 
 
 def test_a_mistyped_filter_keeps_the_form(shown: Shown) -> None:
-    """What was typed stays, the field is marked, and the sentence above names it."""
+    """The typed value stays, the field is marked, and the message above names it."""
     with Visit(shown.origin) as visit:
         for query, name in (("cost=much", "cost"), ("from=yesterday", "from"), ("attribute=x", "attribute")):
             answer = visit.get(f"/traces?{query}&project=long")

@@ -118,7 +118,7 @@ def test_a_block_that_no_check_reports_is_free(stopped: Path, used: dict[int, st
 
 
 def test_each_byte_of_the_headers_is_checked(stopped: Path, tmp_path: Path) -> None:
-    """Whatever bit of the file's three headers is wrong, the check reports it, or what it reads is right."""
+    """Whatever bit of the file's three headers is wrong, the check reports it, or reads the right values."""
     sound = check_database(stopped / FILE_NAME)
     copy = tmp_path / FILE_NAME
     for offset in range(0, 3 * 4096, 397):
@@ -153,7 +153,7 @@ def test_damage_met_by_a_query_is_reported_everywhere(data: Path, of_spans: int)
 def test_damage_in_the_middle_of_an_export_cuts_it_off(
     data: Path, of_spans: int, version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client sees that the answer is not complete, the condition holds, and one line of the log tells why."""
+    """The client sees that the answer is not complete, the condition holds, and one line of the log says why."""
     flip_in_block(data / FILE_NAME, of_spans)
     with a_closed_server(data) as server:
         key, (host, port) = server.keys["admin"], server.running.http.rsplit(":", 1)
@@ -194,7 +194,7 @@ def test_a_backup_of_damaged_data_fails(data: Path, of_spans: int, tmp_path: Pat
     "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
 )
 def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
-    """`tracejury restore` reads all of the copy, and leaves no database where it finds damage."""
+    """`tracejury restore` reads all of the copy, and leaves no database if it finds damage."""
     (tmp_path / "backup").mkdir()
     shutil.copyfile(stopped / FILE_NAME, tmp_path / "backup" / FILE_NAME)  # as a backup is
     for number in used:
@@ -208,7 +208,7 @@ def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], t
 def test_the_server_refuses_a_copy_that_cannot_be_read(
     data: Path, of_spans: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where no query met the damage before, a backup over the API fails, is noted, and is not logged as done."""
+    """Even if no query met the damage before, a backup over the API fails, is noted, and is not logged as done."""
     flip_in_block(data / FILE_NAME, of_spans)
     with a_store(data) as store:
         with pytest.raises(Damaged, match="span"), caplog.at_level("INFO"):
@@ -260,7 +260,7 @@ def is_copy(descriptor: Path, data: Path) -> bool:
 
 
 def test_a_start_removes_what_a_killed_process_left(data: Path) -> None:
-    """Copies, halves of copies and scratch files of a process that was killed are gone once the next one is open."""
+    """Copies, partial copies and scratch files of a killed process are removed once the next one is open."""
     left = ["backup-x1", f"{FILE_NAME}.part", "tmp/duckdb_temp_storage_S32K-0.tmp", "quack/answer.parquet"]
     for name in left:
         (data / name).parent.mkdir(exist_ok=True)
@@ -356,7 +356,7 @@ SERVE = ("--http", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--grpc", "127.0
 
 
 def commands_in(output: str, **names: Path | str) -> list[list[str]]:
-    """Return the commands of a list of advice, each cut into words, with its words in capitals filled in."""
+    """Return the commands of a list of advice, each split into words, with its uppercase placeholders filled in."""
     commands = [re.sub(r"[A-Z][A-Z-]+", lambda word: str(names[word[0]]), text) for text in ADVICE.findall(output)]
     return [shlex.split(command) for command in commands]
 
@@ -432,7 +432,7 @@ def test_what_can_be_read_of_a_damaged_database_is_exported(
 def test_a_server_exports_around_damage_if_it_is_asked_to(
     data: Path, of_spans: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    """`tracejury export --server` writes the other spans, and counts what it left out; a plain request fails."""
+    """`tracejury export --server` writes the undamaged spans, and counts the omitted ones; a plain request fails."""
     flip_in_block(data / FILE_NAME, of_spans)
     with a_closed_server(data) as server:
         monkeypatch.setenv("TRACEJURY_API_KEY", server.keys["admin"])
@@ -553,7 +553,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def entries(log: bytes) -> Iterator[int]:
-    """Return where the entries of DuckDB's log begin, after its header."""
+    """Yield the offsets of the entries in DuckDB's log, after its header."""
     offset = log.index(b"\xff\xff") + 2
     while offset < len(log):
         yield offset

@@ -1,4 +1,4 @@
-"""The database file: brought to the schema of this version, and refused by name where that cannot be."""
+"""The database file: migrated to the schema of this version, or refused with the reason."""
 
 import contextlib
 import re
@@ -66,7 +66,7 @@ def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
 @pytest.mark.costly("storage")
 @pytest.mark.parametrize("behind", range(len(sql.migrations()) + 1))
 def test_an_older_file_is_brought_up_to_date(tmp_path: Path, behind: int) -> None:
-    """A file that saw only the first steps gets the others, keeps its spans where it has any, and takes new ones."""
+    """A file with only the first migrations gets the others, keeps its spans if it has any, and accepts new ones."""
     a_file_that_saw(tmp_path, sql.migrations()[: len(sql.migrations()) - behind])
     check_up_to_date(tmp_path)
 
@@ -249,7 +249,7 @@ def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """An exception inside of a transaction undoes what it did."""
+    """An exception inside of a transaction rolls it back."""
     database = Database(tmp_path, DatabaseOptions())
     with contextlib.suppress(ZeroDivisionError), database.transaction() as cursor:
         cursor.execute("UPDATE ingest_state SET batch = 5")

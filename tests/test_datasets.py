@@ -70,7 +70,7 @@ def an_empty_dataset(server: Offline) -> Offline:
 
 
 def test_a_version_holds_its_items_in_their_order(api: Offline) -> None:
-    """Simple and complex items are read, and told in one form, in the order in which they were given."""
+    """Simple and complex items are read, and returned in one form, in the order in which they were given."""
     made = api.version(ROME, PARIS, description="first")
     assert (made["datasetName"], made["version"], made["itemCount"], made["description"]) == ("qa", 1, 2, "first")
     rome, paris = api.items()
@@ -84,7 +84,7 @@ def test_a_version_holds_its_items_in_their_order(api: Offline) -> None:
 
 
 def test_a_version_never_changes(api: Offline) -> None:
-    """A later version leaves the items of an earlier one as they were, and says what is different."""
+    """A later version leaves the items of an earlier one unchanged, and counts the differences."""
     api.version(PARIS, ROME)
     later = api.version(ROME, PARIS | {"expectedOutputs": {"output": "paris"}}, {"input": "and Spain?"})
     assert (later["added"], later["removed"], later["changed"]) == (1, 0, 1)
@@ -135,7 +135,7 @@ NASTY = {
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
 def test_what_is_exported_comes_in_as_the_same_version(api: Offline, form: str) -> None:
-    """Numbers, nulls, big integers and texts are in each format what they were, so that importing it makes nothing."""
+    """Numbers, nulls, big integers and texts survive each format, so that importing an export makes no new version."""
     api.version(NASTY, PARIS, {"input": "no id"})
     content = api.exported(form)
     assert api.imported(content, form, status=200)["version"] == 1
@@ -368,7 +368,7 @@ def test_a_schema_holds_for_the_versions_to_come(api: Offline) -> None:
     "schema", [{"properties": {"a": {"pattern": "(a+)+$"}}}, {"type": 5}, {"patternProperties": {}}]
 )
 def test_a_schema_that_cannot_be_used_is_refused(api: Offline, schema: dict[str, Any]) -> None:
-    """What is no schema, and what could take for ever, is told when it is set; a property may be called so."""
+    """An invalid schema, or one that could take for ever, is refused when set; a property may be named `pattern`."""
     assert "the schema: " in api.ask("PUT", "datasets/qa", 400, json={"inputSchema": schema})["error"]
     api.ask("PUT", "datasets/qa", json={"inputSchema": {"properties": {"pattern": {"type": "string"}}}})
 
@@ -415,7 +415,7 @@ def test_a_name_that_no_address_could_hold_is_refused(api: Offline, name: str) -
 
 @pytest.mark.parametrize("version", ["0", "-1", "first", "3", "99999999999"])
 def test_a_version_that_is_not_there_is_told(api: Offline, version: str) -> None:
-    """It is 400 where it is no version, and 404 where there is none."""
+    """A malformed version is 400, and a missing one is 404."""
     api.version(PARIS)
     assert api.answer("GET", f"datasets/qa/versions/{version}").status_code in {400, 404}
 
@@ -454,7 +454,7 @@ def promote(api: Offline, *items: dict[str, Any], status: int = 201) -> Any:
 
 
 def test_a_trace_becomes_an_item_behind_those_that_are_there(api: Offline) -> None:
-    """The item has the trace's input, the expectation that a person gave, and says where it came from."""
+    """The item has the trace's input, the expectation that a person gave, and the trace as its source."""
     api.version(PARIS)
     send(api)
     made = promote(api, {"traceId": TRACE, "overriddenExpectedOutput": {"output": "better"}})
@@ -513,7 +513,7 @@ def test_a_session_becomes_its_last_question_after_what_was_said(api: Offline) -
     ],
 )
 def test_what_cannot_be_promoted_is_told(api: Offline, item: dict[str, Any], status: int) -> None:
-    """What is not there is 404, and what names nothing is 400; a dataset that is not there is not made."""
+    """A missing trace, span or session is 404, an invalid reference is 400, and a missing dataset is not created."""
     send(api)
     promote(api, item, status=status)
     api.ask("POST", "datasets/promote", 404, json={"datasetName": "none", "items": [{"traceId": TRACE}]})
@@ -550,7 +550,7 @@ def _bomb(mebibytes: int, rows: int) -> bytes:
 def test_a_file_that_unpacks_to_much_is_refused_in_another_process(
     api: Offline, content: bytes, form: str, message: str
 ) -> None:
-    """What a small file hides is not made here: the error names what is too large and the remedy, and memory stays."""
+    """A small file that expands to much is refused: the error names the limit and the remedy, and memory stays."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert message in api.imported(content, form, status=400)["error"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
@@ -637,7 +637,7 @@ def test_equal_items_are_numbered_without_trying_all_numbers_before() -> None:
 
 
 def test_the_command_line_does_all_of_it(api: Offline, tmp_path: Path) -> None:
-    """A file goes in once, comes out as it was, and what is wrong in one is told with its line."""
+    """A file is imported once and exported unchanged, and an error in a file is reported with its line."""
     where = ("--server", api.url)
     file = tmp_path / "cases.jsonl"
     file.write_text(lines(PARIS, ROME), encoding="utf-8")

@@ -305,7 +305,7 @@ def test_an_invalid_span_is_rejected_alone_with_its_reason(field: str, value: ob
 
 @pytest.mark.parametrize("name", ["", " \t"])
 def test_a_span_may_have_no_name(name: str) -> None:
-    """OTLP allows an empty name, which is kept as it came."""
+    """OTLP allows an empty name, which is kept unchanged."""
     request = an_export(1)
     request.resource_spans[0].scope_spans[0].spans[0].name = name
     result = decoded(request)
@@ -314,7 +314,7 @@ def test_a_span_may_have_no_name(name: str) -> None:
 
 
 def test_every_kind_of_fault_is_named() -> None:
-    """A message tells each way in which spans of the request are invalid, with how many and where the first is."""
+    """A message names each kind of fault in the spans of a request, with the count and the place of the first."""
     request = an_export(1)
     request.resource_spans[0].scope_spans[0].spans.extend(
         [invalid(parent_span_id=b"p"), invalid(span_id=b""), invalid(parent_span_id=b"p")]
@@ -394,7 +394,7 @@ def test_faults_of_both_kinds_are_told_together() -> None:
 
 
 def deep(span: Span, levels: int, *, maps: bool = False, leaf: str = "int_value") -> None:
-    """Give the span an attribute nested so many levels deep."""
+    """Give the span an attribute nested `levels` levels deep."""
     value = span.attributes.add(key="deep").value
     for _ in range(levels):
         value = value.kvlist_value.values.add(key="k").value if maps else value.array_value.values.add()
@@ -432,7 +432,7 @@ def test_nesting_about_the_limit_never_fails(levels: int, maps: bool, leaf: str)
 
 
 def test_a_resource_that_cannot_be_decoded_makes_its_request_malformed() -> None:
-    """What is broken outside of the spans has no span to reject, so the request fails with a message."""
+    """A fault outside of the spans has no span to reject, so the request fails with a message."""
     request = an_export(2)
     request.resource_spans[0].resource.attributes.add(key="!bad!")
     (outcome,) = group(request.SerializeToString().replace(b"!bad!", b"\xff\xfe\xfd\xfc\xfb")).outcomes
@@ -468,7 +468,7 @@ RICH = a_rich_request()
 
 
 def agrees_with_protobuf(body: bytes) -> None:
-    """Decode, and compare with the ordinary classes where they take the bytes."""
+    """Decode, and compare with protobuf's own classes if they accept the bytes."""
     result = group(body)
     check(result, 1)
     (outcome,) = result.outcomes
@@ -560,7 +560,7 @@ PLAIN_SPAN = Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="n").SerializeToStr
 
 
 def a_deep_value(levels: int) -> bytes:
-    """Build sixteen megabytes of text, so many arrays deep."""
+    """Build sixteen megabytes of text, nested in `levels` arrays."""
     text = b"x" * (16 << 20)
     heads, length = [in_field_of(1, len(text))], len(text)
     for _ in range(levels):
@@ -645,7 +645,7 @@ def test_a_large_request_is_read_like_a_small_one() -> None:
 
 
 def test_faults_of_a_large_request_are_told_like_those_of_a_small_one() -> None:
-    """Invalid spans are counted, and the place of the first is told, over the whole request."""
+    """Invalid spans are counted over the whole request, and the place of the first is reported."""
     request = a_large_request(3000)
     for number in (100, 1500, 2900):
         flat(request)[number][2].parent_span_id = b"p"
@@ -764,7 +764,7 @@ def test_honest_negative_numbers_are_decoded_as_columns(monkeypatch: pytest.Monk
 
 
 def test_ptars_still_panics() -> None:
-    """The panic is there in the ptars that is installed: without it `wire` need not look for such lengths."""
+    """The installed ptars still panics: once it does not, `wire` need not check for such lengths."""
     with pytest.raises(BaseException, match="slice index starts at 10 but ends at 9") as caught:
         wire.TRACES._handler.list_to_record_batch([ENDLESS])
     assert type(caught.value).__name__ == "PanicException"
@@ -788,7 +788,7 @@ def test_panics_are_counted_and_told_once_a_minute(
 
 @pytest.mark.parametrize("place", ["resource", "scope", "value"])
 def test_nothing_large_is_remembered(place: str) -> None:
-    """Whatever large requests were decoded before, what is kept of them for later is small."""
+    """Whatever large requests were decoded before, the memory kept for reuse is small."""
 
     def large(number: int) -> ExportTraceServiceRequest:
         request = an_export()

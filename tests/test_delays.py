@@ -94,7 +94,7 @@ def test_a_delay_is_over_when_it_was_to_be_over(tmp_path: Path, set_hours: float
 
 
 def test_what_is_queued_after_the_clock_was_set_forward_is_due_at_once(tmp_path: Path) -> None:
-    """It does not move with what was stored before, although the move comes after it."""
+    """A new delivery is not moved with the earlier ones, although these are moved after it is queued."""
     machine = Machine()
     with a_store(tmp_path) as store:
         delays, _ = machine.delays(store), a_webhook(store)
@@ -107,7 +107,7 @@ def test_what_is_queued_after_the_clock_was_set_forward_is_due_at_once(tmp_path:
 
 @pytest.mark.parametrize("set_hours", [-22, 22])
 def test_leases_looks_and_runs_move_along(tmp_path: Path, set_hours: int) -> None:
-    """The lease of a reviewer, the next look at a metric and the patience with a run end an hour after their begin."""
+    """A reviewer's lease, a metric's next check and the wait for a run's evaluations end an hour after they begin."""
     machine = Machine()
     with a_store(tmp_path) as store:
         delays = machine.delays(store)

@@ -49,7 +49,7 @@ def test_a_project_goes_after_a_question(at: tuple[str, str]) -> None:
 
 
 def test_a_trace_goes_and_what_is_not_there_is_said(at: tuple[str, str]) -> None:
-    """One trace is named by its id; what is not there, or not named, is refused."""
+    """One trace is named by its id; a missing trace, or no id, is refused."""
     done = run("delete", "--trace", TRACES[0].upper(), "--yes", *at)
     assert done.exit_code == 0, done.output
     until(lambda: left(at), lambda traces: traces == set(TRACES[1:]))

@@ -1,4 +1,4 @@
-"""Deletions on request: nothing of what they name is left in any field or file, whatever ends the process meanwhile."""
+"""Deletions on request: no deleted text is left in any field or file, whatever ends the process meanwhile."""
 
 import hashlib
 import json
@@ -188,7 +188,7 @@ def test_deletions_of_one_tenant_leave_room_for_those_of_others(
 
 
 def test_a_menu_of_projects_and_a_list_of_services_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many names clients send, a menu has so many projects, and Jaeger's answers so many names."""
+    """However many names clients send, a menu of projects and Jaeger's lists of names are bounded."""
     monkeypatch.setattr("storage.judging.rulebook._MOST_NAMES", 2)
     monkeypatch.setattr("storage.query.search._MOST_NAMES", 2)
     with a_store(tmp_path) as store:
@@ -231,7 +231,7 @@ def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_deletion_begins_where_others_are_and_comes_round(tmp_path: Path) -> None:
-    """It goes on with them, then to what came before, whatever ends the process meanwhile; what it did only grows."""
+    """A deletion joins the others, then wraps to the traces before, whatever ends the process; its counts only grow."""
     shares, ids = list[float](), list[str]()
     with a_store(tmp_path) as store:
         for number in range(60):
@@ -259,7 +259,7 @@ def test_a_deletion_begins_where_others_are_and_comes_round(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_step_that_is_not_over_stays_at_its_commit(tmp_path: Path) -> None:
-    """While a step has deleted a part of its traces only, the deletion is where it was, so that the rest is found."""
+    """Until a step has deleted all of its traces, the deletion keeps its position, so that the rest is found."""
     with a_store(tmp_path) as store:
         for number in range(40):
             commit(store, a_batch(an_export(250, trace=1, first=250 * number, project="p")))
@@ -293,7 +293,7 @@ def test_the_next_deletion_is_the_first_from_where_the_others_are(tmp_path: Path
 def test_a_deletion_asked_for_while_merging_is_allowed_forbids_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look for deletions and the permission to merge row groups that follows are one step for other threads."""
+    """The check for open deletions and the permission to merge row groups are one atomic step for other threads."""
     with a_store(tmp_path) as store:
         deletions, opened = store.deletions, store.deletions.open
         criteria = DeletionCriteria(project="p")
@@ -316,7 +316,7 @@ def test_a_deletion_asked_for_while_merging_is_allowed_forbids_it(
 
 
 def test_a_deletion_asked_for_while_row_groups_are_merged_forbids_it_afterwards(tmp_path: Path) -> None:
-    """A pass over the disk that merges leaves what was forbidden meanwhile forbidden, and what was allowed allowed."""
+    """A pass that merges row groups does not allow again the merging that a deletion has forbidden meanwhile."""
     with a_store(tmp_path) as store:
         checkpoints = store._database.checkpoints
         with checkpoints.merging():
@@ -331,7 +331,7 @@ def test_a_deletion_asked_for_while_row_groups_are_merged_forbids_it_afterwards(
 
 
 def test_rows_are_written_anew_where_others_checkpoints_moved_them(tmp_path: Path) -> None:
-    """A checkpoint during a pass moves what is behind: all that was deleted is erased all the same."""
+    """If a checkpoint during a pass moves rows behind it, all deleted text is still erased."""
     marks = [f"span {8192 * number + 8000 + each}" for number in range(2, 8) for each in range(0, 192, 16)]
     with a_store(tmp_path) as store:
         store._database._connection.execute("SET GLOBAL force_compression = 'uncompressed'")
@@ -370,7 +370,7 @@ def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) ->
 def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spans that were taken out before: of the trace that is gone nothing is stored, of the other all."""
+    """Of spans that were read before a deletion, nothing of the deleted trace is stored, and all of the other."""
     with a_store(tmp_path) as store:
         keep = store.trace_meanings.store
 
@@ -388,7 +388,7 @@ def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
 
 
 def test_who_asks_again_joins_the_deletion_and_too_many_are_refused(tmp_path: Path) -> None:
-    """The same request is the same deletion while it is under way; a hundred others wait, and the next is told to."""
+    """The same request is the same deletion while it is under way; a hundred others wait, and the next is refused."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(1)))
         first = store.deletions.request(DeletionCriteria(project="p0"), now_us=1)
@@ -414,7 +414,7 @@ def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> Non
 
 
 def test_deletions_are_told_over_http_and_on_the_command_line(tmp_path: Path) -> None:
-    """Each with how far it is; the numbers of the server count them; an id that there is not is 404."""
+    """Each deletion is listed with its progress, the server's metrics count them, and an unknown id is 404."""
     with a_server(tmp_path) as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
         post(f"http://{server.otlp_http}/v1/traces", a_trace(trace_id(1), "root", "step").SerializeToString())
         assert server.store.wait_committed(PATIENCE_S)

@@ -171,7 +171,7 @@ def test_what_cannot_pass_is_not_tried_again(tmp_path: Path, status: int) -> Non
 
 
 def test_gone_switches_the_receiver_off(tmp_path: Path) -> None:
-    """After 410 nothing more is sent, what waits is called off, and the receiver says why."""
+    """After 410 nothing more is sent, waiting deliveries are cancelled, and the receiver has the reason."""
     with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
         script.act = answers(500, 410)
         webhook = alerting.webhook(url)
@@ -376,7 +376,7 @@ def test_whatever_is_answered_is_bounded(
 
 
 def test_an_attempt_has_all_of_its_time(tmp_path: Path) -> None:
-    """A receiver that takes longer to answer than to connect, and less than an attempt may in all, has been told."""
+    """An answer after the connect timeout, but within the time limit of an attempt, counts as delivered."""
 
     def think(handler: BaseHTTPRequestHandler, _: int) -> None:
         time.sleep(QUICK.connect_s + 0.3)
@@ -392,7 +392,7 @@ def test_an_attempt_has_all_of_its_time(tmp_path: Path) -> None:
 
 
 def test_redirects_are_not_followed(tmp_path: Path) -> None:
-    """A redirect, to loopback or elsewhere, is a failed attempt, and what it points to is never asked."""
+    """A redirect, to loopback or elsewhere, is a failed attempt, and its target is never requested."""
     with a_receiver() as (url, script), a_receiver() as (inside, within), an_alerting(tmp_path) as alerting:
         script.act = lambda handler, _: answer(handler, 307, {"Location": inside})
         webhook = alerting.webhook(url)
@@ -403,7 +403,7 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_name_at_a_metadata_address_is_refused(tmp_path: Path) -> None:
-    """A name that stands for 169.254.169.254 is not connected to, also not where the name is listed as private."""
+    """A name that resolves to 169.254.169.254 is not connected to, even if the name is listed as private."""
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["169.254.169.254"]
@@ -583,7 +583,7 @@ class Unwilling(Outbox):
     refusals = 3
 
     def record(self, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:
-        """Refuse the first so many records."""
+        """Refuse the first `refusals` records."""
         if self.refusals:
             self.refusals -= 1
             raise Overloaded("the disk is full")

@@ -185,7 +185,7 @@ def test_the_operator_of_prometheus_is_given_the_same_rules(api: httpx.Client) -
     variables = KUBERNETES["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["env"]
     secrets = [each["valueFrom"]["secretKeyRef"] for each in variables if "valueFrom" in each]
     assert endpoint["authorization"] == {"type": "Bearer", "credentials": secrets[0]}
-    assert service["metadata"]["name"] == "tracejury"  # the label `job` of what is scraped so, which the rules name
+    assert service["metadata"]["name"] == "tracejury"  # the target's label `job`, which the rules use
     assert rule["spec"] == RULES
 
 
@@ -242,7 +242,7 @@ def test_dashboards_name_data_sources_that_are_provisioned() -> None:
 
 
 def test_the_image_runs_as_nobody_in_particular() -> None:
-    """The last stage has a user that is not root, a health check, and copies only what is in the repository."""
+    """The last stage has a user that is not root, a health check, and copies only files of the repository."""
     last = DOCKERFILE.rpartition("\nFROM ")[2]
     assert re.search(r"^USER 10001$", last, re.MULTILINE)
     assert re.search(r'^HEALTHCHECK [^[]*CMD \["tracejury", "health"\]$', last, re.MULTILINE)
@@ -272,7 +272,7 @@ def test_the_compose_file_hangs_together() -> None:
 
 
 def test_the_collector_keeps_its_queue_on_a_disk() -> None:
-    """What it has answered waits in a volume, whose first mount gives it the Collector's user, and not in memory."""
+    """Acknowledged data waits in a volume, whose first mount gives it the Collector's user, and not in memory."""
     collector = yaml.safe_load((DEPLOY / "otel-collector.yaml").read_text(encoding="utf-8"))
     exporter = collector["exporters"]["otlp"]
     assert exporter["endpoint"] == "tracejury:4317"
@@ -342,7 +342,7 @@ def test_the_manifest_is_what_kubernetes_takes(kind: str) -> None:
 def test_the_unit_starts_the_command_that_there_is() -> None:
     """The systemd unit runs `tracejury serve` as a user of its own, with time enough to stop."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign] # its keys have capitals
+    unit.optionxform = str  # type: ignore[assignment,method-assign] # its keys are case-sensitive
     unit.read(DEPLOY / "tracejury.service", encoding="utf-8")
     service = unit["Service"]
     assert " serve --config " in service["ExecStart"]

@@ -1,4 +1,4 @@
-"""Conversations as models are asked to go on with them, and the calls of tools in what they answer."""
+"""Conversations as requests to models, and the tool calls in their answers."""
 
 import base64
 import json
@@ -113,7 +113,7 @@ def test_calls_without_ids_are_paired_in_their_order(protocol: Protocol) -> None
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", ["blob", "uri", "file", "audio"])
 def test_what_is_no_picture_as_data_is_refused(protocol: Protocol, kind: str) -> None:
-    """What poses as a picture, a file or anything else has to be taken out, and the message says so."""
+    """An invalid image, a file or any other part has to be removed, and the message says so."""
     parts: list[Any] = [{"type": "text", "content": "Look"}, {"type": kind, "mime_type": "image/png", "content": "AA"}]
     with pytest.raises(NotSendable, match=f"{kind}.*take it out"):
         request_of(protocol, [{"role": "user", "parts": parts}])
@@ -154,7 +154,7 @@ def showing(part: dict[str, Any], role: str = "user", times: int = 1) -> list[Me
     ],
 )
 def test_a_picture_of_a_user_is_sent_as_data(protocol: Protocol, part: dict[str, Any]) -> None:
-    """It stands between the texts where it stood, as what its bytes say that it is."""
+    """The image keeps its place between the texts, with the type that its bytes have."""
     request = request_of(protocol, showing(part))
     messages = request.get("messages") or request["input"]
     assert messages[-1]["content"][-3:] == IN_WORDS[protocol]
@@ -201,7 +201,7 @@ def test_somebody_has_to_ask(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_half_of_a_pair_is_sent_as_what_utf_8_can_carry(protocol: Protocol) -> None:
-    """Whatever JSON could write, the request can be encoded, and a whole pair stays what it is."""
+    """Whatever JSON can contain, the request can be encoded, and a whole surrogate pair is unchanged."""
     talk: list[Message] = [{"role": "user", "parts": [{"type": "text", "content": "\ud83d and \ud83d\ude00"}]}]
     sent = json.dumps(request_of(protocol, talk), ensure_ascii=False).encode()
     assert "😀" in sent.decode()

@@ -1,4 +1,4 @@
-"""Digests: receivers that are told of many events at once, at times that can be foreseen."""
+"""Digests: receivers that get many events at once, at predictable times."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_an_hour_of_events_is_one_message(tmp_path: Path) -> None:
 
 
 def test_each_event_is_in_one_digest_after_a_restart_too(tmp_path: Path) -> None:
-    """What was gathered before the end of the process comes in the digest of its hour, once."""
+    """Events gathered before the end of the process come in the digest of their hour, once."""
     with a_receiver() as (url, script):
         with an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
             webhook = alerting.webhook(url, digest_minutes=60)
@@ -75,7 +75,7 @@ def test_each_event_is_in_one_digest_after_a_restart_too(tmp_path: Path) -> None
 
 
 def test_a_clock_that_is_set_back_holds_up_no_digest(tmp_path: Path) -> None:
-    """What was gathered before the clock was set back by a day comes at once."""
+    """Events gathered before the clock was set back by a day are delivered at once."""
     with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
         webhook = alerting.webhook(url, digest_minutes=1_440)
         alerting.open(1)
@@ -118,7 +118,7 @@ def test_what_is_gathered_is_called_off_with_the_receiver(tmp_path: Path) -> Non
 
 
 def test_a_digest_of_very_many_alerts_counts_what_it_leaves_out(tmp_path: Path) -> None:
-    """It tells of the hundred alerts that came last."""
+    """The digest lists the latest hundred alerts."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
         webhook = alerting.webhook(url, digest_minutes=60, template="slack")
         every = alerting.webhook(url, digest_minutes=60)

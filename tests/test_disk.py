@@ -1,4 +1,4 @@
-"""Disks that are full: senders are told to come back, nothing acknowledged is lost, and room is all it takes."""
+"""Full disks: senders are told to retry, nothing acknowledged is lost, and freed space is enough to go on."""
 
 import random
 import resource
@@ -23,13 +23,13 @@ SMALL_BACKLOG = {"TRACEJURY_BACKLOG_BYTES": 4 * MIB}
 
 
 def refused(load: Load, spans: int) -> None:
-    """Wait until so many more spans were refused."""
+    """Wait until `spans` more spans were refused."""
     before = load.sent.counts["later"]
     until(lambda: load.sent.counts["later"], lambda count: count >= before + spans)
 
 
 def taken(load: Load, spans: int) -> None:
-    """Wait until so many more spans were acknowledged."""
+    """Wait until `spans` more spans were acknowledged."""
     before = load.sent.counts["taken"]
     until(lambda: load.sent.counts["taken"], lambda count: count >= before + spans)
 
@@ -44,7 +44,7 @@ def check_all_stored(server: Live, sent: Sent) -> None:
 
 
 def test_a_full_disk_is_the_senders_news_and_passes(tmp_path: Path, seed: int) -> None:
-    """While the disk is full, senders are told to come back and readers are served; with room, all goes on."""
+    """While the disk is full, senders are told to retry and readers are served; with space, all goes on."""
     disk = tmp_path / "disk"
     with (
         small_disks({disk: 160 * MIB}) as disks,
@@ -146,7 +146,7 @@ def test_a_start_on_a_full_disk_waits_for_room(tmp_path: Path, seed: int) -> Non
 
 
 def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path, seed: int) -> None:
-    """A checkpoint that fails makes DuckDB give up until the file is opened again; that happens, while others read."""
+    """A failed checkpoint invalidates DuckDB's database until the file is opened again, which happens during reads."""
     # Small commits go through the log, of 4 MB with this memory, and the log into a checkpoint.
     env = {"TRACEJURY_COMMIT_INTERVAL_MS": 20, "TRACEJURY_DUCKDB_MEMORY": "256MB"}
     source = random.Random(seed)
@@ -297,7 +297,7 @@ def test_a_start_without_room_or_reserve_says_what_to_do(tmp_path: Path) -> None
 
 
 def test_no_backup_takes_the_last_room(tmp_path: Path) -> None:
-    """Where a copy would leave too little, it is refused before it is begun."""
+    """A backup that would leave too little space is refused before it begins."""
     disk = tmp_path / "disk"
     with small_disks({disk: 96 * MIB}) as disks, a_live_server(disk / "data", before=disks.inside) as server:
         disks.fill(disk, leaving=40 * MIB)

@@ -1,4 +1,4 @@
-"""Documents: what they point at is there."""
+"""Documents: the targets of their references exist."""
 
 import re
 from pathlib import Path

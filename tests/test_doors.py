@@ -93,7 +93,7 @@ def source() -> random.Random:
 
 
 def stored(server: Live, *trace_ids: str, spans: int) -> None:
-    """Wait until exactly so many spans of the traces are stored."""
+    """Wait until exactly `spans` spans of the traces are stored."""
     names = ", ".join(f"'{trace_id}'" for trace_id in trace_ids)
     question = f"SELECT count(*) FROM spans WHERE trace_id IN ({names})"
     until(lambda: server.sql(question), lambda rows: rows == [[spans]])
@@ -167,7 +167,7 @@ def test_broken_protobuf_is_the_senders_fault(server: Live, body: bytes) -> None
 
 @pytest.mark.parametrize("body", BROKEN_JSON.values(), ids=BROKEN_JSON)
 def test_broken_json_is_the_senders_fault(server: Live, body: bytes) -> None:
-    """What is no OTLP/JSON is 400 with a `google.rpc.Status` in JSON, and no stack trace in the log."""
+    """A body that is no OTLP/JSON is 400 with a `google.rpc.Status` in JSON, and no stack trace in the log."""
     reply = post(server, body, kind=JSON)
     assert reply.status_code == 400
     assert error_of(reply, JSON).message
@@ -258,7 +258,7 @@ def test_other_calls_do_not_exist(server: Live, method: str) -> None:
 def test_a_bad_span_is_rejected_alone(
     server: Live, source: random.Random, door: Callable[[Live], Any], fault: dict[str, Any]
 ) -> None:
-    """Partial success counts the spans that cannot be stored and tells why; the others are stored."""
+    """Partial success counts the spans that cannot be stored and gives the reason; the others are stored."""
     batch = a_batch(source, 5)
     request = ExportTraceServiceRequest.FromString(batch.body)
     bad = request.resource_spans[0].scope_spans[0].spans[3]
@@ -365,7 +365,7 @@ def test_json_is_read_in_the_same_encodings_for_all_signals(
 
 
 def test_metrics_of_any_number_cost_no_more_than_their_bytes(server: Live) -> None:
-    """Millions of resources and texts that only begin as JSON are answered without looking into them."""
+    """Millions of resources, and texts that only begin as JSON, are answered without being parsed."""
     resources = b"\x0a\x00" * 4_000_000
     assert b"does not read metrics" in post(server, resources, path="/v1/metrics").content
     assert b"does not read metrics" in post(server, b'{"resourceMetrics":5}', kind=JSON, path="/v1/metrics").content
@@ -406,7 +406,7 @@ def test_calls_need_not_wait_for_each_other(server: Live, source: random.Random)
 
 
 def test_a_full_queue_says_when_to_come_back(tmp_path: Path, source: random.Random) -> None:
-    """While requests hold all the bytes there may be, others are told to wait, in the words of each transport."""
+    """While requests hold all allowed bytes, others are refused with a delay, in the form of each transport."""
     with (
         a_live_server(tmp_path / "data", env={"TRACEJURY_QUEUE_BYTES": 1024}) as server,
         Connection(server.ready["otlp_http"]) as slow,
@@ -451,7 +451,7 @@ def check_refusals(server: Live, batch: Batch) -> None:
 
 
 def test_the_seeds_path_counts_this_request(server: Live, source: random.Random) -> None:
-    """`POST /api/v1/traces` tells the spans and traces of each request, also when they came before."""
+    """`POST /api/v1/traces` returns the number of spans and traces in each request, also if they were stored before."""
     first, second, bad = a_batch(source, 3), a_batch(source, 2), an_export("a" * 32, "x", "y")
     for span in bad.resource_spans[0].scope_spans[0].spans:
         span.trace_id = b"short"
@@ -482,7 +482,7 @@ def test_the_seeds_path_counts_this_request(server: Live, source: random.Random)
     ids=["protobuf", "JSON", "type"],
 )
 def test_the_seeds_path_refuses_like_the_others(server: Live, body: bytes, kind: str, status: int) -> None:
-    """`POST /api/v1/traces` tells errors in its own form, with the same status codes."""
+    """`POST /api/v1/traces` returns errors in its own form, with the same status codes."""
     reply = server.client.post(f"{server.http}/api/v1/traces", content=body, headers={"content-type": kind})
     assert (reply.status_code, list(reply.json())) == (status, ["type", "title", "status", "detail", "error"])
 

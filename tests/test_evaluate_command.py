@@ -128,7 +128,7 @@ def test_batch_answers_every_line_in_order() -> None:
 
 
 def test_batch_of_verdicts_exits_as_they_passed() -> None:
-    """Without failures the exit code tells whether all passed; nothing to judge passes."""
+    """Without failures the exit code says whether all passed; an empty batch passes."""
     good = {"evaluator": "exact_match", "case": outputs("a", "a")}
     assert answers(good, good)[0].exit_code == 0
     assert answers(good, good | {"case": outputs("a", "b")})[0].exit_code == 1
@@ -148,7 +148,7 @@ def test_batch_reads_a_file(tmp_path: Path) -> None:
 
 
 def test_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line beyond the bound is a failure, and the next one is read where it starts."""
+    """A line beyond the bound is a failure, and the next one is read from its start."""
     monkeypatch.setattr(batch, "_LINE", replace(batch._LINE, value=120))
     line = {"id": 1, "evaluator": "exact_match", "case": outputs("a", "a")}
     _, documents = answers(b"[" + b" " * 1000 + b"]", line)
@@ -157,7 +157,7 @@ def test_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_evaluators_are_listed_with_what_they_read_and_take() -> None:
-    """Every kind is listed with its keys, their defaults and what they mean."""
+    """Every kind is listed with its keys, their defaults and their meaning."""
     documents = json.loads(tracejury("evaluators", "--json").stdout)
     assert [document["name"] for document in documents] == list(KINDS)
     for document in documents:
@@ -188,7 +188,7 @@ def test_stored_trace_is_judged(server: Running) -> None:
     assert names
     source = ("--trace", recording.trace_id, "--server", server.http)
     code, document = evaluated("--evaluator", "tool_trajectory", *source, stdin=called(expected=names))
-    assert (code, document["score"]) == (1, 0.0)  # the case says that no calls were made, and what it says wins
+    assert (code, document["score"]) == (1, 0.0)  # the case says that no calls were made, which overrides the trace
     expected = {"expectedOutputs": {"toolCalls": [{"name": name} for name in names]}}
     config = '{"argumentMatcher": "IGNORE"}'
     code, document = evaluated("--evaluator", "tool_trajectory", "--config", config, *source, stdin=expected)
@@ -403,7 +403,7 @@ def test_weights_count(weather: Weather) -> None:
     ],
 )
 def test_what_cannot_be_judged_spoils_nothing_else(weather: Weather, change: Mapping[str, Any], message: str) -> None:
-    """A criterion or an evaluator that is wrong is one failure, and the others say what they have to say."""
+    """A wrong criterion or evaluator is one failure, and the others give their results."""
     weather.write_evaluator("Typo", "uipath-tool-call-order", {"strikt": True})
     weather.write_evaluator("Trajectory", "uipath-llm-judge-trajectory-similarity", {})
     weather.write_set(an_item("tokyo", "Tokyo", **change), evaluatorRefs=[*REFS, "Typo", "Trajectory"])
@@ -474,7 +474,7 @@ def test_runs_may_name_their_item(weather: Weather) -> None:
     ],
 )
 def test_files_that_cannot_be_used_are_named(weather: Weather, name: str, text: str, message: str) -> None:
-    """A set, an evaluator or a recording that is none is bad input, with the file and what is wrong."""
+    """An invalid set, evaluator or recording is bad input, with the file and the error."""
     weather.write_set(an_item("tokyo", "Tokyo"), evaluatorRefs=REFS)
     weather.write_run("tokyo", the_weather_run("Tokyo"))
     files = {"set": weather.set, "evaluator": weather.evaluators / "a.json", "trace": weather.traces / "bad.json"}

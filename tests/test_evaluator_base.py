@@ -43,7 +43,7 @@ def judged(kind: EvaluatorKind[ExactMatch], judge: Judge | None = None, **config
 
 
 def test_case_takes_both_spellings_and_keeps_the_users_keys() -> None:
-    """A case may be written in camelCase or snake_case, and what is inside its maps is left alone."""
+    """A case may be written in camelCase or snake_case, and the keys inside its maps are unchanged."""
     camel = parse_case({"actualOutputs": {"myKey": 1, "my_key": 2}})
     snake = parse_case({"actual_outputs": {"myKey": 1, "my_key": 2}})
     assert camel == snake
@@ -60,7 +60,7 @@ def test_case_takes_both_spellings_and_keeps_the_users_keys() -> None:
     ],
 )
 def test_case_that_is_none_is_refused_by_key(document: object, message: str) -> None:
-    """What is wrong with a test case is said with the key that is wrong."""
+    """An error in a test case names the wrong key."""
     with pytest.raises(BadCase, match="the test case") as refused:
         parse_case(document)
     assert message in str(refused.value)
@@ -149,7 +149,7 @@ def test_score_outside_its_range_is_a_failure() -> None:
 
 
 def test_failure_tells_what_was_spent_before() -> None:
-    """What a judge cost is told even if its answer could not be used."""
+    """The cost of a judge is reported even if its answer could not be used."""
 
     async def check(_case: Case, judge: Judge | None) -> Assessment:
         assert judge is not None
@@ -216,7 +216,7 @@ def test_path_leads_to_its_value(text: str, expected: object) -> None:
 
 @pytest.mark.parametrize("text", ["$a", "$..a", "a.", "a[", "a[x]", "a[*]", 'a["b]', "$.a b[", "."])
 def test_what_is_no_path_is_refused(text: str) -> None:
-    """A path outside the grammar is refused with the character where it ends being one."""
+    """A path outside the grammar is refused with the position of the first wrong character."""
     with pytest.raises(ValueError, match="not a path at character"):
         parse_path(text)
 
@@ -240,7 +240,7 @@ def test_agent_trace_becomes_a_case() -> None:
 
 
 def test_conversation_counts_turns_and_groups_calls() -> None:
-    """Turns are pairs, calls belong to the assistant's messages, and the transcript shows what is asked for."""
+    """Turns are pairs, calls belong to the assistant's messages, and the transcript shows the requested parts."""
     call = {"name": "get_weather", "arguments": {"city": "Paris"}}
     conversation = Conversation.model_validate(
         {

@@ -82,7 +82,7 @@ def test_scores_are_between_0_and_1(actual: list[Any], expected: list[Any], stri
 
 @given(actual=calls, expected=calls, order=st.randoms(use_true_random=False), matcher=matchers)
 def test_modes_without_order_ignore_it(actual: list[Any], expected: list[Any], order: Any, matcher: str) -> None:
-    """Shuffling both sides changes no score of a mode that does not look at the order."""
+    """Shuffling both sides changes no score of a mode that ignores the order."""
     shuffled = [order.sample(side, len(side)) for side in (actual, expected)]
     for name, modes in (
         ("tool_trajectory", ["ANY_ORDER", "SUPERSET", "SUBSET", "PRECISION", "RECALL"]),

@@ -1,4 +1,4 @@
-"""The pages about evaluators: every example runs, and every evaluator and key is told."""
+"""The pages about evaluators: every example runs, and every evaluator and key is documented."""
 
 import json
 import re
@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```json (evaluate|judge|outcome)\n(.*?)^```$", re.MULTILIN
 
 
 def examples(*, judged: bool) -> Iterator[Any]:
-    """Yield each evaluation of a page, with what its judge answers, if one is asked, and what comes of it."""
+    """Yield each evaluation of a page, with the answers of its judge, if any, and its result."""
     for page in PAGES:
         example: dict[str, Any] = {}
         for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
@@ -36,7 +36,7 @@ def examples(*, judged: bool) -> Iterator[Any]:
 
 @pytest.mark.parametrize("example", list(examples(judged=False)))
 def test_examples_come_out_as_they_are_printed(example: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a page says an evaluation answers is what it answers, from the root of the repository."""
+    """An evaluation on a page gives the printed result, from the root of the repository."""
     monkeypatch.chdir(ROOT)
     case = example["evaluate"]
     _compare(evaluate(case["evaluator"], case.get("config", {}), case["case"]), example["outcome"])
@@ -44,7 +44,7 @@ def test_examples_come_out_as_they_are_printed(example: Mapping[str, Any], monke
 
 @pytest.mark.parametrize("example", list(examples(judged=True)))
 def test_examples_of_judges_come_out_as_they_are_printed(example: Mapping[str, Any]) -> None:
-    """What a page says an evaluation answers is what it answers, when a model answers as the page shows."""
+    """An evaluation on a page gives the printed result, when a model answers as the page shows."""
     case, answers = example["evaluate"], example["judge"]
     script = answers if len(answers) > 1 else answers[0]
     outcome, _ = judge_by(case["evaluator"], case.get("config", {}), case["case"], script)
@@ -63,7 +63,7 @@ def test_every_evaluator_has_its_page(name: str) -> None:
 
 
 def test_the_index_names_every_evaluator() -> None:
-    """The first page leads to all of them, and tells what all of them can be told."""
+    """The index links to all evaluators, and documents the keys common to all."""
     index = _text(ROOT / "docs" / "evaluators" / "index.md")
     assert [name for name in KINDS if f"`{name}`" not in index] == []
     assert [field.alias for field in Configuration.model_fields.values() if f"`{field.alias}`" not in index] == []

@@ -1,4 +1,4 @@
-"""Experiments from files over scenarios: conversations are had, judged and stored, and pass^k is told."""
+"""Experiments from files over scenarios: conversations are run, judged and stored, with pass^k."""
 
 import json
 import sys
@@ -108,7 +108,7 @@ def test_scenarios_of_a_dataset_are_had(server: Offline, tmp_path: Path) -> None
 def test_a_file_that_says_something_else_is_refused(
     server: Offline, tmp_path: Path, plan: dict[str, Any], message: str
 ) -> None:
-    """What is wrong is told before anything is run."""
+    """Errors in the file are reported before anything is run."""
     result = run(server, a_file(tmp_path, **plan))
     assert result.exit_code == 2
     assert message in result.output

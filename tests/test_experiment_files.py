@@ -85,7 +85,7 @@ def shown(result: Result) -> dict[str, Any]:
 
 
 def test_a_command_answers_each_case(server: Offline, tmp_path: Path) -> None:
-    """It reads all but what is expected, and scores have the fingerprints that those of the server have."""
+    """A command reads each case without its expectation, and scores have the server's fingerprints."""
     file = a_file(tmp_path, trials=2, parallelism=2, metadata={"model": "m1"}, project="shop")
     result = run(server, file, "--json", "--git-branch", "main")
     document = shown(result)
@@ -202,7 +202,7 @@ class Going(BaseHTTPRequestHandler):
 
 
 def test_a_server_that_is_away_is_no_low_pass_rate(server: Offline, tmp_path: Path) -> None:
-    """The exit code is 2 before the run and after it, where the message names the stored run."""
+    """The exit code is 2 before the run and after it, when the message names the stored run."""
     result = run(f"http://127.0.0.1:{unused_port()}", a_file(tmp_path), "--min-pass-rate", "0.1")
     assert result.exit_code == 2, result.output
     Going.target, Going.is_gone = server.url, False
@@ -217,7 +217,7 @@ def test_a_server_that_is_away_is_no_low_pass_rate(server: Offline, tmp_path: Pa
 
 
 def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The body holds the case where the file says so, a header comes from the environment, and an HTTP error is one."""
+    """The body holds the case at the configured place, a header comes from the environment, and an HTTP error fails."""
 
     def script(request: ModelRequest) -> Step:
         assert request.headers["authorization"] == "Bearer s3cret"

@@ -1,4 +1,4 @@
-"""Applications that use the OpenTelemetry SDK, and what is seen of their spans afterwards."""
+"""Applications that use the OpenTelemetry SDK, and their stored spans."""
 
 import json
 import subprocess
@@ -77,7 +77,7 @@ def an_agent_runs(processor: SpanProcessor, *, project: str) -> str:
 
 
 def wait_visible(server: Live, trace_id: str, spans: int) -> None:
-    """Wait until so many spans of a trace are seen in SQL."""
+    """Wait until exactly `spans` spans of a trace are visible in SQL."""
     question = f"SELECT count(*) FROM spans WHERE trace_id = '{trace_id}'"
     until(lambda: server.sql(question), lambda rows: rows == [[spans]])
 
@@ -143,7 +143,7 @@ def test_everything_that_the_sdk_sets_can_be_read(server: Live, exporter: Callab
     ],
 )
 def test_an_application_needs_the_endpoint_alone(server: Live, module: str, address: str) -> None:
-    """OTEL_EXPORTER_OTLP_ENDPOINT is all that an application has to be told."""
+    """OTEL_EXPORTER_OTLP_ENDPOINT is the only variable that an application needs."""
     application = subprocess.run(
         [sys.executable, "-c", dedent(PROGRAM.format(module=module))],
         env=environment({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{server.ready[address]}"}),

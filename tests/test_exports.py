@@ -170,7 +170,7 @@ def test_what_comes_meanwhile_does_no_harm(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_only_so_many_leave_at_once(tmp_path: Path) -> None:
-    """One export too many is told to come again, and may when another one has ended or was given up."""
+    """One export too many is refused with a delay, and succeeds once another one has ended or was aborted."""
     bounds = "from=2026-11-21T00:00:00Z&to=2026-11-22T00:00:00Z"
     with a_server(tmp_path / "data") as server:
         commit(server.store, a_batch(an_export(3)))
@@ -230,7 +230,7 @@ def test_a_line_is_no_longer_than_what_reads_lines_takes(tmp_path: Path) -> None
 
 
 def test_spans_are_counted_whatever_they_hold(tmp_path: Path) -> None:
-    """What tells the spans of a text apart cannot be forged by a text, a key or a name."""
+    """The marker that separates the spans of an export cannot be forged by a text, a key or a name."""
     mark = '"startTimeUnixNano":'
     request = an_export_at([0, START_NS], text=mark)
     for (_, _, span), name in zip(flat(request), (mark, "startTimeUnixNano"), strict=True):

@@ -21,7 +21,7 @@ import storage
 
 PACKAGES: Final = (collector, evaluators, rules, storage)
 DEADLINE_CPU_S: Final = 0.5
-"""What is linear takes a few milliseconds, what is quadratic seconds, and what is exponential does not end."""
+"""A limit between linear matching, which takes milliseconds, and quadratic or exponential matching."""
 LENGTH: Final = 20_000
 MANY: Final = 1_000
 BEHIND: Final = "\0"

@@ -87,7 +87,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> None:
-    """A label that everybody knows is a verdict; an error and what is no number are no score; silence was skipped."""
+    """A common label is a verdict, errors and values that are no numbers are failures, and an empty event is a skip."""
     (_, expected) = list(CASES.values())[number]
     statement = f"SELECT outcome, score, passed, label FROM evaluations WHERE trace_id = '{trace_id(number)}'"
     assert rows(store, statement) == [expected]

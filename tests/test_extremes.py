@@ -74,7 +74,7 @@ def filled(served: Tenancy, bodies: tuple[dict[str, str], int]) -> Tenancy:
 
 
 def send(tenancy: Tenancy) -> None:
-    """Send everything for a tenant, and wait until it is added up."""
+    """Send everything for a tenant, and wait until its traces are summed."""
     key = tenancy.key(TENANT, "ingest")
     for signal, export in (("traces", extreme_traces(START_NS)), ("logs", extreme_logs(START_NS))):
         url = f"http://{tenancy.server.running.otlp_http}/v1/{signal}"
@@ -191,7 +191,7 @@ def send_bodies(tenancy: Tenancy) -> tuple[dict[str, str], int]:
 
 
 def test_every_body_takes_numbers_at_their_extremes(bodies: tuple[dict[str, str], int]) -> None:
-    """With any number of any body at any extreme no request fails; the other tests read what was taken."""
+    """With any number of any body at any extreme no request fails; the other tests read the accepted objects."""
     failed, taken = bodies
     assert failed == {}
     assert taken > len(BODIES)
@@ -213,7 +213,7 @@ def test_every_route_shows_numbers_at_their_extremes(filled: Tenancy) -> None:
 
 
 def test_every_view_answers_about_numbers_at_their_extremes(filled: Tenancy) -> None:
-    """Each view can be read as a whole, as text, and added up by each of its columns."""
+    """Each view can be read as a whole, as text, and aggregated by each of its columns."""
     failed = {}
     for view in [name for name, _ in views()]:
         read = []
@@ -224,7 +224,7 @@ def test_every_view_answers_about_numbers_at_their_extremes(filled: Tenancy) -> 
         for statement in (f"SELECT * FROM {view}", f"SELECT {', '.join(read)} FROM {view}"):
             try:
                 filled.rows(statement)
-            except Exception as error:  # noqa: BLE001 - all that fail are told together
+            except Exception as error:  # noqa: BLE001 - all failures are reported together
                 failed[statement] = str(error)[:200]
             if view in documented_views():
                 answer = ask(filled, "POST", "/api/v1/sql", json={"sql": statement})
@@ -246,7 +246,7 @@ def test_no_duration_is_negative_and_no_sum_wraps(filled: Tenancy) -> None:
 
 
 def test_every_metric_is_looked_at(filled: Tenancy) -> None:
-    """No monitor fails, and none opens an alert by what is unknown."""
+    """No monitor fails, and none opens an alert because of an unknown value."""
     thread = filled.server.running.pipeline.metric_monitors
     of = {"rule_matches": {"rule": "slow"}, "budget_used": {"project": "shop"}}
     made = []
@@ -262,7 +262,7 @@ def test_every_metric_is_looked_at(filled: Tenancy) -> None:
 
 
 def numbers_for(name: str, kind: str, path: str) -> Sequence[str]:
-    """Return extremes for a parameter: all where it is read as a number or a time, and else a few."""
+    """Return extremes for a parameter: all if it is read as a number or a time, and else a few."""
     return some_of(JSON_NUMBERS, f"{path} {name}", AS_TEXT) if kind == "string" and name not in READ else JSON_NUMBERS
 
 

@@ -408,7 +408,7 @@ def test_what_ended_without_a_verdict_is_counted_with_the_command_that_judges_it
         assert hint in reported(server)
         (connection,) = server.ask("GET", "llm-connections")
         assert hint in connection["problem"]
-        # The condition counts a result shortly before it is stored, where the command finds it.
+        # The condition counts a result shortly before it is stored for the command to find.
         until(lambda: server.ask("GET", "status")["last24h"]["failed"], (8).__eq__, within_s=LONG_S)
         mood.step = GOOD
         command = ("jobs", "retry", "--rule", "is helpful", "--error", "bad_reply")
@@ -479,7 +479,7 @@ def test_a_budget_that_is_spent_is_no_failure_and_shows_the_number_that_it_count
 def test_a_check_that_judges_nothing_is_reported_once_for_each_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A check whose targets all lack what it reads is reported wherever a judge is, also after it recovered."""
+    """A check whose targets all lack the fields it reads is reported like a judge, also after it recovered."""
     check = {"name": "shape", "evaluator": "structural_match", "expected": {"output": {"a": 1}}}
     with (
         caplog.at_level(logging.WARNING),

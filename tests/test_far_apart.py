@@ -58,7 +58,7 @@ def test_traces_that_came_together_are_asked_for_at_once() -> None:
 
 
 def test_spans_of_traces_far_apart(store: Store) -> None:
-    """All of them come, and no others; where they do not fit, that is told."""
+    """All of them are returned, and no others, and a result beyond the limits is marked as cut."""
     keys = [TraceKey("", trace_id(number)) for number in FAR]
     window = store.windows.traces(keys, until=EVERYTHING, limits=ENOUGH)
     assert window is not None

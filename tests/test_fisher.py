@@ -11,7 +11,7 @@ COUNTS = st.tuples(st.integers(0, 300), st.integers(0, 300))
 
 
 def test_the_lady_who_tastes_tea() -> None:
-    """Three of four cups told right, as Fisher had it: 34/70; all four: 2/70."""
+    """Three of four cups identified, as in Fisher's example, give 34/70, and all four 2/70."""
     assert fisher_p((3, 1), (1, 3)) == pytest.approx(34 / 70)
     assert fisher_p((4, 0), (0, 4)) == pytest.approx(2 / 70)
 
@@ -46,6 +46,6 @@ def test_where_nothing_can_differ() -> None:
 
 
 def test_a_negative_count_is_refused() -> None:
-    """It is told."""
+    """A negative count raises a `ValueError`."""
     with pytest.raises(ValueError, match="at least 0"):
         fisher_p((-1, 2), (1, 2))

@@ -1,4 +1,4 @@
-"""Followers of what is stored, which let ingest go first for a while."""
+"""Followers of stored spans, which let ingest go first for a while."""
 
 import threading
 
@@ -6,7 +6,7 @@ from collector.following import FAIR_AFTER_S, IngestFirst
 
 
 class Behind:
-    """An ingest that is behind for the first so many checks."""
+    """An ingest that is behind for the first `times` checks."""
 
     def __init__(self, times: int) -> None:
         self.checks = 0

@@ -1,4 +1,4 @@
-"""A process that tests fork is one as any other: it differs from a started one in what it need not import."""
+"""A forked process in tests behaves like a started one, and only saves the imports."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_a_forked_process_ends_as_others_do() -> None:
 
 
 def test_a_program_of_others_can_start_a_forked_process(tmp_path: Path) -> None:
-    """What it starts has its arguments, environment, folder and streams, gets its signals, and ends as it does."""
+    """The forked process has the arguments, environment, folder and streams, gets the signals, and ends alike."""
     command = forking.command(sys.executable, "-c", PROGRAM, "a", "b c")
     environ = environment({"OF_ITS_OWN": "yes"})
     done = subprocess.run([*command, "d"], env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -106,14 +106,14 @@ def test_a_program_of_others_can_start_a_forked_process(tmp_path: Path) -> None:
 
 
 def test_pipes_carry_what_they_are_given() -> None:
-    """Standard input ends when it is closed, and output is what was written, to the last byte at the end."""
+    """Standard input ends when it is closed, and output arrives to the last byte written at exit."""
     program = "import atexit, sys; atexit.register(print, 'last'); print(sys.stdin.read().upper(), end='')"
     done = forking.run([sys.executable, "-c", program], input="é\n" * 100_000, timeout=60)
     assert (done.returncode, done.stdout) == (0, "É\n" * 100_000 + "last\n")
 
 
 def test_a_module_and_the_command_are_run_as_programs(tmp_path: Path) -> None:
-    """`python -m` runs a module of the tests, and the command tells what the installed one tells."""
+    """`python -m` runs a module of the tests, and the command prints the output of the installed one."""
     listed = forking.run([sys.executable, "-m", "tests.quick", "--all"], cwd=ROOT, check=True).stdout
     assert "tests/test_forking.py" not in listed
     assert "tests/test_statistics_formulas.py" in listed
@@ -153,7 +153,7 @@ def test_what_a_fork_cannot_give_is_started(command: list[str], more: dict[str, 
 
 
 def test_children_of_a_forked_server_are_forked_and_end_with_it() -> None:
-    """They come from the zygote that has imported what they run, and see the end of their input when it is killed."""
+    """They come from the zygote that has imported their modules, and see the end of their input when it is killed."""
     program = (
         "import time; from storage import starting; "
         "child = starting.start_program('import sys; print(1, flush=True); sys.stdin.read()'); "

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
         ("http://résumé.example.org", True, True),
         ("urn:カレー:😀", True, True),
         ("http://[::1]:80/ü", True, True),
-        ("http://example.org/?\ue000", True, True),  # what is private may stand in a query
+        ("http://example.org/?\ue000", True, True),  # private-use characters may stand in a query
         ("http://example.org/\ue000", False, False),
         ("http://example.org/?a#\ue000", False, False),
         ("http://example.org/#?\ue000", False, False),  # this question mark begins no query
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_iris(text: str, iri: bool, reference: bool) -> None:  # noqa: FBT001 - parameters
-    """Characters of RFC 3987 stand where it lets them, and nowhere else."""
+    """Characters of RFC 3987 are accepted in their allowed places, and nowhere else."""
     assert is_iri(text, rule="URI") is iri
     assert is_iri(text, rule="URI_reference") is reference
 
@@ -71,6 +71,6 @@ def test_the_drafts_that_know_iris_check_them() -> None:
 
 
 def test_no_process_compiles_the_grammar_of_the_library() -> None:
-    """The package whose import takes that long is not installed with ours: jsonschema imports it where it is there."""
+    """The package with the slow import is not installed with ours: jsonschema imports it if it is installed."""
     for lock in ("requirements.lock", "requirements-dev.lock"):
         assert "rfc3987-syntax" not in (ROOT / lock).read_text(encoding="utf-8")

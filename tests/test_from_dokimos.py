@@ -188,14 +188,14 @@ def test_every_name_of_ours_is_there() -> None:
 
 
 def test_every_row_says_what_differs() -> None:
-    """The same, a difference, or why there is none; and what has no name of ours is not the same."""
+    """Every row says same, a difference, or why there is no counterpart; a row without our name is not the same."""
     assert [row.theirs for row in ROWS if not row.difference.startswith(MARKS)] == []
     assert [row.theirs for row in ROWS if row.difference.startswith("`=`") and not row.ours] == []
     assert [row.theirs for row in ROWS if row.difference.startswith("not available") and row.ours] == []
 
 
 def test_commands_requests_and_variables_beside_the_tables_are_there() -> None:
-    """In remarks and in the text they are told by how they look."""
+    """The names in remarks and in the text, recognized by their form, all exist."""
     named = {name for row in ROWS for name in SPAN.findall(row.difference)}
     named |= set(SPAN.findall(re.sub(r"^\|.*$", "", PAGE, flags=re.MULTILINE)))
     ours = {name for name in named if name.startswith(("tracejury ", "TRACEJURY_")) or METHOD.match(name)}

@@ -1,4 +1,4 @@
-"""The gate without a server: what it reads and writes, what it decides, and where people see it."""
+"""The gate without a server: its input and output files, its verdicts, and where people see them."""
 
 import json
 import os
@@ -162,7 +162,7 @@ def test_a_regression_fails_after_its_verdict_is_written(desk: Desk) -> None:
 
 
 def test_the_list_of_cases_is_cut_and_says_so(desk: Desk) -> None:
-    """Of sixty lost items fifty are listed, the count stays true, and that it was cut is told."""
+    """Of sixty lost items fifty are listed, the count stays true, and the list says that it was cut."""
     desk.gate(an_export(*[1] * 100))
     cut = desk.gate(an_export(*[0] * 60, *[1] * 40), env=CI)
     verdict = desk.verdict()
@@ -189,7 +189,7 @@ def test_one_item_that_broke_hard_fails_where_that_is_chosen(desk: Desk) -> None
 
 
 def test_what_disappeared_is_told_or_fails(desk: Desk) -> None:
-    """A missing evaluator fails unless allowed, a missing item is told unless it is to fail."""
+    """A missing evaluator fails unless allowed, and a missing item is reported, or fails on request."""
     export = an_export(*[1] * 60)
     for item in export["items"]:
         item["evaluations"].append({"evaluator": "tone", "score": 1, "threshold": 0.5})
@@ -261,7 +261,7 @@ def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk)
     ],
 )
 def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, Any], message: str) -> None:
-    """A baseline that is newer, empty, doubled or no number ends with 2 and says what is wrong."""
+    """A baseline that is newer, empty, duplicated or not a number ends with 2 and the error."""
     desk.gate(an_export(1, 1))
     document = json.loads(desk.baseline.read_text(encoding="utf-8"))
     desk.baseline.write_text(json.dumps({**document, **change}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The gate's published cases: a baseline file of others, fields of a verdict, flips, pairing, and what is better."""
+"""The gate's published cases: a baseline file of others, fields of a verdict, flips, pairing, and direction."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_flips_in_one_direction_fail_from_a_few_on(desk: Desk, worse: int, bette
 
 
 def test_added_removed_and_moved_items_are_told(desk: Desk) -> None:
-    """With ids only what is in both is compared, wherever its row is."""
+    """With ids only the items in both are compared, whatever their order."""
     desk.gate(an_export(*[1] * 10, ids=True))
     export = an_export(*[1] * 12, ids=True)
     export["items"] = export["items"][:1:-1]
@@ -90,7 +90,7 @@ def test_added_removed_and_moved_items_are_told(desk: Desk) -> None:
 
 
 def test_pairing_by_id_needs_every_id(desk: Desk) -> None:
-    """One item without an id ends with 2, where rows would otherwise be taken for what they are not."""
+    """One item without an id ends with 2, since rows would otherwise be paired wrongly."""
     export = an_export(1, 1, ids=True)
     del export["items"][1]["id"]
     result = desk.gate(export, "--pairing", "dataset_item_id")
@@ -129,7 +129,7 @@ def test_another_evaluator_moves_no_p_value_of_the_first(desk: Desk) -> None:
 
 
 def test_a_verdict_that_cannot_be_written_is_told_all_the_same(desk: Desk) -> None:
-    """A folder where the file should be is a warning; the verdict and the exit code stay."""
+    """A folder in place of the file is a warning; the verdict and the exit code stay."""
     desk.gate(an_export(*[1] * 20))
     file = desk.folder / "gate" / "agent.json"
     file.unlink()

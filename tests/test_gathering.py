@@ -18,7 +18,7 @@ LONG_S = 600.0
 
 
 def a_request(number: int, *, nbytes: int = 0) -> Request:
-    """Return one span, in a request of so many bytes or a few more."""
+    """Return one span, in a request of `nbytes` bytes or a few more."""
     return Request(body=an_export(f"{number + 1:032x}", "step" + "x" * nbytes).SerializeToString())
 
 

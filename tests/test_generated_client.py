@@ -41,7 +41,7 @@ def part(name: str) -> ModuleType:
 
 
 def test_the_client_can_do_whatever_the_contract_has(generated: Path) -> None:
-    """The generator leaves out what it does not understand; it leaves out no operation."""
+    """The generator leaves out operations that it does not understand, and there are none."""
     document: dict[str, Any] = json.loads(CONTRACT.read_text(encoding="utf-8"))
     named = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
     made = {module.stem for module in generated.glob("api/*/*.py") if module.stem != "__init__"}
@@ -49,7 +49,7 @@ def test_the_client_can_do_whatever_the_contract_has(generated: Path) -> None:
 
 
 def test_the_client_speaks_with_the_server(generated: Path, tmp_path: Path) -> None:
-    """What was sent comes back as objects; what was refused as a problem; and a rule is made and found."""
+    """Stored resources are returned as objects, refusals as problems, and a rule is made and found."""
     assert generated.is_dir()
     with a_closed_server(tmp_path / "data") as server:
         _send_a_trace(server)

@@ -1,4 +1,4 @@
-"""Home: whose results pass rates are, what they leave out, and what is shown without traces."""
+"""Home: the results in its pass rates, those left out, and the page without traces."""
 
 import re
 import time

@@ -53,7 +53,7 @@ def raw(api: httpx.Client, head: str) -> socket.socket:
 
 @pytest.mark.parametrize("path", ["/api/v1/scores", "/api/v1/sql", "/api/v1/datasets"])
 def test_each_body_has_a_limit(api: httpx.Client, path: str) -> None:
-    """Also one whose length is not told, and for those who only send."""
+    """The limit holds also for a body of undeclared length, and for callers that only send."""
     refused = api.post(path, content=(MIB for _ in range(9)), headers={"content-type": "application/json"})
     assert refused.status_code == 413
 
@@ -109,7 +109,7 @@ MANY = {
 
 @pytest.mark.parametrize("path", MANY)
 def test_a_body_has_a_limit_of_values(api: httpx.Client, path: str) -> None:
-    """What is small and parsed into very many objects is refused; texts may have as many commas."""
+    """A small body that is parsed into very many objects is refused; texts may have as many commas."""
     values = 310_000 if path != "/mcp" else 60_000
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     many = MANY[path].replace("%s", "[],[{}]," * (values // 5))

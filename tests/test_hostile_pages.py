@@ -17,7 +17,7 @@ TRACE = "ab" * 16
 
 
 def test_a_page_shows_some_of_very_many(tmp_path: Path) -> None:
-    """Attributes of spans and resources, events, links and parts of messages end with a link to what is left out."""
+    """Attributes of spans and resources, events, links and parts of messages end with a link to the omitted ones."""
     export = an_export(TRACE, "span")
     resource, span = export.resource_spans[0].resource, export.resource_spans[0].scope_spans[0].spans[0]
     for number in range(3_000):

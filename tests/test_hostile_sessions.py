@@ -151,7 +151,7 @@ def test_a_thousand_turns_are_one_session(api: Offline, model: ModelServer) -> N
 
 
 def test_turns_of_megabytes_are_cut_for_judges_and_pages(api: Offline, model: ModelServer) -> None:
-    """The judge sees both ends of each text and what is missing, and the page stays small."""
+    """The judge sees both ends of each text and the omitted length, and the page stays small."""
     texts = [f"BEGIN{n} " + chr(97 + n) * MEGABYTE + f" END{n}" for n in range(4)]
     talk = [a_message(("user", "assistant")[n % 2], text) for n, text in enumerate(texts)]
     send(api, "large", [talk[:2], talk], first=5_000)

@@ -154,7 +154,7 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
 
     before: dict[str, object] = {}
     while before != (before := state()):
-        time.sleep(0.5)  # until what was sent last has been worked on
+        time.sleep(0.5)  # until the last requests have been processed
     for template in GET_ROUTES:
         walk.client.get(walk.filled(template))
     after = state()
@@ -174,7 +174,7 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
     "storage",
 )
 def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None:
-    """Whatever an argument is, a command does its work or says in a sentence what is wrong with it."""
+    """Whatever an argument is, a command does its work or reports the error in a sentence."""
     for path, command in commands(main):
         for each in command.params if path not in STARTING else ():
             if getattr(each, "is_flag", False) or (each.name in {"server", "data"} and path != ("traces", "list")):
@@ -203,7 +203,7 @@ def test_no_command_ends_with_a_traceback(walk: Walk, failed: list[str]) -> None
     ],
 )
 def test_a_command_names_the_argument_that_is_wrong(walk: Walk, called: tuple[str, ...], message: str) -> None:
-    """What neither JSON, an address nor the file system can carry is an error with the argument and what is wrong."""
+    """A text that neither JSON, an address nor the file system can carry is an error that names the argument."""
     result = CliRunner(env=walk.env).invoke(main, called)
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code != 0
@@ -241,7 +241,7 @@ def call(walk: Walk, tool: str, value: str) -> httpx.Response:
 
 
 def test_a_tool_names_the_number_that_is_not_finite(walk: Walk) -> None:
-    """The answer says where it stands, wherever that is."""
+    """The answer names the place of the number, wherever that is."""
     answer = call(walk, "annotate", f'{{"trace_id": "{TRACE}", "name": "n", "score": 1e400}}').json()
     assert answer["result"]["isError"]
     assert "score: must be finite" in answer["result"]["content"][0]["text"]
@@ -321,7 +321,7 @@ def template_of(path: str) -> str:
 
 @pytest.mark.costly("collector/api", "collector/web", "rules", "storage")
 def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
-    """Whatever a query parameter of a page is, the page is shown or says what is wrong."""
+    """Whatever a query parameter of a page is, the page is shown or reports the error."""
     parameters, _ = looked_at(walk)
     assert sum(map(len, parameters.values())) > 50
     for path, queries in parameters.items():
@@ -346,7 +346,7 @@ def test_no_parameter_of_a_page_fails(walk: Walk, failed: list[str]) -> None:
     "storage",
 )
 def test_no_form_fails(walk: Walk, failed: list[str]) -> None:
-    """Whatever a field of a form of a page holds, it is done or the page says what is wrong."""
+    """Whatever a field of a page's form holds, the form is accepted or the page reports the error."""
     _, forms = looked_at(walk)
     assert sum(len(each.fields) for each in forms) > 100
     for each in forms:

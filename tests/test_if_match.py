@@ -114,7 +114,7 @@ def test_what_we_switch_off_is_another_version(server: Running, api: httpx.Clien
 
 
 def test_the_version_is_compared_where_it_is_written(tmp_path: Path) -> None:
-    """What changed a row between the look at it and the writing is seen, also by who asked for no version."""
+    """A change of a row between its read and the write is detected, also for a request without a version."""
     with a_store(tmp_path) as store:
         rules = RulesInForce(store.rulebook)
         made = rules.create("shop", parse_json(json.dumps(RULE)), json.dumps(RULE)).stored

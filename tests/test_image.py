@@ -1,4 +1,4 @@
-"""The steps that build the image, taken in an empty folder instead of a container: what they make is a server."""
+"""The steps that build the image, run in an empty folder instead of a container, make a working server."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def test_the_steps_of_the_image_make_a_server_that_is_ready(tmp_path: Path) -> N
     source, place = tmp_path / "src", tmp_path / "opt"
     source.mkdir()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    shell = environment({"PATH": path, "PIP_NO_COMPILE": "1"})  # what is imported is compiled then, and nothing else
+    shell = environment({"PATH": path, "PIP_NO_COMPILE": "1"})  # imported modules are compiled at import, and no others
     for instruction, rest in steps_of_the_first_stage():
         if instruction == "COPY":
             *files, target = shlex.split(rest)
@@ -45,7 +45,7 @@ def test_the_steps_of_the_image_make_a_server_that_is_ready(tmp_path: Path) -> N
                 copy(ROOT / file, source / (file if target == "./" else target))
         else:
             step = rest.replace(PLACE, str(place)).replace("python -m venv", f"{sys.executable} -m venv")
-            step = step.replace("--no-cache-dir ", "")  # what was downloaded once need not be again
+            step = step.replace("--no-cache-dir ", "")  # keep pip's cache, so that nothing is downloaded twice
             subprocess.run(["sh", "-ec", step], cwd=source, env=shell, check=True, capture_output=True)
     command = place / "bin" / "tracejury"
     assert not (place / "bin" / "pip").exists()

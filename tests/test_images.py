@@ -1,4 +1,4 @@
-"""Pictures that messages carry: what is one, what is shown of it after a click, and that nothing else ever is."""
+"""Images in messages: which parts are images, their display after a click, and that nothing else is shown."""
 
 import base64
 import json
@@ -108,7 +108,7 @@ def test_a_raster_image_is_what_its_bytes_say(content: bytes, kind: str) -> None
     ids=str,
 )
 def test_nothing_else_is_an_image(part: dict[str, Any]) -> None:
-    """Neither what could run, nor what is elsewhere, nor what is broken, nor another medium."""
+    """Active content, references to other hosts, broken data and other media are no images."""
     assert image_of(part) is None
     assert media_of(part).title
 
@@ -120,7 +120,7 @@ def test_a_picture_that_unpacks_to_too_much_is_none(content: bytes) -> None:
 
 
 def test_a_large_picture_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its size, which is told."""
+    """An image beyond the limit is described with its size, and not shown."""
     for module in (conversation, pictures):
         monkeypatch.setattr(module, "MOST_BYTES", 1000)
     part = a_blob(a_png() + b"\0" * 2000)
@@ -164,7 +164,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
 
 
 def test_a_picture_comes_as_nothing_but_a_picture(running: "Running") -> None:
-    """With its type, under a policy in which nothing runs; all else is not there."""
+    """An image is served with its type, under a policy that runs nothing, and anything else is 404."""
     place = f"/traces/{TRACE}/spans/{SPAN}/media"
     with Visit(f"http://{running.http}") as visit:
         response = visit.get(f"{place}?of=input_messages&at=1.1")

@@ -1,4 +1,4 @@
-"""Files of other tools become items: in the shapes that these tools write, with the place where one is wrong."""
+"""Files of other tools become items: in the shapes that these tools write, with the place of each error."""
 
 import csv
 import io
@@ -153,7 +153,7 @@ def items_of(
 
 @pytest.mark.parametrize("name, content", [("d.json", LANGFUSE_PAGE), ("d.csv", LANGFUSE_CSV)])
 def test_langfuse_keeps_ids_and_leaves_out_what_is_archived(tmp_path: Path, name: str, content: object) -> None:
-    """A page of its API and an export are the same item, and it says where it came from."""
+    """A page of Langfuse's API and an export give the same item, and the item has its source."""
     (item,) = items_of(tmp_path, "langfuse", name, content)
     source = item.pop("source")
     assert (source["kind"], source["sourceTraceId"]) == ("langfuse", "trace-1")
@@ -167,7 +167,7 @@ def test_langfuse_keeps_ids_and_leaves_out_what_is_archived(tmp_path: Path, name
 
 @pytest.mark.parametrize("name, content", [("d.json", PHOENIX_EXAMPLES), ("d.csv", PHOENIX_CSV)])
 def test_phoenix_examples_and_their_csv_are_the_same(tmp_path: Path, name: str, content: object) -> None:
-    """What the columns of CSV begin with says what they belong to."""
+    """The prefix of a CSV column names the part of the example to which it belongs."""
     assert items_of(tmp_path, "phoenix", name, content) == [
         {
             "id": "RGF0YXNldEV4YW1wbGU6MQ==",
@@ -183,7 +183,7 @@ def test_phoenix_examples_and_their_csv_are_the_same(tmp_path: Path, name: str, 
     [{"messages": [SYSTEM, USER_MESSAGE, ANSWERED]}, {"messages": [SYSTEM, USER_MESSAGE], "ideal": "On its way."}],
 )
 def test_phoenix_downloads_for_openai_are_conversations(tmp_path: Path, fields: dict[str, Any]) -> None:
-    """For fine-tuning and for evals: the last that a user said goes in, and what was answered is expected."""
+    """In downloads for fine-tuning and for evals the last user message is the input, and the answer is expected."""
     assert items_of(tmp_path, "phoenix", "d.jsonl", [fields]) == [
         {
             "inputs": {"input": "Where is my parcel?", "messages": [SYSTEM, USER_MESSAGE]},
@@ -232,7 +232,7 @@ def test_deepeval_goldens_keep_context_and_calls(tmp_path: Path) -> None:
 
 
 def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
-    """Samples of the repository, rows with graders that say what is expected, and what a run put out."""
+    """Samples of the repository, rows whose graders have the expectation, and outputs of a run are read."""
     talk, sum_ = items_of(tmp_path, "openai-evals", "samples.jsonl", OPENAI_SAMPLES)
     assert talk["inputs"] == {"input": "Where is my parcel?", "messages": [SYSTEM, USER_MESSAGE]}
     assert sum_["expectedOutputs"] == {"output": "4", "alternatives": ["4", "four"]}
@@ -475,7 +475,7 @@ def test_ends_of_lines_within_a_text_are_no_ends_of_rows(tmp_path: Path) -> None
     ],
 )
 def test_values_that_no_item_can_hold_are_errors(tmp_path: Path, tool: str, name: str, text: str, message: str) -> None:
-    """Half of a surrogate pair and a number of thousands of digits are told with their place."""
+    """Half of a surrogate pair and a number of thousands of digits are reported with their place."""
     (tmp_path / name).write_text(text)
     with pytest.raises(BadExport, match=message):
         list(lines_of(tmp_path / name, tool))
@@ -489,7 +489,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 
 
 def test_the_command_imports_what_a_tool_wrote(api: Offline, tmp_path: Path) -> None:
-    """Once however often, with a place where it is wrong; it names every tool that there is."""
+    """A repeated import adds nothing, an error has its place, and the command names every tool."""
     assert sorted(TOOLS) == [*_TOOLS]
     file = tmp_path / "items.json"
     file.write_text(json.dumps(LANGFUSE_PAGE), encoding="utf-8")

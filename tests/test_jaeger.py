@@ -233,7 +233,7 @@ def test_a_search_of_v3_finds_by_each_of_its_parameters(jaeger: httpx.Client) ->
     ],
 )
 def test_what_v3_cannot_read_is_refused(jaeger: httpx.Client, parameters: dict[str, str], named: str) -> None:
-    """A parameter that is none is the caller's mistake, told in the shape of Jaeger's gateway."""
+    """An invalid parameter is 400, in the shape of Jaeger's gateway."""
     response = jaeger.get("v3/traces", params=AROUND_V3 | parameters)
     assert response.status_code == httpx.codes.BAD_REQUEST
     error = response.json()["error"]
@@ -319,14 +319,14 @@ def test_a_list_ends_once_it_has_so_many_bytes(jaeger: httpx.Client, monkeypatch
     ],
 )
 def test_what_cannot_be_read_is_refused(jaeger: httpx.Client, parameters: dict[str, str]) -> None:
-    """A parameter that is none is the caller's mistake, told in Jaeger's envelope."""
+    """An invalid parameter is 400, in Jaeger's envelope."""
     response = jaeger.get("traces", params=parameters)
     assert response.status_code == httpx.codes.BAD_REQUEST
     assert response.json()["errors"][0]["code"] == httpx.codes.BAD_REQUEST
 
 
 def test_a_trace_that_is_not_there_is_not_found(jaeger: httpx.Client) -> None:
-    """Jaeger's clients look at the status and the code of the error."""
+    """A missing trace is 404 in the status and in the code of the error, both of which Jaeger's clients check."""
     response = jaeger.get(f"traces/{'f' * 32}")
     assert response.status_code == httpx.codes.NOT_FOUND
     assert response.json()["errors"] == [{"code": 404, "msg": "trace not found"}]

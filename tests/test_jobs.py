@@ -58,7 +58,7 @@ def a_failure(job_id: int, kind: str = "timeout") -> JobResult:
 
 
 def test_a_job_is_claimed_once(tmp_path: Path) -> None:
-    """What is claimed is not claimed again, the oldest comes first, and each claim counts as an attempt."""
+    """A claimed job is not claimed again, the oldest comes first, and each claim counts as an attempt."""
     with a_store(tmp_path) as store:
         a_book(store)
         assert [(job.job_id, job.attempts) for job in claim(store, 3)] == [(1, 1), (2, 1), (3, 1)]
@@ -171,7 +171,7 @@ def test_failures_are_retried_by_hand(tmp_path: Path) -> None:
 
 
 def test_what_was_over_budget_is_retried_in_bulk(tmp_path: Path) -> None:
-    """With its kind given, all that was left out is evaluated again; without it, only what failed."""
+    """With its kind given, every omitted job is evaluated again; without it, only failed ones."""
     with a_store(tmp_path) as store:
         a_book(store)
         claim(store)
@@ -185,7 +185,7 @@ def test_what_was_over_budget_is_retried_in_bulk(tmp_path: Path) -> None:
 
 
 def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None:
-    """A ledger takes up what earlier days left out, once, and nothing of its own day; only where that is wanted."""
+    """A ledger retries jobs omitted on earlier days, once, and none of its own day, and only if configured."""
     noon_s = NOW.replace(tzinfo=dt.UTC).timestamp()
     with a_store(tmp_path) as store:
         a_book(store, jobs=3)
@@ -322,7 +322,7 @@ def test_failures_are_retried_by_what_they_have_in_common(
 
 
 def test_jobs_over_http(tmp_path: Path) -> None:
-    """The API lists jobs by state, rule and trace, page by page, and retries what failed."""
+    """The API lists jobs by state, rule and trace, page by page, and retries failed ones."""
     with a_server(tmp_path / "data") as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as http:
         a_book(server.store)
         claim(server.store, 4)  # else the server takes the fourth, whose rule it does not know

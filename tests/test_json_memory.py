@@ -86,7 +86,7 @@ def test_json_takes_bounded_memory(tmp_path: Path, outer: bytes, item: bytes) ->
 
 
 def test_text_in_json_takes_bounded_memory(server: Live) -> None:
-    """A long text is read in full where it fits, and one with a character that makes it wide is refused for good."""
+    """A long text is read in full if it fits, and one whose characters take more bytes each is refused for good."""
     forget_peak(server)
     idle = memory_bytes(server, "VmRSS")
     for text, status in ((b"a" * (LARGEST - 100), 200), (b"a" * (LARGEST - 100) + "🙂".encode(), 413)):
@@ -95,7 +95,7 @@ def test_text_in_json_takes_bounded_memory(server: Live) -> None:
 
 
 def test_bodies_are_bounded_together(server: Live) -> None:
-    """Of several large JSON bodies at once, those that do not fit are told to come again."""
+    """Of several large JSON bodies at once, those that do not fit are refused with a delay."""
     outer, item = BODIES["integers"]
     body = gzip.compress(largest_taken(outer, item), 1)
     forget_peak(server)

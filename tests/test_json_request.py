@@ -193,7 +193,7 @@ def test_keys_may_be_snake_case() -> None:
 
 
 def test_unknown_fields_and_nulls_are_ignored() -> None:
-    """What OTLP does not know, at any level, and null for what it knows, is as if it were not there."""
+    """Fields unknown to OTLP, at any level, and null for known ones, are ignored."""
     noise = {"whatever": [1, {"traceId": "x"}], "status": None, "attributes": None, "kind": None, "links": None}
     document = a_span(**noise, endTimeUnixNano=None)
     document |= {"unknown": {}, "more": None}
@@ -237,7 +237,7 @@ def test_a_null_in_an_array_is_an_empty_element() -> None:
     ],
 )
 def test_values_of_every_kind_are_read(value: Any, expected: AnyValue) -> None:
-    """Each kind of attribute value arrives as what it says, however it may be written."""
+    """Each kind of attribute value arrives with its type and value, in every allowed spelling."""
     assert value_of(a_value(value)) == expected
 
 
@@ -322,7 +322,7 @@ LONG = "an integer from -9223372036854775808 to 9223372036854775807"
     ],
 )  # fmt: skip
 def test_a_bad_value_is_named_by_its_path(document: object, message: str) -> None:
-    """A value of the wrong kind refuses the request with the path to it, what belongs there, and what is there."""
+    """A value of the wrong type refuses the request with its path, the expected type, and the actual one."""
     assert message in fault(document)
 
 

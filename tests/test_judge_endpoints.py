@@ -31,7 +31,7 @@ def server() -> Iterator[ModelServer]:
 def judge(
     server: ModelServer, protocol: Protocol, failures: list[Unanswered], *, times: int, **settings: Any
 ) -> Judged:
-    """Ask a judge so many times; return what became of the last one, and the parameters of the fingerprint."""
+    """Ask a judge several times; return the last outcome, and the parameters of the fingerprint."""
     connection = ModelConnection(base_url=server.base_url, model="m", protocol=protocol, attempts=1, **settings)
 
     async def once(model: ChatModel) -> str:
@@ -101,7 +101,7 @@ REFUSAL = {"type": "refusal", "refusal": "no"}
 def test_a_chat_completion_is_a_verdict_only_if_all_of_it_says_so(
     server: ModelServer, choice: Mapping[str, object], message: Mapping[str, object], outcome: str
 ) -> None:
-    """Each member that tells why a reply ended, or that it refuses or calls a tool, outweighs the text."""
+    """Each member with a reply's finish reason, refusal or tool call outweighs the text."""
     reply = {"message": {"role": "assistant", "content": VERDICT, **message}, "finish_reason": "stop", **choice}
     assert judged(server, {"choices": [reply]}) == outcome
 

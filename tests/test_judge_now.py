@@ -1,4 +1,4 @@
-"""Judging a span or a trace at once: over HTTP and on its page, what that costs, and what is stored of it."""
+"""Judging a span or a trace at once: over HTTP and on its page, with its cost and the stored result."""
 
 import json
 import re

@@ -78,7 +78,7 @@ def test_a_broken_judge_exits_with_2() -> None:
     ],
 )
 def test_a_judge_that_cannot_be_used_is_a_failure(flags: list[str], kind: str, words: str) -> None:
-    """What is wrong with the judge is told before anything is asked."""
+    """An error in the judge's options is reported before any request."""
     result = judged(*flags)
     failure = json.loads(result.stdout)["failure"]
     assert (result.exit_code, failure["kind"]) == (2, kind)

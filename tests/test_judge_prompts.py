@@ -68,7 +68,7 @@ def test_every_part_of_a_case_is_shown_in_a_fence(own: bool) -> None:  # noqa: F
 
 @pytest.mark.parametrize("part", ["TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"])
 def test_a_part_that_is_missing_is_a_bad_case(part: str) -> None:
-    """The judge is not asked about a case that lacks what it should see."""
+    """The judge is not asked about a case that lacks a part it should see."""
     failure = failure_of("llm_judge", SHOWN | {"evaluationParams": [part]}, CASE, Says({"score": 1}))
     assert failure.kind == "bad_case"
     assert f"{part} is required" in failure.message
@@ -100,14 +100,14 @@ def test_a_template_says_how_to_judge() -> None:
     ],
 )
 def test_a_template_that_cannot_be_used_is_refused(template: str, message: str) -> None:
-    """What is wrong is told when the evaluator is made, and not by a judge that sees nothing."""
+    """An error in a template is reported when the evaluator is made, and not by a judge that sees nothing."""
     with pytest.raises(BadConfiguration) as refused:
         build("llm_judge", SHOWN | {"template": template}, ScriptedJudge())
     assert message in str(refused.value)
 
 
 def test_several_scores_come_of_one_answer() -> None:
-    """One question has all criteria, each score is told with its reason, and together they are one."""
+    """One question has all criteria, each score is returned with its reason, and together they make one."""
     configuration = {"scores": SCORES, "evaluationParams": ["ACTUAL_OUTPUT"], "aggregationStrategy": "WEIGHTED_MEAN"}
     outcome, requests = judged("llm_judge", configuration, CASE, BOTH)
     document = outcome.to_document()
@@ -131,7 +131,7 @@ def test_a_score_that_was_left_out_is_asked_for_again() -> None:
 
 
 def test_the_vote_in_the_middle_counts() -> None:
-    """Of three votes the median is the score, and it is told how many pass or fail with it; all are paid for."""
+    """The median of three votes is the score, with the number of agreeing votes; the cost of all votes counts."""
     answers: Iterator[float] = iter((0.2, 0.9, 0.7))
 
     def script(_: ModelRequest) -> Step:
@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused(wrong: Mapping[str, object], message: str)
 
 
 def test_whatever_moves_scores_moves_the_fingerprint() -> None:
-    """Prompt, votes, scores, what is shown and the parameters of the model each make another fingerprint."""
+    """Prompt, votes, scores, shown parts and the parameters of the model each change the fingerprint."""
     plain = ModelConnection(base_url="http://x/v1", model="judge-1")
 
     def fingerprint(connection: ModelConnection = plain, **changed: object) -> str:

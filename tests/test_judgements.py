@@ -33,7 +33,7 @@ FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without sayi
 
 
 def a_rule(rules: RulesInForce, name: str, target: str = "SPAN") -> int:
-    """Return the number of the revision of a rule that is put in force."""
+    """Create a rule, and return the number of its active revision."""
     condition = {"field": "name", "op": "=", "value": "refund"}
     text = json.dumps({"name": name, "target": target, "evaluator": "tool_error", "conditions": [condition]})
     return rules.create("shop", parse_json(text), text).stored.revision
@@ -102,7 +102,7 @@ def test_evaluations_stand_where_they_belong(document: dict[str, Any], numbers: 
 
 
 def test_every_decision_stands_with_its_reason(document: dict[str, Any]) -> None:
-    """What was filtered says by which clause, what was matched says what came of it, by the latest round."""
+    """A filtered decision names its clause, and a matched one its result, each of the latest round."""
     (root, refund) = document["spans"]
     assert [(each["rule"], each["decision"], each["clause"]) for each in root["decisions"]] == [
         ("spans", "filtered", 'name = "refund"'),
@@ -117,7 +117,7 @@ def test_every_decision_stands_with_its_reason(document: dict[str, Any]) -> None
 
 
 def test_what_rules_alone_made_of_a_trace_is_what_is_told_of_it(server: Running, numbers: dict[str, int]) -> None:
-    """The page of a trace, which asks for less, is told the same; without decisions, the evaluations."""
+    """The page of a trace, which queries less, gets the same judgements; without decisions, the evaluations."""
     store = server.store
     judged = store.judgements.of_trace(TRACES[0], tenant="")
     batches = [seq >> SEQ_BITS for seq in seqs(store, TRACES[0])]
@@ -186,7 +186,7 @@ def test_a_trace_that_has_not_settled_waits(tmp_path: Path) -> None:
 
 
 def test_judgements_of_a_large_trace_are_bounded(tmp_path: Path) -> None:
-    """Of more than are read at once the matched ones come first, and that there are more is told."""
+    """Beyond the limit of one read the matched decisions come first, and the answer says that there are more."""
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(10_500)), a_batch(storing.an_export(10_500, first=10_500)))
         trace_id = storing.trace_id(0)
@@ -265,7 +265,7 @@ def numbers_listed(url: httpx.URL, **parameters: object) -> list[int]:
 def test_traces_are_found_by_what_the_rules_made_of_them(
     listed: httpx.URL, server: Running, numbers: dict[str, int]
 ) -> None:
-    """By rule, by outcome and by whether it passed, newest first; what is superseded does not count."""
+    """Traces are filtered by rule, outcome and verdict, newest first; superseded evaluations do not count."""
     assert numbers_listed(listed, rule="other", passed="false") == [3, 1]
     assert numbers_listed(listed, rule="other", passed="true") == [2]
     assert numbers_listed(listed, rule="other") == [3, 2, 1]
@@ -278,7 +278,7 @@ def test_traces_are_found_by_what_the_rules_made_of_them(
     (rule_id,) = {active.rule_id for active in server.pipeline.rules.active() if active.revision == numbers["other"]}
     assert numbers_listed(listed, rule=rule_id, passed="false", project="shop") == [3, 1]
     judging = Judging(rule="other", outcome=None, passed=None)
-    for tenant in ("", "else", None):  # what is shared is everybody's
+    for tenant in ("", "else", None):  # shared traces are visible to all tenants
         assert len(server.store.queries.judged_traces(judging, tenant=tenant)) == 3
     with a_client() as client:
         assert client.get(listed, params={"outcome": "passed"}).status_code == 400
@@ -309,7 +309,7 @@ def test_the_terminal_lists_judged_traces(server: Running, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("numbers")
 def test_the_terminal_shows_verdicts_beside_what_they_judge(server: Running) -> None:
-    """At the trace and at each span what counts is shown, harmless, and what is superseded is not."""
+    """The trace and each span show their current verdicts, harmless to the terminal, and no superseded ones."""
     shown = run("traces", "show", TRACES[0], "--server", server.http).stdout
     lines = [line.strip(" │") for line in shown.splitlines()]
     assert "judged whole: no verdict (timeout); no\\x1b[2J\\u202e\\ngood" in lines

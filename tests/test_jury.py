@@ -62,7 +62,7 @@ def test_the_order_of_judges_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_vote_that_failed_or_found_nothing_is_no_vote(place: int) -> None:
-    """All of it fails as that vote did, or has nothing to judge; what the others cost is told."""
+    """The jury fails as that vote did, or is skipped, and the cost of the other votes is reported."""
     votes: list[Outcome] = [a_verdict(1), a_verdict(0), a_verdict(1)]
     votes[place] = Failure(name="n", fingerprint="f", kind="timeout", message="too slow", usage=None, retry_after_s=3)
     failed = counted(*votes)

@@ -45,7 +45,7 @@ def test_a_cursor_is_used_again(database: Database) -> None:
 
 @pytest.mark.parametrize("left", ["SET threads = 2", "CREATE TEMP TABLE mine AS SELECT 1", "PREPARE mine AS SELECT 1"])
 def test_nothing_is_left_of_what_a_statement_sets(database: Database, left: str) -> None:
-    """A cursor that was told something is closed."""
+    """A cursor whose statement changed a setting is closed, and not reused."""
     with database.cursor() as cursor:
         cursor.execute(left)
     with executed() as texts, database.cursor() as cursor:
@@ -54,7 +54,7 @@ def test_nothing_is_left_of_what_a_statement_sets(database: Database, left: str)
 
 
 def test_an_answer_that_is_not_read_to_its_end_holds_no_snapshot(database: Database) -> None:
-    """The file is checkpointed while such a cursor would be idle, and the next one sees what was committed since."""
+    """The file is checkpointed while such a cursor would be idle, and the next one sees later commits."""
     for _ in range(3):
         with database.cursor() as cursor:
             cursor.execute("FROM range(1000000)")

@@ -124,7 +124,7 @@ def test_jaeger_and_export_keep_tenants_apart(server: Closed, name: str, seen: s
 
 
 def test_a_tenant_keeps_and_deletes_its_own_traces_alone(server: Closed) -> None:
-    """What is shared, or another's, cannot be pinned or deleted with the key of a tenant, by id or by filter."""
+    """Shared traces, and another tenant's, cannot be pinned or deleted with a tenant's key, by id or by filter."""
     editor, admin = server.keys["editor of acme"], server.keys["admin of acme"]
     send(server, "ingest of acme", "d" * 32, "acme's")
     assert server.running.store.wait_committed(10)
@@ -186,7 +186,7 @@ def test_views_are_open_to_viewers(server: Closed, statement: str) -> None:
 
 
 def test_a_key_is_told_once(server: Closed) -> None:
-    """The list shows how it begins and nothing more, and what it says of the key is true."""
+    """The list shows only the beginning of the key, and its fields are right."""
     made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json={"name": "once", "role": "VIEWER"}).json()
     listed = server.ask("GET", "/api/v1/api-keys", key=OPERATOR_KEY)
     assert made["key"] not in listed.text
@@ -208,7 +208,7 @@ def test_a_disabled_key_opens_nothing_at_once(server: Closed) -> None:
 
 
 def test_an_expired_key_opens_nothing(server: Closed) -> None:
-    """Its time is told with any zone, and from then on it is refused."""
+    """The expiry may have any time zone, and from then on the key is refused."""
     fields = {"name": "brief", "role": "VIEWER", "expiresAt": "2020-01-01T02:00:00+02:00"}
     made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=fields).json()
     assert made["expiresAt"] == "2020-01-01T00:00:00.000000000Z"
@@ -217,7 +217,7 @@ def test_an_expired_key_opens_nothing(server: Closed) -> None:
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
 def test_the_ends_of_time_are_told(server: Closed, at: str) -> None:
-    """Whatever the calendar has is an expiry, and the list tells that there is one."""
+    """Every date of the calendar is accepted as an expiry, and the answer has one."""
     fields = {"name": "far", "role": "VIEWER", "expiresAt": at}
     made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json=fields)
     assert made.status_code == 201
@@ -256,7 +256,7 @@ def entries(server: Closed, key: str, **filters: object) -> list[dict[str, Any]]
 
 
 def test_writes_and_refusals_are_audited(server: Closed) -> None:
-    """Who did or tried what, from where, and what came of it; and no key is in it."""
+    """The audit has caller, action, address and outcome of every write and refusal, and no key."""
     answer = server.ask(
         "POST", "/api/v1/api-keys", key=server.keys["admin"], json={"name": "audited", "role": "VIEWER"}
     )
@@ -295,7 +295,7 @@ def test_the_audit_has_pages(server: Closed) -> None:
 
 
 def test_guessing_is_answered_with_later(tmp_path: Path) -> None:
-    """After ten wrong keys an address is told to wait over every door, and a key that was good there is not."""
+    """After ten wrong keys an address must wait on every endpoint, but a key that was valid from there need not."""
     with a_closed_server(tmp_path / "data") as server:
         good = server.keys["viewer"]
         source = "127.0.7.7"
@@ -388,7 +388,7 @@ def test_an_open_server_stays_on_this_machine(tmp_path: Path, door: str) -> None
 
 
 def test_the_first_key_closes_the_server(open_server: Running) -> None:
-    """From the answer on, a key is needed; and the audit tells who made it: a caller without a key."""
+    """From the answer on, a key is needed, and the audit names its creator: a caller without a key."""
     url = f"http://{open_server.http}/api/v1/api-keys"
     assert request(url, "POST", json={"name": "x", "role": "VIEWER"}).status_code == 409
     made = request(url, "POST", json={"name": "x", "role": "ADMIN"}).json()
@@ -399,7 +399,7 @@ def test_the_first_key_closes_the_server(open_server: Running) -> None:
 
 
 def test_the_commands_send_the_key_of_the_environment(server: Closed) -> None:
-    """`keys` makes, lists, disables and deletes; other commands read; and without a key they say what is missing."""
+    """`keys` makes, lists, disables and deletes; other commands read; and without a key they say so."""
     options = ("--server", f"http://{server.running.http}")
     env = {"TRACEJURY_API_KEY": OPERATOR_KEY}
     made = run("keys", "create", "by command", "--role", "viewer", "--tenant", "acme", *options, env=env)

@@ -59,7 +59,7 @@ def test_times_are_known_or_not_set_and_what_was_sent_is_beside_them(
     "start_ns, end_ns", [(START_NS + 10**9, START_NS), (2**63 + 10**18, START_NS), (START_NS, 2**63 + 10**18)]
 )
 def test_spans_of_an_earlier_version_are_changed_alike(tmp_path: Path, start_ns: int, end_ns: int) -> None:
-    """A file whose spans have negative durations opens without them, and exports what was sent."""
+    """A file whose spans have negative durations opens without them, and exports the sent times."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_odd_export([(START_NS, START_NS + 1, [2**63 + 10**18])])))
     signed = [int(np.uint64(time).astype(np.int64)) for time in (start_ns, end_ns, 2**63 + 10**18)]
@@ -107,7 +107,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_whatever_spans_count_and_when_views_and_exports_work(
     store: Store, spans: list[tuple[int, int, list[tuple[str, tuple[str, Any]]]]]
 ) -> None:
-    """Views add up, hold no negative duration and no count above the bound; exports have the sent times."""
+    """Views can be summed, have no negative duration and no count above the bound; exports have the sent times."""
     request, tenant = an_odd_export([(start_ns, end_ns, []) for start_ns, end_ns, _ in spans]), uuid.uuid4().hex
     for span, (_, _, expected) in zip(request.resource_spans[0].scope_spans[0].spans, spans, strict=True):
         for key, (field, value) in (("gen_ai.operation.name", ("string_value", "chat")), *dict(expected).items()):

@@ -314,7 +314,7 @@ def test_a_lost_response_to_a_commit_doubles_nothing(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("lake", ["http://bucket/prefix", "s3://", "lake", "s3://user@bucket/x"])
 def test_a_lake_that_is_no_place_is_refused(lake: str) -> None:
-    """What is neither a whole path nor a bucket is refused by the settings."""
+    """A lake that is neither an absolute path nor a bucket is refused by the settings."""
     with pytest.raises(ValidationError, match=r"s3://BUCKET/PREFIX"):
         Settings(lake=lake)
 

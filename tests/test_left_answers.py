@@ -114,7 +114,7 @@ def test_all_places_are_free_after_six_clients_left(api: Offline) -> None:
 
 
 def test_only_one_module_streams() -> None:
-    """No route makes a streaming response by itself, so each closes what it holds with its answer."""
+    """No route makes a streaming response by itself, so that each closes its resources with its answer."""
     streaming = [
         file.path
         for file in files("collector")
@@ -125,6 +125,6 @@ def test_only_one_module_streams() -> None:
 
 
 def test_nothing_is_held_outside_of_an_answer() -> None:
-    """Something to close is refused where no answer is made that could close it."""
+    """Registering a resource outside of an answer, which could close it, is refused."""
     with pytest.raises(LookupError):
         close_with_answer(iter([]))  # type: ignore[arg-type] # never closed

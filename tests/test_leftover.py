@@ -1,4 +1,4 @@
-"""A restart takes up what an earlier process left to be evaluated, and tells how far it is."""
+"""A restart resumes the evaluations that an earlier process left, and reports its progress."""
 
 import logging
 from pathlib import Path
@@ -40,7 +40,7 @@ def store_results(store: Store, *job_ids: int) -> None:
 def test_what_waited_is_told_at_the_start_on_the_way_and_at_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every ten seconds, whatever comes meanwhile, and what is held is not waited for."""
+    """Progress is logged every ten seconds, whatever arrives meanwhile, and held jobs are not waited for."""
     caplog.set_level(logging.INFO)
     clock = HandClock()
     with a_store(tmp_path) as store:
@@ -68,7 +68,7 @@ def test_what_waited_is_told_at_the_start_on_the_way_and_at_the_end(
 
 
 def test_workers_tell_what_they_take_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A start with nothing to take up tells nothing; one with jobs tells of them, and that they are made."""
+    """A start with nothing left logs nothing; one with jobs logs their number, and their completion."""
     caplog.set_level(logging.INFO)
     with a_store(tmp_path) as store:
         book = Book(store)

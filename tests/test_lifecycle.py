@@ -1,4 +1,4 @@
-"""The process: how it starts, what it refuses to start on, and how it ends."""
+"""The process: how it starts, the data on which it refuses to start, and how it ends."""
 
 import json
 import random
@@ -63,7 +63,7 @@ def test_stopping_under_load_loses_nothing(tmp_path: Path, seed: int, number: si
 
 
 def test_stopping_does_not_wait_for_stalled_senders(tmp_path: Path) -> None:
-    """A sender that does not finish its request is cut off within the deadline, and what others sent is stored."""
+    """A sender that does not finish its request is cut off within the deadline, and spans of others are stored."""
     batch = a_batch(random.Random(), 30)
     env = {"TRACEJURY_SHUTDOWN_SECONDS": 3, "TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
     with a_live_server(tmp_path / "data", env=env) as server, ExitStack() as stack:
@@ -216,7 +216,7 @@ def half_a_database(path: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_database_that_is_not_ours_is_refused(tmp_path: Path, make: object, message: str) -> None:
-    """A foreign or newer file is refused with a message that says what is wrong, and is left as it was."""
+    """A foreign or newer file is refused with the reason, and is left unchanged."""
     assert callable(make)
     path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
@@ -238,7 +238,7 @@ def test_a_damaged_database_is_refused_with_its_name(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    """Where the data directory cannot be, the message names it."""
+    """If the data directory cannot be created, the message names it."""
     (tmp_path / "file").write_text("in the way")
     error = refusal(env={"TRACEJURY_DATA": tmp_path / "file" / "data"})
     assert str(tmp_path / "file" / "data") in error
@@ -385,7 +385,7 @@ def test_an_interrupted_start_ends(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_request_that_outlasts_the_stop_is_told_to_come_again(tmp_path: Path) -> None:
-    """What is cut off by the end of the time for stopping gets an answer that says so, and is no internal error."""
+    """A request cut off by the shutdown deadline is told to retry, and is no internal error."""
     with ThreadPoolExecutor(1) as pool:
         with a_server(tmp_path / "data", shutdown_seconds=1) as server:
             server.store._writer.ask(lambda _: time.sleep(4), 0)

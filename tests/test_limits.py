@@ -75,7 +75,7 @@ def _names_a_limit(text: ast.expr, names: AbstractSet[str]) -> bool:
 
 
 def _refusals() -> Iterator[tuple[str, str]]:
-    """Yield where an exception is made with a text that speaks of a limit and formats none."""
+    """Yield the places that raise an exception whose text mentions a limit and formats none."""
     names = {name for tree in _trees().values() for name in _names_of_limits(tree)}
     for path, tree in _trees().items():
         raised = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None]
@@ -123,12 +123,12 @@ def test_no_refusal_speaks_of_a_limit_without_naming_it() -> None:
     ],
 )
 def test_limit_as_text(limit: Limit, text: str) -> None:
-    """A limit is told with its unit, what changes it, and the remedy."""
+    """The text of a limit has its unit, its setting, and the remedy."""
     assert str(limit) == text
 
 
 def test_reasons_of_cut_connections_name_the_limit_of_the_listener() -> None:
-    """Each reason that a limit of connections gives is told with the value and the setting of its listener."""
+    """Each reason for a cut connection has the value and the setting of its listener's limit."""
     closed = ClosedConnections()
     limits = ConnectionLimits(total=17, per_address=5, first_byte_s=1.5, header_s=2.5, header_bytes=5000, idle_s=3.5)
     closed.of("grpc", limits)

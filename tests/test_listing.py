@@ -1,4 +1,4 @@
-"""Lists of traces by what was read and judged of them: page after page the same as one plain question to the views."""
+"""Lists of traces by their readings and verdicts: page after page the same as one plain query of the views."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -65,7 +65,7 @@ WISHES: Final = {
     ),
     "EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)": TracesLike(has_result=True),
 }
-"""What is plainly asked of the view `traces`, and the wish that means it."""
+"""Plain conditions on the view `traces`, and the equivalent filters."""
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
 
 @pytest.mark.costly("collector/api", "rules", "storage")
 def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
-    """Where the time is over, all that started after the instant that it tells is there, and older ones follow."""
+    """If the time is over, all traces that started after the returned instant are listed, and older ones follow."""
     like, alike = TracesLike(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
     listed_ids: list[tuple[object, ...]] = []
     instants: list[int] = []
@@ -190,7 +190,7 @@ def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
 
 
 def test_the_time_is_over_before_a_stretch_that_would_not_fit(store: Store) -> None:
-    """What the stretches before took tells how long the next one may be: no more than what is left of the time."""
+    """The time of earlier stretches limits the length of the next one to the remaining time."""
     looked = [0.0]
 
     def clock_s() -> float:
@@ -252,7 +252,7 @@ PART_OF_TIME: Final = TracesLike(from_ns=START_NS + 100 * SECOND, to_ns=START_NS
 
 @pytest.mark.parametrize("like", [TracesLike(), PART_OF_TIME])
 def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: TracesLike) -> None:
-    """The list that is narrowed to a step has as many traces as the step tells, and their latencies lie within."""
+    """The list that is narrowed to a step has the number of traces of the step, and their latencies lie within."""
     shape = store.overview.shapes.of(like, now_ns=NOW_NS, values=MANY)
     assert 1 < len(shape.steps) <= shape.columns <= COLUMNS
     for step in shape.steps:
@@ -267,7 +267,7 @@ def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: Traces
 
 @pytest.mark.parametrize("plainly", WISHES)
 def test_a_shape_that_covers_a_part_says_which(store: Store, monkeypatch: pytest.MonkeyPatch, plainly: str) -> None:
-    """Where there is no time for all, it counts exactly those that began after the instant that it tells."""
+    """If there is no time for all traces, it counts exactly those that began after the returned instant."""
     monkeypatch.setattr(trace_shape, "_FIRST_PARTS", TRACES // 4)
     shape = TraceShapes(ReadDatabase(store._database), within_s=0).of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
     is_whole = "session_id" in plainly  # of a session there are few, and only these are looked at

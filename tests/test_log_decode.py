@@ -1,4 +1,4 @@
-"""The decoder of log records: what is kept, as it came, and an answer to any bytes."""
+"""The decoder of log records: fields that are kept unchanged, and an answer to any bytes."""
 
 import random
 import time
@@ -287,7 +287,7 @@ RICH = rich()
 
 
 def agrees_with_protobuf(body: bytes) -> None:
-    """Decode, and compare with the ordinary classes where they take the bytes."""
+    """Decode, and compare with protobuf's own classes if they accept the bytes."""
     result = decoded_logs(body)
     check(result, 1)
     (outcome,) = result.outcomes
@@ -344,7 +344,7 @@ def test_a_large_request_is_read_like_a_small_one() -> None:
 
 
 def nested(levels: int) -> AnyValue:
-    """Return a value inside so many arrays."""
+    """Return a value nested in `levels` arrays."""
     value = AnyValue(string_value="deep")
     for _ in range(levels):
         outer = AnyValue()

@@ -119,7 +119,7 @@ def test_a_log_record_comes_back_as_it_was_sent(tmp_path: Path) -> None:
 
 
 def test_the_view_shows_log_records_with_their_resource(tmp_path: Path) -> None:
-    """The columns that dashboards may rely on, with their types, and what they say."""
+    """The view has the columns that dashboards may rely on, with their types and values."""
     record = a_log(1, severity_text="INFO", attributes=[KeyValue(key="n", value=AnyValue(int_value=7))])
     texts = "MAP(VARCHAR, VARCHAR)"
     with a_store(tmp_path) as store:
@@ -253,7 +253,7 @@ def test_a_start_goes_on_exactly_after_the_committed_position(tmp_path: Path, sk
 
 
 def test_a_batch_without_log_records_is_written_as_before_there_were_any(tmp_path: Path) -> None:
-    """What is spooled of spans alone is three streams behind three lengths, and what was spooled so is read."""
+    """A batch of spans alone is spooled as three streams behind three lengths, and read back from that."""
     batch = a_batch(an_export(3))
     sink = [pa.BufferOutputStream() for _ in range(3)]
     for stream, table in zip(sink, (batch.spans, batch.resources, batch.scopes), strict=True):

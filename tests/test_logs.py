@@ -329,7 +329,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, ki
 
 
 def test_log_records_that_were_in_the_spool_only_are_there_after_a_crash(tmp_path: Path) -> None:
-    """What was answered but not committed when the server died joins its span, which comes after the restart."""
+    """Log records acknowledged but not committed when the server died join their span, which comes after a restart."""
     source = random.Random()
     spans = a_batch(source, 1)
     request = some_logs(4)
@@ -382,7 +382,7 @@ def test_every_log_record_of_concurrent_clients_is_accounted_for(tmp_path: Path,
 
 
 def test_a_refused_log_request_leaves_nothing_behind(tmp_path: Path, seed: int) -> None:
-    """When too much waits for its commit, log requests are told when to come back, and are stored whole or not."""
+    """When too much waits for its commit, log requests are refused with a delay, and are stored whole or not."""
     with a_live_server(tmp_path / "data", env={"TRACEJURY_BACKLOG_BYTES": 60_000}) as server:
         with Load(server, seed, senders=12, spans=40, logs=True) as load:
             time.sleep(2)

@@ -26,7 +26,7 @@ GIB = 1 << 30
 def test_memory_is_a_quarter_of_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, share: int | None
 ) -> None:
-    """Of the machine's, or of the limit of the control group where that is less; never too little for ingest."""
+    """The memory is the machine's, or the limit of the control group if less; the share is always enough for ingest."""
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     total_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     (tmp_path / "memory.max").write_text(limit)
@@ -36,7 +36,7 @@ def test_memory_is_a_quarter_of_what_there_is(
 
 @pytest.mark.parametrize("quota, most", [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 16), ("", 16)])
 def test_threads_are_those_that_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, most: int) -> None:
-    """As many as processors, fewer where the control group has a quota."""
+    """There is a thread for each processor, and fewer if the control group has a quota."""
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     (tmp_path / "cpu.max").write_text(quota)
     assert machine.share_of_threads() == min(most, len(os.sched_getaffinity(0)))

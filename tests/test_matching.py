@@ -157,7 +157,7 @@ def test_a_commit_that_fails_leads_to_no_duplicates(
 
 
 def test_a_step_from_somewhere_else_is_refused(tmp_path: Path) -> None:
-    """What was decided of a window is stored only where the cursor still stands before it."""
+    """Decisions about a window are stored only if the cursor still stands before it."""
     with a_store(tmp_path) as store:
         some_traces(store, 1)
         state = store.matching.state()

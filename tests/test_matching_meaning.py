@@ -120,7 +120,7 @@ def empty(store: Store) -> None:
 
 
 def let_be_committed(store: Store, batch: int) -> None:
-    """Have so many commits been made, as the writer says."""
+    """Make the writer report `batch` commits."""
     writer = store.matching._writer
     writer._totals = replace(writer._totals, batch=batch)
 

@@ -192,7 +192,7 @@ def test_rules_are_tried_before_they_are_made(server: McpServer) -> None:
 
 
 def test_sql_answers_the_rest(server: McpServer) -> None:
-    """The views are told, and answers have as many rows as were asked for."""
+    """The views are listed, and answers have the requested number of rows."""
     views = {each["name"]: each["columns"] for each in server.content("list_views")["views"]}
     assert views["spans"]["trace_id"] == "VARCHAR"
     answer = server.content(
@@ -452,7 +452,7 @@ def test_a_server_that_is_away_is_told() -> None:
 @pytest.mark.parametrize("client", ["claude-code", "claude-desktop", "cursor", "vscode"])
 @pytest.mark.parametrize("flags", [[], ["--over-http"]])
 def test_the_configuration_of_clients_is_printed(client: str, flags: list[str]) -> None:
-    """JSON that names the server and where the key comes from, and not the key."""
+    """The printed JSON names the server and the source of the key, and not the key."""
     printed = run(
         "mcp", "install", client, "--server", "http://127.0.0.1:1234", *flags, env={"TRACEJURY_API_KEY": "tj_x"}
     )

@@ -1,4 +1,4 @@
-"""Every tool of the Model Context Protocol, called with every kind of key: what is told of works, all else refused."""
+"""Every tool of the Model Context Protocol, called with every kind of key: listed tools work, all else is refused."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -47,9 +47,9 @@ WHO: dict[str, set[str]] = {
     "query_sql": OF_ALL,
     "list_views": OF_ALL,
 }
-"""The tools, and the keys that may use each. Whoever adds one says here for whom it is."""
+"""The tools, and the keys that may use each. Whoever adds one lists its keys here."""
 
-# A key with a tenant may not change what is everybody's.
+# A key with a tenant may not change shared resources.
 SHARED = {"acknowledge_alert", "cancel_run", "evaluate_run", "annotate"}
 RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for keys with a tenant", "that is yours")
 
@@ -121,12 +121,12 @@ def test_what_a_key_is_told_of_works_and_all_else_is_refused(server: McpServer, 
 
 @pytest.mark.parametrize("key", ["ingest", "ingest of acme", "reviewer", "reviewer of acme"])
 def test_keys_that_read_nothing_are_not_answered(server: McpServer, key: str) -> None:
-    """Neither of them may look at traces, so no tool is for them."""
+    """Neither of these keys may read traces, so no tool is open to them."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert request(server.url, "POST", key=server.closed.keys[key], json=body).status_code == 403
 
 
 def test_every_answer_is_as_its_schema_says(server: McpServer) -> None:
-    """Each tool is called once, and what it answers is held against the schema that clients are told."""
+    """Each tool is called once, and its answer is validated against its published schema."""
     answers = server.contents(*((name, arguments_of(server, name, "schema")) for name in WHO), key="admin")
     assert len(answers) == len(WHO)

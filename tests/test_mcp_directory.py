@@ -41,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_directory_is_looked_at_and_not_changed(data: Path) -> None:
-    """The reading tools answer what was stored; those that change something are not told of, and refused by name."""
+    """The reading tools answer from the stored data; changing ones are not listed, and refused by name."""
 
     async def look() -> tuple[set[str], dict[str, types.CallToolResult]]:
         program, *arguments = forking.command(forking.TRACEJURY, "mcp", "--data", data)
@@ -93,7 +93,7 @@ def test_a_directory_has_no_server_and_no_application(tmp_path: Path) -> None:
 def test_a_client_is_configured_with_a_directory_or_an_application(
     client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is given is what the client starts the program with, and what cannot go together is refused at once."""
+    """The client starts the program with the given options, and incompatible ones are refused at once."""
     monkeypatch.chdir(tmp_path)
     printed = run("mcp", "install", client, "--data", "kept").stdout
     assert json.dumps(str(tmp_path / "kept")) in printed

@@ -1,4 +1,4 @@
-"""Models that evaluate: a run over what an application made of a dataset, what fails, and the run after the change."""
+"""Models that evaluate: a run over an application's outputs, its failures, and the run after the change."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ def runs_of(server: McpServer, experiment: str) -> int:
 
 @pytest.mark.costly("collector/experiments", "collector/mcp", "evaluators", "storage/offline")
 def test_an_agent_evaluates_changes_and_evaluates_again(server: McpServer) -> None:
-    """The rest of the session of the documentation: what fails is seen, and that the change mended it."""
+    """The rest of the session in the documentation shows the failures, and that the change fixed them."""
     before = server.content(
         "run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "5", "7"), model="gpt-5-mini", project="shop"
     )
@@ -90,7 +90,7 @@ def test_an_agent_evaluates_changes_and_evaluates_again(server: McpServer) -> No
 
 
 def test_a_stored_run_is_scored_by_one_more_evaluator(server: McpServer) -> None:
-    """Without running anything again; what was asked about it is listed."""
+    """A stored run gets one more evaluator without running again, and its evaluations are listed."""
     made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "twenty"))
     more = server.content(
         "evaluate_run", run_id=made["run_id"], evaluator="length", config={"maximumOutputLength": 3}, threshold=1.0
@@ -224,7 +224,7 @@ print(int(left) + int(right))
 
 
 def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp_path: Path) -> None:
-    """Over standard input, as the command line says, and as often as that says; a failure is told with its words."""
+    """The application runs over standard input, as often as the command line allows; a failure has its message."""
     program = tmp_path / "application.py"
     program.write_text(APPLICATION, encoding="utf-8")
     of_server = ("mcp", "--server", f"http://{server.closed.running.http}")
@@ -254,7 +254,7 @@ def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp
 
 
 def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:
-    """Below the folder where the program was started, and no further; the run keeps its items, with their ids."""
+    """Only files below the folder of the program's start are read; the run keeps their items, with ids."""
     (tmp_path / "home" / "cases").mkdir(parents=True)
     lines = "".join(f"{json.dumps(item)}\n" for item in ITEMS)
     for name in ("outside.jsonl", "home/.hidden.jsonl", "home/cases/sums.jsonl", "home/secret.txt"):

@@ -109,7 +109,7 @@ def test_files_are_evaluated_and_their_runs_outlive_the_program(folder: Path) ->
 
 
 def test_two_clients_share_a_folder_and_nobody_else_is_answered(folder: Path) -> None:
-    """The second program asks the server of the first; without the key, which its owner can read, nothing is told."""
+    """The second program asks the server of the first; without the key, which the owner can read, all is refused."""
 
     async def look(client: Client) -> None:
         made = await judged(client, "0", "2", "4", "6")
@@ -148,7 +148,7 @@ def test_a_model_answers_and_judges_within_its_calls(folder: Path) -> None:
 
 
 def test_a_model_of_the_environment_answers_too(folder: Path) -> None:
-    """As servers are told of connections; what else the environment says of a server does not count."""
+    """The environment configures a model's connection as for servers; its other settings of a server do not count."""
     with a_model("4") as model:
         keys = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS", "budget": {"callsPerDay": 9}}
 

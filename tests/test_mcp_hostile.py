@@ -176,7 +176,7 @@ def test_resources_are_fenced_as_answers_are(server: McpServer) -> None:
 
 
 def test_what_a_refusal_names_is_one_line_or_fenced(server: McpServer) -> None:
-    """A release that was not asked for is data, and what is echoed of an argument ends no line."""
+    """A release that was not asked for is fenced as data, and an echoed argument has no line break."""
     result = server.call("compare_releases", rule=RULE, baseline="0", candidate="1.5.0")
     why, fence = text_of(result).split("\n", 1)
     assert result.is_error
@@ -216,7 +216,7 @@ def deep(levels: int) -> dict[str, Any]:
     ids=["many keys", "long keys", "objects in objects", "objects in lists", "deep"],
 )
 def test_objects_are_bounded_as_lists_are(document: dict[str, Any]) -> None:
-    """However many keys there are, and however long; what was cut is told, and no key takes the place of another."""
+    """However many and long the keys of an object are, cuts are reported, and no key replaces another."""
     shortened, cut = bounded(document)
     assert len(as_json(shortened)) <= MOST_CHARACTERS
     assert cut

@@ -47,7 +47,7 @@ def inspected(program: list[str], server: McpServer, transport: str, *method: st
         text=True,
         timeout=2 * PATIENCE_S,
         check=False,
-        cwd=Path(program[1]).parent,  # it looks for its own name and version from there
+        cwd=Path(program[1]).parent,  # it finds its own name and version from there
         env=os.environ | {"NO_PROXY": "127.0.0.1"} | of_server,
     )
     assert done.returncode == 0, (done.stdout, done.stderr)

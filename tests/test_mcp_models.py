@@ -96,7 +96,7 @@ def runs_of(server: McpServer, experiment: str) -> list[dict[str, Any]]:
 
 
 def test_a_model_answers_each_item_and_is_paid_from_the_budget(server: McpServer, model: ModelServer) -> None:
-    """The run has the answers, what they took, their traces and how they were asked for; the connection counts them."""
+    """The run has the answers, their usage, their traces and the parameters; the connection's budget counts them."""
     connect(server, model, main={"budget": {"callsPerDay": 10}, "price": PRICE})
     made = server.content("run_evaluation", dataset_path=DATASET, model="model-main", temperature=0.5, project="shop")
     assert (made["status"], made["pass_rate"], made["problem"]) == ("SUCCESS", 1, None)
@@ -242,7 +242,7 @@ def test_a_model_that_takes_long_is_asked_on_after_the_answer(
 def test_a_run_that_is_cancelled_asks_no_more(
     server: McpServer, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the model nor the judge: what is under way then is the last."""
+    """After a cancellation neither the model nor the judge is called again, and the running call is the last."""
     connect(server, model, main={"budget": {"callsPerDay": 10}, "limits": {"timeoutSeconds": 60, "attempts": 1}})
     monkeypatch.setattr(evaluations, "_LONGEST_S", 0.5)
     goes_on = asyncio.Event()

@@ -42,7 +42,7 @@ def test_collecting_waits_while_much_is_made() -> None:
 
 
 def test_collecting_that_was_off_stays_off() -> None:
-    """Who looks for no cycles at all is not made to."""
+    """A process with garbage collection disabled keeps it disabled."""
     gc.disable()
     try:
         with collecting_later():

@@ -130,7 +130,7 @@ def test_a_limit_is_crossed_once_and_the_number_of_looks_decides() -> None:
 
 
 def test_an_open_alert_that_goes_much_further_is_told_once() -> None:
-    """It is told when looks in a row have reached the further number, not for one that opens there, once an alert."""
+    """An alert is escalated once, when consecutive checks reach the further limit, and not if it opened there."""
     limit, state, events = MetricLimit(above=5, escalate_at=20, looks=2), LimitState(), []
     for value in (20, 6, 6, 20, 6, 20, 21, 30, 30, 4, 4, 30, 30, 30, 30):
         state, crossing = look_at(limit, state, value)
@@ -195,7 +195,7 @@ def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: d
 
 
 def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
-    """The alert that is open says what it is by now and what was told before, and it is still one."""
+    """The open alert has the current value and the one reported before, and stays a single alert."""
     monitor = watch(server, project="worsening", metric="trace_errors", above=0.1, escalateAt=0.5)
     send(server, "worsening", 30, failed=6)
     alert_id = look(server, monitor)["openAlertId"]
@@ -361,7 +361,7 @@ def test_a_budget_that_runs_out_is_told_before_it_has(server: Running) -> None:
 
 
 def test_a_change_of_a_rate_is_found_without_a_limit(server: Running) -> None:
-    """A release that fails more than the one before is told with both shares, by the monitors of results."""
+    """A release that fails more than the previous one is reported with both shares, by the monitors of results."""
     monitor = watch(
         server, project="changing", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
     )
@@ -439,7 +439,7 @@ def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) ->
     ],
 )
 def test_a_monitor_that_cannot_be_is_refused_with_the_reason(server: Running, text: dict[str, Any], why: str) -> None:
-    """Nothing is stored that could never alert, or that would look at something else than it says."""
+    """A monitor that could never alert, or would watch something else than it names, is not stored."""
     assert why in str(watch(server, 400, name="wrong", **text))
 
 

@@ -75,7 +75,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         assert server.traces.wait_idle(20)
         assert server.pipeline.matcher.wait_matched(20)
         server.context.sweeper.sweep()
-        time.sleep(1)  # a look at what waits serves all who ask within half a second
+        time.sleep(1)  # one query of the waiting work is cached for half a second
         answer = request(f"http://{server.http}/metrics")
         metrics = samples(answer.text)
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -112,7 +112,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
 
 
 def test_every_span_that_is_refused_is_counted(tmp_path: Path, seed: int) -> None:
-    """Over both protocols, what senders were told to bring again is the spans and requests that the numbers tell."""
+    """Over both protocols, the metrics count exactly the spans and requests that senders were told to retry."""
     spans = 30
     env = {"TRACEJURY_BACKLOG_BYTES": 100_000, "TRACEJURY_COMMIT_INTERVAL_MS": 500}
     with a_live_server(tmp_path / "data", env=env) as server:
@@ -136,7 +136,7 @@ def test_every_span_that_is_refused_is_counted(tmp_path: Path, seed: int) -> Non
 
 
 def test_bytes_of_what_is_turned_away_are_counted_as_they_came(tmp_path: Path) -> None:
-    """By protocol and reason: what is too much, malformed, of an unknown type, or shows no key."""
+    """Refused bytes are counted by protocol and reason: too much, malformed, of an unknown type, or without a key."""
     body, key = an_export("a" * 32, "one").SerializeToString(), "k" * 32
     shown = {"authorization": f"Bearer {key}"}
     with a_live_server(tmp_path / "data", env={"TRACEJURY_API_KEY": key, "TRACEJURY_MAX_BODY_BYTES": 1024}) as server:
@@ -237,7 +237,7 @@ def test_the_process_and_its_version_are_told(tmp_path: Path) -> None:
 
 
 def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> None:
-    """What waits, what is done, and what is not acknowledged; a look is kept for the numbers of one scrape."""
+    """Waiting, finished and unacknowledged ones are counted; one query serves all numbers of a scrape."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(storing.an_export(2)))
         book = Book(store)
@@ -300,7 +300,7 @@ def number() -> Iterator[str]:
 
 
 def test_a_line_names_its_request(number: str) -> None:
-    """In text and in JSON; and what was raised is part of the line."""
+    """A log line has its request id in text and in JSON, and includes the exception."""
     raised = ValueError("x\ny")
     exc_info = (ValueError, raised, raised.__traceback__)
     record = logging.LogRecord("n", logging.WARNING, "", 0, "it is %s", ("late",), exc_info)

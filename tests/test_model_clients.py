@@ -74,7 +74,7 @@ async def fails(server: WireServer, exchange: Exchange) -> Exception:
 
 
 def test_a_request_has_our_headers_and_its_body(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """Either way the endpoint gets the same headers and a body that says the same; a proxy is told where it goes."""
+    """Either client sends the endpoint the same headers and an equal body; a proxy gets the destination."""
 
     async def use(server: WireServer, exchange: Exchange) -> tuple[str, bytes, int, Trip]:
         document, trip = await sends(server, exchange)
@@ -105,7 +105,7 @@ def test_a_request_has_our_headers_and_its_body(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("name,value", [("no_proxy", "127.0.0.1"), ("https_proxy", "http://127.0.0.1:9")])
 def test_a_proxy_for_others_is_not_asked(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    """Nor is one for another scheme, or where the address is excepted."""
+    """A proxy for another scheme, or for an excepted address, is not used."""
     if name == "no_proxy":
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv(name, value)
@@ -242,7 +242,7 @@ def test_a_request_that_was_given_up_does_not_answer_the_next() -> None:
 
 
 def test_what_could_not_connect_never_left(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """A closed port, and a name that may go nowhere, are told apart from what was sent."""
+    """A closed port, and a name that may not be resolved, are reported as never sent."""
 
     async def refuses(_: str) -> str:
         raise ValueError("it may not go there")

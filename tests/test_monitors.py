@@ -27,7 +27,7 @@ CHECK = {"evaluator": "length", "config": {"maximumOutputLength": 100}}
 
 
 def test_a_release_that_got_worse_opens_one_alert_that_can_be_checked(tmp_path: Path) -> None:
-    """The SQL of the alert counts both sides as it tells them, and its examples are failures of the new release."""
+    """The alert's SQL gives its own counts of both sides, and its examples are failures of the new release."""
     source = random.Random(1)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -70,7 +70,7 @@ def test_a_release_that_got_worse_opens_one_alert_that_can_be_checked(tmp_path: 
 
 
 def test_an_alert_whose_results_become_much_worse_is_told_again(tmp_path: Path) -> None:
-    """It keeps its id, has the rate of now with SQL that counts it, and what was told; a rebuild tells nothing."""
+    """It keeps its id, has the current rate with its SQL, and the rate reported before; a rebuild reports nothing."""
     source = random.Random(11)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -126,7 +126,7 @@ def test_another_severity_begins_nothing_anew(tmp_path: Path) -> None:
 
 
 def test_results_of_two_tenants_are_never_compared(tmp_path: Path) -> None:
-    """By one rule, in one project: each tenant has a stream, and where one becomes worse the alert is its own."""
+    """By one rule, in one project: each tenant has a stream, and if one becomes worse the alert is the tenant's own."""
     source = random.Random(2)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -249,7 +249,7 @@ def test_a_failure_that_is_retried_counts_once_it_has_a_score(tmp_path: Path) ->
 
 
 def test_another_evaluator_begins_anew_and_says_so(tmp_path: Path) -> None:
-    """Another fingerprint is not compared with what was before, and ends the alert that nothing else can end."""
+    """Another fingerprint is not compared with earlier results, and ends the alert that nothing else can end."""
     source = random.Random(4)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -315,7 +315,7 @@ def edited(book: Book, **monitor: object) -> tuple[ActiveRule, ActiveRule]:
 def test_settings_that_change_with_a_release_hide_no_drop(
     tmp_path: Path, seed: int, monitor: dict[str, object]
 ) -> None:
-    """A fall from 80 % to 45 % that comes with an edit of the monitor is told, against what was before the edit."""
+    """A fall from 80 % to 45 % that comes with an edit of the monitor is reported against results before the edit."""
     source = random.Random(seed)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -333,7 +333,7 @@ def test_settings_that_change_with_a_release_hide_no_drop(
 
 
 def test_an_alert_goes_with_the_settings_that_are_in_force(tmp_path: Path) -> None:
-    """An open alert stays if the new settings see the drop, is over if they do not, and a drop they see is told."""
+    """An open alert stays if the new settings see the drop, else it ends, and a drop that only they see is reported."""
     source = random.Random(11)
     with a_store(tmp_path) as store:
         book = Book(store)
@@ -525,7 +525,7 @@ def test_another_evaluator_compares_with_what_it_judged_again(tmp_path: Path, se
 
 @pytest.mark.parametrize("rate", [0.4, 0.95])
 def test_an_alert_that_still_holds_goes_on_with_another_evaluator(tmp_path: Path, rate: float) -> None:
-    """Judging again tells nothing: the alert stays as acknowledged, and ends with live results if it does not hold."""
+    """Judging again reports nothing: the alert stays acknowledged, and ends with live results if it does not hold."""
     source = random.Random(8)
     with a_store(tmp_path) as store:
         book = Book(store)

@@ -1,4 +1,4 @@
-"""`tracejury monitors replay`: what an operator is told of a file of results, and of lines that are none."""
+"""`tracejury monitors replay`: the report for a file of results, and for invalid lines."""
 
 import gzip
 import json
@@ -43,7 +43,7 @@ def scores(tmp_path: Path) -> Path:
 
 
 def test_each_stream_has_a_line_with_its_alarms(scores: Path) -> None:
-    """Alarms are counted from the stream's first result, and carry what it takes to check them."""
+    """Alarms are numbered from the stream's first result, and have the numbers needed to check them."""
     answer = replay(str(scores))
     assert answer.exit_code == 0, answer.output
     same, worse = map(json.loads, answer.stdout.splitlines())
@@ -69,7 +69,7 @@ def test_gzip_and_standard_input_are_the_same(scores: Path, tmp_path: Path) -> N
 
 
 def test_options_are_the_settings(scores: Path) -> None:
-    """Each option does what it says."""
+    """Each option changes its setting of the monitor."""
 
     def alarms(*options: str) -> list[dict[str, Any]]:
         answer = replay(str(scores), *options)

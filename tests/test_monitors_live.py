@@ -92,7 +92,7 @@ def a_watching_server(folder: Path, url: str) -> Iterator[Live]:
 
 
 def watched(server: Live, results: int) -> dict[str, Any]:
-    """Wait until the monitors have looked at so many results; return the one stream."""
+    """Wait until the monitors have read `results` results; return the one stream."""
 
     def look() -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = server.client.get(f"{server.http}/api/v1/monitors").json()["content"]
@@ -114,7 +114,7 @@ def changes(script: Script) -> list[dict[str, Any]]:
 
 @pytest.mark.timeout(600)
 def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, seed: int) -> None:
-    """Nothing is told while nothing changes; a bad release is told once, signed; and so is the way back."""
+    """Nothing is sent while nothing changes; a bad release is sent once, signed; and so is the recovery."""
     source = random.Random(seed)
     with a_receiver() as (url, script), a_watching_server(tmp_path, url) as server, over_http(server) as send:
 
@@ -155,7 +155,7 @@ def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, 
     "collector/delivery", "collector/live/monitors", "rules/statistics", "storage/alerting", "storage/judging"
 )
 def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
-    """Killed at random moments, the server tells each episode once, and its state is what the results say."""
+    """Killed at random moments, the server reports each episode once, and its state follows from the results."""
     source = random.Random(seed)
     sent = 0
     with a_receiver() as (url, script):

@@ -66,7 +66,7 @@ def asker() -> Iterator[Asker]:
 
 
 def tried(statements: Iterator[str], seconds: float | None) -> Outcomes:
-    """Ask for so many seconds, and without them so many calls."""
+    """Try statements for `seconds`, or `_CALLS` of them without a time."""
     return try_out(statements, seconds) if seconds else try_out(islice(statements, _CALLS), math.inf)
 
 
@@ -85,7 +85,7 @@ def test_no_call_of_any_function_is_more_than_an_error(request: pytest.FixtureRe
 
 
 def test_the_calls_are_the_same_for_the_same_seed() -> None:
-    """What was found once is found again."""
+    """The same seed gives the same calls, so that a finding can be reproduced."""
     known = functions([("f", "scalar", None, ["ANY", "VARCHAR"], None), ("g", "aggregate", None, ["T[]"], "ANY")])
     first, again, other = (
         [next(each) for _ in range(200)] for each in (calls(known, 1), calls(known, 1), calls(known, 2))

@@ -1,4 +1,4 @@
-"""Evaluations of traces without content: what was not captured is skipped, what was recorded counts."""
+"""Evaluations of traces without content: evaluators of content that was not captured skip, the others judge."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ MODEL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
 BY_NAMES_AND_NUMBERS = {
     "tool_call_count", "tool_call_order", "tool_correctness", "tool_policy", "execution_metrics", "efficiency",
 }  # fmt: skip
-"""Evaluators that, as configured here, go by names of calls and by numbers, which every trace has."""
+"""Evaluators that, as configured here, use only names of calls and numbers, which every trace has."""
 
 NOTHING_OF_THE_TRACE = {
     "tool_name_reliability": "the rule names the tools",
@@ -197,7 +197,7 @@ def test_calls_are_unknown_without_spans_of_tools_and_without_answers(has_model:
     [(["output"], "verdict"), (["output", "toolCalls"], "verdict"), (["result"], "skipped"), ([], "verdict")],
 )
 def test_code_judges_see_calls_of_tool_spans_and_name_what_they_read(reads: list[str], outcome: str) -> None:
-    """A program gets the calls that no message tells of, and what was not captured, and is skipped by what it reads."""
+    """A program gets calls missing from messages and the list of uncaptured content; one that reads such is skipped."""
     script = (
         "import json,sys; case = json.load(sys.stdin); (call,) = case['output_messages'][-1]['tool_calls'];"
         "print(json.dumps({'score': 1, 'details': {'case': case['not_captured'], **call}}))"
@@ -283,7 +283,7 @@ def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Cas
 
 
 def test_no_evaluator_judges_content_that_was_not_captured() -> None:
-    """Whichever content is recorded, each evaluator skips exactly the traces that lack what it reads."""
+    """Whichever content is recorded, each evaluator skips exactly the traces that lack the content it reads."""
     assert READS.keys() | BY_NAMES_AND_NUMBERS | NOTHING_OF_THE_TRACE.keys() == KINDS.keys()
     subsets = [set(one) for size in range(len(CONTENT) + 1) for one in itertools.combinations(CONTENT, size)]
     for captured, expected in itertools.product(subsets, (EXPECTED, {})):
@@ -384,7 +384,7 @@ def assert_nothing_is_judged(case: Case) -> None:
 
 @pytest.mark.parametrize("library", sorted(WITH_CAPTURE_OFF))
 def test_parts_without_content_and_marks_of_redactions_are_not_captured(library: str) -> None:
-    """Messages, calls and results that only name what they are, and marks in the place of values, are no content."""
+    """Messages, calls and results with only a type or name, and redaction marks in place of values, are no content."""
     assert_nothing_is_judged(hollow_case(library))
 
 
@@ -410,7 +410,7 @@ def test_events_without_content_are_not_captured() -> None:
 
 
 def test_content_of_spans_that_failed_counts_as_any_other() -> None:
-    """A trace that recorded its input and told no output does not tell what came out, failed or not."""
+    """A trace with a recorded input and no output has an uncaptured output, failed or not."""
     outcome = outcome_of("regex", case_of(root={"input.value": "hello", "openinference.span.kind": "AGENT"}))
     assert isinstance(outcome, Skipped)
     assert outcome.reason.startswith("not captured: output (set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
@@ -514,7 +514,7 @@ def test_unknown_numbers_keep_and_break_no_limit(configuration: Mapping[str, Any
 
 
 def test_what_was_not_captured_survives_a_document() -> None:
-    """A case that is handed on as JSON still says what was not captured."""
+    """A case that is passed on as JSON still lists the content that was not captured."""
     document = case_of({}).model_dump(mode="json", by_alias=True, exclude_none=True)
     assert isinstance(outcome_of("tool_error", parse_case(document)), Skipped)
 

@@ -16,7 +16,7 @@ ANNOTATION = {
     "score": None, "passed": True, "overriddenExpectedOutput": None, "source": "person", "author": "ann",
     "withdrawn": False, "superseded": False, "createdAt": "2026-11-21T10:00:00Z",
 }  # fmt: skip
-"""Without `errorKind`, `note`, and what it is not about."""
+"""An annotation without `errorKind`, `note`, and the ids of other kinds of target."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def test_a_text_of_a_newer_server_is_printed() -> None:
 
 
 def test_a_field_that_is_needed_is_named_with_the_version() -> None:
-    """The error says what is missing, which version needs it, and where the server's own version stands."""
+    """The error names the missing field, the version that needs it, and the place of the server's own version."""
     with a_server_that_answers([{name: value for name, value in ANNOTATION.items() if name != "author"}]) as url:
         listed = run("annotations", "list", "--server", url)
     assert listed.exit_code == 1

@@ -206,7 +206,7 @@ evaluator: tool_error
 
 
 def judge_some(server: Live, evaluations: int) -> None:
-    """Wait until there are so many more, or until that takes long."""
+    """Wait until there are `evaluations` more evaluations, or until that takes long."""
     count = "SELECT count(*) FROM evaluation"
     ((before,),) = server.sql(count)
     deadline = time.monotonic() + 5

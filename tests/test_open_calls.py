@@ -30,13 +30,13 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A store whose traces are added up."""
+    """A store whose traces are summed."""
 
     store: Store
     traces: TraceUpdater
 
     def take(self, *requests: ExportTraceServiceRequest, tenant: str = "") -> None:
-        """Store requests and add them up."""
+        """Store requests, and wait until their traces are summed."""
         commit(self.store, *(a_batch(request, tenant=tenant) for request in requests))
         assert self.traces.wait_idle(WAIT_S)
 
@@ -136,7 +136,7 @@ def test_a_trace_that_is_added_up_again_keeps_what_its_calls_have(stored: Stored
 
 @pytest.mark.costly("collector/conventions", "storage")
 def test_a_result_leaves_with_the_trace_that_was_sent_it(stored: Stored) -> None:
-    """What a deleted trace told is kept nowhere, and calls of deleted traces are none."""
+    """A result in a deleted trace is kept nowhere, and calls of deleted traces do not count."""
     stored.take(*TALK)
     stored.delete(3)
     assert stored.calls() == [WHOLE[0], ("c2", None, False, None)]
@@ -161,7 +161,7 @@ def test_tenants_and_other_calls_stay_apart(stored: Stored) -> None:
 @pytest.mark.costly("collector/conventions", "storage")
 @pytest.mark.parametrize("at_ns", [2, LAST_NS - HOUR_S * SECOND_NS, LAST_NS])
 def test_a_call_at_either_end_of_time_has_its_result(stored: Stored, at_ns: int) -> None:
-    """Traces are added up although no instant is an hour before or after a call."""
+    """Traces are summed although no instant is an hour before or after a call."""
     calls, results = request(1, [], ONE), request(2, [ONE, response("twelve", "c1")], FINAL)
     for each in (calls, results):
         (span,) = each.resource_spans[0].scope_spans[0].spans
@@ -222,7 +222,7 @@ def test_nothing_joins_traces_of_different_names(stored: Stored, name: str) -> N
 @pytest.mark.costly("collector/conventions", "storage")
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::5])
 def test_sessions_at_once_each_have_their_own_result(stored: Stored, order: Sequence[int]) -> None:
-    """Equal calls of different sessions are told apart, until a trace without a session is sent a result, too."""
+    """Equal calls of different sessions stay distinct, unless a trace without a session is sent a result, too."""
     made = [request(1, [], ONE), request(2, [], ONE), request_with_result(3, "a"), request_with_result(4, "b")]
     named = [of(export, session=f"s{at % 2}") for at, export in enumerate(made)]
     for at in order:

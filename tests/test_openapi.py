@@ -16,7 +16,7 @@ from tests.answers import check_answer, the_document
 from tests.contract_changes import breaking_changes
 
 COMMITTED = Path(__file__).parents[1] / "docs" / "openapi.json"
-FILE = {"type": "string", "format": "binary"}  # as a version of a dataset is, also where that file is JSON
+FILE = {"type": "string", "format": "binary"}  # such as a version of a dataset, even if the file is JSON
 MODEL = re.compile(r"#/components/schemas/(\w+)")
 
 
@@ -69,7 +69,7 @@ def test_every_error_is_a_problem_and_nothing_else(document: dict[str, Any]) -> 
 
 
 def test_operations_have_names_that_clients_can_use(document: dict[str, Any]) -> None:
-    """Each has one of its own, made of what it is about and of what it does."""
+    """Each operation has a unique name, made of its subject and its action."""
     names = [operation["operationId"] for _, operation in operations(document)]
     assert len(set(names)) == len(names)
     assert [name for name in names if not re.fullmatch("[a-z]+(_[a-z]+)*", name)] == []

@@ -32,7 +32,7 @@ def traces_of(server: Running) -> OwnTraces:
 
 
 def come_to_rest(server: Running) -> None:
-    """Send what waits, and let all that came be stored, read and matched."""
+    """Flush the server's own spans, and wait until all are stored, read and matched."""
     traces_of(server).flush()
     assert server.store.wait_committed(WAIT_S)
     assert server.traces.wait_idle(WAIT_S)
@@ -91,7 +91,7 @@ def test_requests_are_told_by_their_routes(tmp_path: Path) -> None:
 
 
 def test_attempts_to_tell_receivers_are_told(tmp_path: Path) -> None:
-    """One that failed and the one after it, without where they went."""
+    """A failed delivery attempt and the next one are traced, without their address."""
     seen: list[FinishedWork] = []
     with a_receiver() as (url, script), an_alerting(tmp_path, watch=seen.append) as alerting:
         script.act = lambda handler, number: answer(handler, 500 if number == 1 else 204)
@@ -111,7 +111,7 @@ def test_attempts_to_tell_receivers_are_told(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into the queue is dropped, and shutdown does not wait."""
+    """Spans that do not fit into the queue are dropped, and shutdown does not wait."""
     monkeypatch.setattr(own_traces, "_FLUSH_S", 0.05)
     traces = OwnTraces("http://127.0.0.1:9/v1/traces", {}, instance="here")
     for number in range(5_000):

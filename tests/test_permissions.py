@@ -28,14 +28,14 @@ def loose() -> Iterator[None]:
 
 
 def readable_by_others(*directories: Path) -> dict[str, str]:
-    """Return the modes of what others may read, write or enter, by path."""
+    """Return the modes of files and folders that others may read, write or enter, by path."""
     paths = [path for directory in directories for path in (directory, *directory.rglob("*"))]
     modes = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths}
     return {path: f"{mode:04o}" for path, mode in modes.items() if mode & 0o077}
 
 
 def test_a_server_and_its_backup_keep_others_out(tmp_path: Path) -> None:
-    """Everything in the directory of a serving process, in its backup and in what is restored of it is its owner's."""
+    """Only the owner may access the directory of a serving process, its backup and a restored copy."""
     data, backup, restored = (tmp_path / name for name in ("data", "backup", "restored"))
     umask = ("sh", "-c", 'umask 0; exec "$@"', "sh")
     with a_live_server(data, before=umask, forked=False) as server, over_http(server) as send:

@@ -1,4 +1,4 @@
-"""Lists of the command line for programs: whole values where no terminal is."""
+"""Lists of the command line for programs: whole values without a terminal."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The playground over HTTP: what models are sent, what that costs and is stored as, and who may ask."""
+"""The playground over HTTP: the requests to models, their cost and their traces, and who may ask."""
 
 import json
 from collections.abc import Iterator
@@ -47,12 +47,12 @@ def on_record(played: Played) -> int:
 
 
 def settled(played: Played, before: int, more: int) -> list[tuple[object, ...]]:
-    """Return the calls on record after so many others, once there are so many."""
+    """Return the calls on record after the first `before`, once there are `more` of them."""
     return until(lambda: played.sql(COUNTED), lambda rows: len(rows) == before + more)[before:]
 
 
 def test_models_answer_beside_each_other(played: Played) -> None:
-    """Each is sent the conversation, the tools and the parameters in its own protocol, and its answer is told."""
+    """Each is sent the conversation, the tools and the parameters in its own protocol, and its answer is returned."""
     played.connect()
     one, two = played.answers(
         "one", "two", messages=MESSAGES, tools=TOOLS, temperature=0.5, topP=0.9, maxOutputTokens=100
@@ -78,7 +78,7 @@ def test_models_answer_beside_each_other(played: Played) -> None:
 
 
 def test_a_price_asks_nobody(played: Played) -> None:
-    """What it takes at most is told from the bytes of each request and the length of an answer, and nothing leaves."""
+    """The highest cost is computed from the bytes of each request and the output limit, and no request is sent."""
     played.connect()
     document = played.play("one", "two", priceOnly=True).json()
     most = [each["atMost"] for each in document["answers"]]
@@ -95,7 +95,7 @@ def test_a_price_asks_nobody(played: Played) -> None:
 
 
 def test_an_answer_is_counted_like_one_of_a_judge(played: Played) -> None:
-    """The project and the connection pay what it took, under a name of its own where calls are counted by rule."""
+    """The project and the connection are charged for an answer, under the name `playground` where rules are listed."""
     (one, _), before = played.connect(), on_record(played)
     (answer,) = played.answers("one", project="shop")
     assert answer["usage"]["costUsd"] == pytest.approx((100 * 10 + 20 * 100) / 1e6)
@@ -144,7 +144,7 @@ def test_a_budget_of_calls_holds_for_answers_at_once(played: Played) -> None:
 
 
 def test_an_answer_is_a_trace_that_rules_pass_over(played: Played) -> None:
-    """It says what was asked and answered, leads to where it came from, and no rule that would match it judges it."""
+    """The trace has the question and the answer, links to its origin, and is judged by no rule that would match it."""
     played.connect()
     rule = {"name": "every model", "evaluator": "length", "config": {"maximumOutputLength": 1}}
     conditions = [{"field": "span_type", "op": "=", "value": "llm"}]
@@ -195,7 +195,7 @@ def test_what_fails_is_told_and_stored(played: Played) -> None:
 
 
 def test_failed_requests_are_made_again_if_wanted(played: Played) -> None:
-    """As often as the connection allows, which the price that is told beforehand counts."""
+    """A request is retried as often as the connection allows, and the price shown beforehand includes the retries."""
     played.connect(limits={"attempts": 3})
     once = played.play("one", priceOnly=True).json()["atMost"]
     thrice = played.play("one", priceOnly=True, retries=True).json()["atMost"]
@@ -211,7 +211,7 @@ def test_failed_requests_are_made_again_if_wanted(played: Played) -> None:
 
 
 def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that does not answer is given up after the time that an answer has, and what it can have cost counts."""
+    """A model that does not answer is abandoned after the time limit of an answer, and its highest cost counts."""
     monkeypatch.setattr(playground, "CALLS_TIMEOUT_S", 0.3)
     played.connect()
     before = on_record(played)
@@ -226,7 +226,7 @@ def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_call_of_a_tool_is_an_answer(played: Played) -> None:
-    """The model's call is told in the form of messages; nothing is called."""
+    """The model's call is returned as a message part; no tool is called."""
     played.connect()
     function = {"name": "weather", "arguments": json.dumps(CALL["arguments"])}
     message = {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]}
@@ -277,7 +277,7 @@ def test_what_is_wrong_is_told_by_field(played: Played, more: dict[str, Any], fi
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_leaves(played: Played) -> None:
-    """A picture, an answer longer than the connection allows, and a connection that is not there."""
+    """An image, an answer longer than the connection allows, and a missing connection are refused unsent."""
     played.connect()
     parts = [{"type": "blob", "mime_type": "image/png", "content": "AA"}]
     (answer,) = played.answers("one", messages=[{"role": "user", "parts": parts}])
@@ -296,7 +296,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
 
 
 def test_a_tenant_asks_over_its_own_connections(closed: Closed) -> None:
-    """Its answer is a trace of its own, what is another's is not there, and what is shared keeps its model."""
+    """The answer is a trace of the tenant, another's connection is unknown, and a shared one keeps its model."""
     with a_model(Says("Hello.")) as model:
         connections = closed.running.context.judging.connections
         made = {each: connections.create(a_connection(model.base_url), each) for each in ("", "acme", "other")}

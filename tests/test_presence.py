@@ -160,7 +160,7 @@ def test_recent_keys_hardly_suspect_a_new_key() -> None:
 
 
 def test_recent_keys_forget_the_oldest() -> None:
-    """What was added before twice the capacity of others is gone, so that the filter stays bounded."""
+    """A key is forgotten after twice the capacity of later ones, so that the filter stays bounded."""
     recent, first = RecentKeys(capacity=CAPACITY), some_hashes(1, CAPACITY)
     recent.add(first)
     recent.add(some_hashes(2, CAPACITY))

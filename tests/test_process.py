@@ -1,4 +1,4 @@
-"""Programs that fork, babble, hang and die, and what is left of them: nothing."""
+"""Programs that fork, babble, hang and die, and leave nothing behind."""
 
 import asyncio
 import json
@@ -85,7 +85,7 @@ def test_a_program_that_hangs_is_killed() -> None:
     ],
 )
 def test_children_do_not_outlive_the_program(tmp_path: Path, ending: str, outcome: str) -> None:
-    """Whether it hangs, ends well or ends badly, what it forked is killed, and holds nothing up."""
+    """Whether the program hangs, succeeds or fails, its children are killed, and delay nothing."""
     pids = tmp_path / "pids"
     source = f"""
 import os, signal, sys, time
@@ -166,7 +166,7 @@ def test_output_up_to_the_bound_is_kept() -> None:
 
 
 def test_megabytes_of_complaints_are_read_and_forgotten() -> None:
-    """Standard error cannot fill a pipe, and its end is what is told."""
+    """Standard error cannot fill a pipe, and its end is in the message."""
     source = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the reason'); sys.exit(7)"
     with pytest.raises(ProgramFailed, match=r"exit code 7: .*the reason$") as raised:
         output_of(python(source))
@@ -185,7 +185,7 @@ def test_a_signal_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("command", [("/no/such/program",), ("no-such-program",), ("/etc/hostname",), ("a\0b",)])
 def test_what_cannot_be_started_is_told(command: tuple[str, ...]) -> None:
-    """A program that is not there, or is none, is a failure of its own kind."""
+    """A missing program, or a file that is none, is a failure of its own kind."""
     with pytest.raises(ProgramFailed, match="cannot be started") as raised:
         output_of(command)
     assert raised.value.kind == "not_started"
@@ -226,7 +226,7 @@ def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_many_runs_leave_no_descriptors_open() -> None:
-    """Each run closes what it opened."""
+    """Each run closes the descriptors it opened."""
     output_of(python("pass"))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(10):

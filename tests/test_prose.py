@@ -1,4 +1,4 @@
-"""Rules for names, docstrings and documents: what counts as a violation, and what does not."""
+"""Rules for names, docstrings and documents: violations, and texts that are none."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""DuckDB attaches over its own protocol: what it sees, what it may not do, and what becomes of those who leave."""
+"""DuckDB attaches over its own protocol: visible views, refused statements, and clients that disconnect."""
 
 import asyncio
 import os
@@ -81,7 +81,7 @@ def test_views_are_the_same_over_every_door(server: Closed, client: Client, view
 
 
 def test_a_client_computes_and_so_does_the_server(client: Client) -> None:
-    """Attached views are joined with the client's own tables; the server runs what it is given as a text."""
+    """Attached views are joined with the client's own tables; a query passed as text runs on the server."""
     assert client.rows("SELECT name, attributes['input.value'] FROM tj.spans WHERE parent_span_id IS NULL") == [
         ["root", "asked root"]
     ]
@@ -95,7 +95,7 @@ def test_a_client_computes_and_so_does_the_server(client: Client) -> None:
 
 
 def test_what_is_stored_is_seen_at_once(server: Closed, client: Client) -> None:
-    """A client sees what was committed after it attached, also within what it takes for a transaction."""
+    """A client sees spans committed after it attached, also within a transaction of its own."""
     ((before,),) = client.rows("SELECT count(*) FROM tj.spans")
     client.ask("BEGIN")
     client.ask("SELECT count(*) FROM tj.spans")
@@ -108,7 +108,7 @@ def test_what_is_stored_is_seen_at_once(server: Closed, client: Client) -> None:
 VIEWS = sorted(sql.documented_views())
 DASHBOARDS = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
 AS_VIEWS = re.findall(r"^CREATE VIEW .*;$", DASHBOARDS, re.MULTILINE)
-"""What the docs give to programs that look for tables before anything else."""
+"""The statements in the docs for programs that list tables first."""
 
 
 def test_the_server_tells_what_there_is(client: Client) -> None:
@@ -150,7 +150,7 @@ def test_programs_that_look_for_tables_find_the_views(server: Closed) -> None:
 
 
 def test_the_client_lists_no_attached_tables_by_itself(client: Client) -> None:
-    """DuckDB's extension leaves them out; where this fails, it has learned to, and the docs need no statements."""
+    """DuckDB's extension does not list them; if this fails, it has begun to, and the docs need no statements."""
     assert client.rows("FROM (SHOW ALL TABLES) WHERE database = 'tj'") == []
     assert client.rows("SELECT * FROM information_schema.tables WHERE table_catalog = 'tj'") == []
 
@@ -199,7 +199,7 @@ def test_no_attack_comes_through_any_door(server: Closed, client: Client) -> Non
     ],
 )
 def test_attached_views_cannot_be_changed(client: Client, statement: str) -> None:
-    """What a client does to the attached database is refused, and so is what it does to the process that serves it."""
+    """Changes to the attached database are refused, and so are changes to the process that serves it."""
     assert "error" in client.ask(statement)
     assert "rows" in client.ask("SELECT count(*) FROM tj.spans")
 
@@ -279,7 +279,7 @@ def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
 
 
 def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
-    """Where one of two is killed, which ask at the same time, the other has its answer."""
+    """If one of two clients that query at the same time is killed, the other still gets its answer."""
     database = patient.running.store._database
     with attached(patient, "viewer") as one, attached(patient, "viewer") as other:
         pairs = "SELECT count(*) FROM range(24000) AS a, range(24000) AS b WHERE a.range < b.range"
@@ -314,7 +314,7 @@ def test_a_connection_that_is_closed_in_any_way_is_seen(address: str, linger_s: 
 
 
 def test_who_left_is_told_only_when_it_is_sure() -> None:
-    """A question has left when every connection that may be its own is closed, and what is another's never counts."""
+    """A query is abandoned once every connection that may be its own is closed, whatever other connections do."""
     open_, closed = ClientConnection(sent=0, is_closed=False), ClientConnection(sent=0, is_closed=True)
     assert left([{1: 0}, {2: 0}], {1: closed, 2: open_}) == [0]
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: open_}) == []  # either may be the one
@@ -332,7 +332,7 @@ def test_who_left_is_told_only_when_it_is_sure() -> None:
 
 
 def test_a_query_ends_when_its_time_is_over(client: Client) -> None:
-    """A client is told that its query took too long, and asks the next one."""
+    """A client gets an error that its query took too long, and its next query is answered."""
     assert "it ran longer than 5.0 s (setting sql_seconds)" in client.remotely(ENDLESS)["error"]
     assert client.remotely("SELECT 7")["rows"] == [[7]]
 
@@ -393,7 +393,7 @@ def test_without_any_key_nobody_attaches(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_taken_is_named(server: Closed, tmp_path: Path) -> None:
-    """A second server at the same address does not start, where two would share what comes there."""
+    """A second server at the same address does not start, since the two would share the connections."""
     assert server.running.quack is not None
     addresses = {"grpc": ANY_PORT, "otlp_http": ANY_PORT, "http": ANY_PORT, "quack": server.running.quack}
 
@@ -444,7 +444,7 @@ def test_too_much_is_an_error_and_never_a_wrong_sum(quack: Quack) -> None:
 
 
 def test_answers_are_bounded_on_the_disk_and_removed(quack: Quack, tmp_path: Path) -> None:
-    """One session has one answer at a time, all together are bounded, and what is left behind is removed."""
+    """A session has one answer at a time, all answers together are bounded, and leftover files are removed."""
     quack._sessions |= {name: _QuackSession(token="t") for name in ("a", "b")}
     for _ in range(3):
         quack._answer("a", "SELECT 1")

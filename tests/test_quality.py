@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def book(store: Store) -> Book:
-    """Put its rules in force."""
+    """Return the rules of the store, all active."""
     return Book(store)
 
 
@@ -68,7 +68,7 @@ class Results:
 
 
 def test_results_are_added_up_by_step_evaluator_and_release(book: Book) -> None:
-    """Every result is in the one cell of its hour, its evaluator and its release, with what it cost."""
+    """Every result is in the one cell of its hour, its evaluator and its release, with its cost."""
     results = Results(book)
     for hours, fingerprint, release in ((0, "one", "1"), (0, "one", "2"), (0, "two", "2"), (2, "two", "2")):
         results.add(created_at=NOW + hours * HOUR, fingerprint=fingerprint, release=release, cost_usd=0.5)
@@ -106,7 +106,7 @@ def test_calls_whose_cost_is_unknown_are_counted_beside_what_was_spent(book: Boo
 
 
 def test_failed_and_skipped_are_not_scores(book: Book) -> None:
-    """What came to no score is counted apart, and is in no rate."""
+    """Results without a score are counted separately, and are in no rate."""
     results = Results(book)
     results.add(0.2)
     results.add(None, outcome="failed")
@@ -130,7 +130,7 @@ def test_a_result_that_was_replaced_costs_and_counts_no_more(book: Book) -> None
 
 
 def test_points_hold_scores_as_monitors_do(book: Book) -> None:
-    """What is read back as a sample is the sample of the scores themselves; one beyond 0 to 1 is left out."""
+    """The sample read back equals the sample of the scores themselves; a score beyond 0 to 1 is left out."""
     results = Results(book)
     scores = [0.0, 0.015, 0.33333, 0.5, 0.77, 0.999, 1.0, 1.0]
     for score in (*scores, 7.0):
@@ -146,7 +146,7 @@ def test_points_hold_scores_as_monitors_do(book: Book) -> None:
 
 
 def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None:
-    """They are told as a sum of scores in days and longer steps, and not in hours, which are not kept."""
+    """They are reported as sums of scores in days and longer steps, and not in hours, which are not kept."""
     results = Results(book)
     results.add(1.0)
     write(
@@ -256,7 +256,7 @@ def test_results_are_found_one_by_one(book: Book) -> None:
 
 
 def test_scores_are_the_latest_of_each_release(book: Book) -> None:
-    """At most so many of each, by one evaluator, and none of what failed."""
+    """The scores of a release are its latest up to a limit, by one evaluator, and without failures."""
     results = Results(book)
     for number in range(4):
         results.add(number / 4, created_at=NOW + number * HOUR)
@@ -269,11 +269,11 @@ def test_scores_are_the_latest_of_each_release(book: Book) -> None:
 
 
 def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
-    """A backfill of today is of the days of its traces, and of today where the time of the judgement is asked for."""
+    """A backfill of today counts for the days of its traces, or for today if the time of the judgement is requested."""
     results = Results(book)
     for days in (1, 1, 9):
         results.add(started_at=NOW - days * DAY)
-    results.add(started_at=NOW - 300 * DAY)  # before what is looked at, although it was judged just now
+    results.add(started_at=NOW - 300 * DAY)  # before the period, although it was judged just now
     of_traces, judged = results.steps(), results.steps(judged=True)
     assert [(cell.at_us, cell.scored) for cell in of_traces] == [(_day(9), 1), (_day(1), 2)]
     assert [(cell.at_us, cell.scored) for cell in judged] == [(_day(0), 4)]

@@ -1,4 +1,4 @@
-"""Results added up for pages: rates, steps of time, and what is kept apart."""
+"""Results summed for pages: rates, steps of time, and separately counted outcomes."""
 
 import datetime as dt
 from typing import Any
@@ -56,7 +56,7 @@ def test_cells_add_up_to_their_scores() -> None:
 
 
 def test_scores_of_which_the_sum_is_known_have_their_mean_and_a_wider_interval() -> None:
-    """What left with its traces is never told as surer than it is, whatever the sum says."""
+    """Scores deleted with their traces never make an interval too narrow, whatever their sum."""
     kept = sum_of([a_cell(*[0.7] * 40)]).mean_score
     gone = sum_of([a_cell(scored=40, summed=40, score_sum=28.0, points=())]).mean_score
     assert kept is not None

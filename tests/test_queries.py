@@ -57,7 +57,7 @@ class Brought:
 
 
 def deliver(store: Store, commits: list[list[Brought]]) -> tuple[str, list[TraceSummary]]:
-    """Commit spans for a new tenant, in so many commits: the tenant, and what the list of its traces should be."""
+    """Commit spans for a new tenant, in these commits; return the tenant, and the expected list of its traces."""
     tenant, number = next(tenants), itertools.count()
     spans_of: dict[int, list[tuple[int, str, Brought]]] = defaultdict(list)
     for brought in commits:
@@ -191,7 +191,7 @@ def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brough
 
 
 def test_a_trace_that_leaves_meanwhile_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked for a trace is answered as of one moment, so a sweep in between takes nothing away from it."""
+    """The queries for one trace share a snapshot, so that a sweep in between removes nothing from the answer."""
 
     def leave(cursor: duckdb.DuckDBPyConnection) -> None:
         for table in ("span", "trace_part", "log_record"):
@@ -309,7 +309,7 @@ def test_sql_cannot_kill_the_process(tmp_path: Path, statement: str) -> None:
     ],
 )
 def test_sql_answers_what_reads(store: Store, statement: str) -> None:
-    """Every way of reading is allowed, also where its text mentions what is not."""
+    """Every way of reading is allowed, even if its text mentions a forbidden statement."""
     table = store.queries.sql(statement, max_rows=100, timeout_s=10)
     assert table.columns
     assert table.rows
@@ -408,7 +408,7 @@ def test_sql_that_needs_too_much_memory_is_refused(store: Store) -> None:
 
 
 def test_a_long_query_does_not_hold_up_commits(store: Store) -> None:
-    """While a reader is busy, spans are committed and others see them; the reader sees what was there when it began."""
+    """While a reader is busy, spans are committed and others see them; the reader sees the state at its start."""
     answers: list[str] = []
     terms = QueryOptions()
     endless = "SELECT count(*) FROM spans AS a, range(10000000000) AS b"
@@ -460,7 +460,7 @@ def is_like(trace: TraceSummary, like: TracesLike) -> bool:
 def test_pages_of_a_list_are_the_whole_list(
     store: Store, commits: list[list[Brought]], wish: TracesLike, limit: int, within_s: float
 ) -> None:
-    """Page after page, also where the time for each is over at once, every such trace comes once, in order."""
+    """Page after page, even if the time for each is over at once, every matching trace comes once, in order."""
     tenant, everything = deliver(store, commits)
     summaries: list[TraceSummary] = []
     place: ListPosition | None = None

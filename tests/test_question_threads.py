@@ -88,7 +88,7 @@ def test_a_commit_takes_no_thread_from_who_asks(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_opened_again_has_all_threads(tmp_path: Path) -> None:
-    """What is known about the threads goes by the connection that is open."""
+    """The known number of threads belongs to the open connection."""
     database = Database(tmp_path, DatabaseOptions(threads=3))
     with database.transaction():
         pass

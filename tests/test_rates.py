@@ -29,7 +29,7 @@ def test_the_rate_is_computed_nowhere_else(package: str) -> None:
 
 
 def test_statements_that_count_results_leave_replaced_ones_out() -> None:
-    """Each statement that adds up evaluations knows which were superseded, but for costs and the watch over judges."""
+    """Each statement that sums evaluations excludes superseded ones, except for costs and the watch over judges."""
     files = [path for folder in ("queries", "views") for path in (ROOT / "storage" / folder).rglob("*.sql")]
     adding = {path.name: text for path in files if ADDS_RESULTS.match(text := path.read_text(encoding="utf-8"))}
     assert {name for name, text in adding.items() if "superseded" not in text} == {

@@ -150,7 +150,7 @@ def test_every_command_with_data_is_tried() -> None:
 
 
 def test_every_command_that_lists_or_shows_something_takes_a_directory() -> None:
-    """Where the answer can come from a server, it can come from files."""
+    """Every command that can ask a server can also read a directory."""
     reading = {
         " ".join(path): "--data" in options
         for path, options in (
@@ -164,7 +164,7 @@ def test_every_command_that_lists_or_shows_something_takes_a_directory() -> None
 
 @pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/looking.py", "collector/mcp", "storage")
 def test_every_command_works_on_a_read_only_directory_or_says_why_not(stopped: Path, tmp_path: Path) -> None:
-    """What reads prints what it prints for a writable copy; all else ends with one error that names the remedy."""
+    """A reading command prints the same as for a writable copy; any other ends with one error that names the remedy."""
     data, copy = tmp_path / "data", tmp_path / "copy"
     for each in (data, copy):
         shutil.copytree(stopped, each)

@@ -1,4 +1,4 @@
-"""Readings are stored with their spans; traces are added up as they grow, and no failure stops either."""
+"""Readings are stored with their spans; traces are summed as they grow, and no failure stops either."""
 
 import io
 import json
@@ -81,7 +81,7 @@ def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> Expor
 
 
 def test_a_row_is_complete_at_its_commit(tmp_path: Path) -> None:
-    """A query within the commit that stores a span finds what it means."""
+    """A query within the commit that stores a span finds its reading."""
     reads: list[list[tuple[object, ...]]] = []
     with a_store(tmp_path) as store:
         writer = store._writer
@@ -129,7 +129,7 @@ def test_parts_in_any_order_of_tenants_stay_apart(tmp_path: Path) -> None:
 
 
 def test_adding_up_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """What is committed while the updater is down is added up by the next start, and nothing of what was before."""
+    """Traces committed while the updater is down are summed at the next start, and no earlier ones again."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(5)))
         with adding_up(store) as traces:
@@ -145,7 +145,7 @@ def test_adding_up_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_more_changes_than_are_remembered_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where commits change more traces between two looks than fit, all of them are added up all the same."""
+    """If commits change more traces between two polls than are remembered, all of them are still summed."""
     monkeypatch.setattr("storage.ingest.trace_meanings._MOST_CHANGES", 3)
     with a_store(tmp_path) as store:
         store.trace_meanings.changes.take()
@@ -157,7 +157,7 @@ def test_more_changes_than_are_remembered_are_found_again(tmp_path: Path, monkey
 
 
 def test_a_new_edition_reads_everything_again(tmp_path: Path) -> None:
-    """What an older edition of the conventions read is read again, each span in its place, and added up."""
+    """Spans read by an older edition of the conventions are read again, each in its place, and their traces summed."""
     with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(a_talk(), a_talk(trace=1, first=2)), a_batch(a_talk(first=4)))
         assert traces.wait_idle(WAIT_S)
@@ -283,7 +283,7 @@ def test_a_span_that_cannot_be_read_is_alone_in_that(tmp_path: Path, monkeypatch
 
 
 def test_a_trace_that_cannot_be_added_up_is_alone_in_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a trace that breaks adding up nothing is told but that it is there; all others are added up."""
+    """A trace that makes the summing fail is listed without sums; all other traces are summed."""
 
     def poisoned(spans: pa.Table) -> Any:
         if trace_id(1) in spans.column("trace_id").to_pylist():
@@ -303,7 +303,7 @@ def test_a_trace_that_cannot_be_added_up_is_alone_in_that(tmp_path: Path, monkey
 def test_traces_that_do_not_fit_together_are_each_added_up_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits
 ) -> None:
-    """However many traces are due at a start, none is added up from a part of its spans."""
+    """However many traces are due at a start, none is summed from a part of its spans."""
     with a_store(tmp_path) as store:
         for part in range(2):
             talks = (a_talk(trace=number, first=4 * number + 2 * part) for number in range(40))
@@ -364,7 +364,7 @@ def test_a_trace_that_does_not_fit_is_added_up_over_all_of_its_spans(
 
 
 def test_sums_of_a_part_of_a_trace_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a trace that is too long even without its texts, the view tells how many spans its sums are of."""
+    """For a trace that is too long even without its texts, the view reports how many spans its sums cover."""
     for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
         monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=100, nbytes=1 << 30))
     with a_store(tmp_path) as store, adding_up(store) as traces:
@@ -376,7 +376,7 @@ def test_sums_of_a_part_of_a_trace_say_so(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_sum_of_a_part_of_a_chain_counts_no_span_beside_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a chain of models that comes leaf first, the part that is added up hangs together: its root counts once."""
+    """If a chain of model spans comes leaf first, the summed part is connected: its root counts once."""
     for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
         monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=20, nbytes=1 << 30))
     chain = an_export(60)
@@ -398,7 +398,7 @@ def test_the_sum_of_a_part_of_a_chain_counts_no_span_beside_its_parent(
 def test_a_long_trace_is_added_up_again_as_rarely_as_it_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One span more of a trace that does not fit is not added up at once, since all of its spans are read for it."""
+    """One more span of an over-long trace is not summed at once, since all spans of the trace are read for it."""
     monkeypatch.setattr("collector.reading.updater._TRACE_LIMITS", Limits(rows=5, nbytes=1 << 30))
     long, short = TraceKey("", trace_id(0)), TraceKey("", trace_id(1))
     with a_store(tmp_path) as store:
@@ -411,7 +411,7 @@ def test_a_long_trace_is_added_up_again_as_rarely_as_it_is_long(
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_traces_are_taken_out_bounded_by_bytes(tmp_path: Path, threads: int) -> None:
-    """Of traces that do not fit some spans come, and it is told that there are more."""
+    """Traces beyond the byte limit are returned with some of their spans and a mark that there are more."""
     options = StoreOptions(database=DatabaseOptions(threads=threads), writer=WriterOptions(commit_interval_s=0.001))
     with Store.open(tmp_path, options) as store:
         commit(store, *(a_batch(an_export(1500, trace=trace, first=1500 * trace)) for trace in range(8)))
@@ -457,7 +457,7 @@ def test_an_unknown_trace_changes_in_vain(tmp_path: Path) -> None:
 
 
 def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While ingest is behind, adding up is put off, but not for ever."""
+    """While ingest is behind, summing is deferred, but only for a bounded time."""
     monkeypatch.setattr("collector.following.LONGEST_YIELD_S", 0.2)
     with a_store(tmp_path) as store:
         traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: True)
@@ -488,7 +488,7 @@ def test_traces_of_a_commit_are_added_up_together(tmp_path: Path, monkeypatch: p
 
 
 def test_reading_again_rests_and_adding_up_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two steps over what another edition had read, traces that grow are added up all the same."""
+    """Between two steps of reading again the spans of another edition, traces that grow are still summed."""
     monkeypatch.setattr("collector.reading.updater._LIMITS", Limits(rows=2, nbytes=1 << 20))
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2), an_export(4, trace=1, first=2)))
@@ -562,7 +562,7 @@ def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: in
 
 
 def all_added_up(server: Live) -> bool:
-    """Return whether every span is read and every trace is added up."""
+    """Return whether every span is read and every trace is summed."""
     ((spans, read, _),) = server.sql(EVERY_SPAN)
     ((traces, added_up),) = server.sql(EVERY_TRACE)
     behind = "SELECT (SELECT batch FROM trace_state) = (SELECT batch FROM ingest_state)"
@@ -578,7 +578,7 @@ def until(happens: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def test_messages_cross_the_pipe_unchanged() -> None:
-    """A header and tables are read back as they were sent, and the end of the stream is told from a cut."""
+    """A header and tables are read back as they were sent, and the end of the stream differs from a truncation."""
     pipe = io.BytesIO()
     tables = [pa.table({"a": [1, 2]}), pa.table({"b": pa.array([], pa.string())})]
     send(pipe, {"x": [1]}, tables)

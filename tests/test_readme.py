@@ -1,4 +1,4 @@
-"""The README, and what it leads on to, as a new user follows it: examples run as they stand, on the sample."""
+"""The README and its linked pages, as a new user follows them: examples run unchanged, on the sample."""
 
 import re
 import shlex
@@ -49,7 +49,7 @@ def report(server: Running) -> SampleReport:
 
 
 def test_the_sample_has_the_ids_that_the_readme_names(report: SampleReport) -> None:
-    """Each trace is told as it is printed, so that its id can be pasted."""
+    """Each trace is listed as the command prints it, so that its id can be pasted."""
     for trace in report.traces:
         assert f"  {trace.trace_id}  {trace.service_name:<14}  {trace.about}" in README
     named = set(re.findall(r"--trace ([0-9a-f]{32})|traces show ([0-9a-f]{32})", README + EVALUATING))
@@ -74,7 +74,7 @@ def traces_of(server: Running, report: SampleReport) -> list[Trace]:
 def test_examples_of_evaluations_run_as_they_stand(
     server: Running, report: SampleReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are what is shown of them, and each command says what is shown for it."""
+    """Files have the shown contents, and each command prints the shown output."""
     assert report.traces
     monkeypatch.chdir(tmp_path)
     ran = 0

@@ -72,11 +72,11 @@ def test_nothing_is_left_anywhere(secret: str, preset: str) -> None:
     assert occurrences > 20
     assert after.count(secret.encode()) == 0
     assert after.count(f"before {REDACTED} after".encode()) == occurrences
-    assert redactor.count >= occurrences - 2  # a list and what it is made of count once
+    assert redactor.count >= occurrences - 2  # a list and its elements count once
 
 
 def test_logs_are_looked_into() -> None:
-    """Bodies and attributes of log records, also where they are maps."""
+    """Bodies and attributes of log records are redacted, even if they are maps."""
     logs = some_logs(1)
     record = logs.resource_logs[0].scope_logs[0].log_records[0]
     record.body.kvlist_value.values.add(key="content").value.string_value = f"ask {KEY}"
@@ -98,7 +98,7 @@ def attributes_of(batch: SpanBatch) -> dict[str, tuple[str | None, str]]:
 
 
 def test_types_follow_the_values() -> None:
-    """Lists and maps that still are JSON stay so, a number that is taken out becomes text, and the others stay."""
+    """Lists and maps that are still JSON stay so, a redacted number becomes text, and other numbers stay."""
     export = an_export(1)
     span = export.resource_spans[0].scope_spans[0].spans[0]
     span.attributes.add(key="card").value.int_value = 4111111111111111
@@ -131,7 +131,7 @@ HIDDEN, SHOWN = (REDACTED, "s"), ("2.5", "d")
     ],
 )
 def test_keys_are_globs_of_the_whole(key: str, expected: tuple[str, str]) -> None:
-    """A value is taken out by its key, wherever attributes are, and whatever its type."""
+    """A value is redacted by its key, wherever attributes are, and whatever its type."""
     export = an_export(1)
     span = export.resource_spans[0].scope_spans[0].spans[0]
     span.attributes.add(key=key).value.double_value = 2.5
@@ -219,7 +219,7 @@ def test_a_part_of_a_batch_is_redacted_alike() -> None:
 
 
 def test_nothing_of_it_reaches_the_disk(tmp_path: Path) -> None:
-    """Neither the spool nor the database nor its log holds what was taken out, and it is counted."""
+    """Neither the spool nor the database nor its log holds a redacted value, and redactions are counted."""
     plan: dict[str, Any] = {"keys": ["user.name"], "presets": ["email", "key"]}
     export = an_export_that_says(f"{KEY} of ann@example.org")
     export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="user.name").value.string_value = "Hildegard"
@@ -239,7 +239,7 @@ class Broken(Redactor):
     """A redactor that raises."""
 
     def redact(self, batch: SpanBatch) -> SpanBatch:
-        """Fail where a span is called so."""
+        """Fail if a span has the name `bug`."""
         if "bug" in batch.spans["name"].to_pylist():
             raise RuntimeError("a bug")
         return super().redact(batch)

@@ -1,4 +1,4 @@
-"""Opening the file again while the store runs: what it frees, and whom it must not disturb."""
+"""Opening the file again while the store runs: the freed memory, and the readers it must not disturb."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The evidence that a candidate is worse than a baseline: what is promised of it, enumerated and for any results."""
+"""The evidence that a candidate is worse than a baseline: its guarantees, enumerated and for any results."""
 
 import itertools
 import math
@@ -28,12 +28,12 @@ margins = st.sampled_from(MARGINS)
 
 
 def sequences(length: int) -> Iterator[tuple[int, ...]]:
-    """Yield all outcomes of so many results that pass or fail."""
+    """Return all outcomes of `length` results that pass or fail."""
     return itertools.product((0, 1), repeat=length)
 
 
 def chance(passes: int, results: int, mean: float) -> float:
-    """Return the probability of one sequence with so many passes."""
+    """Return the probability of one sequence of `results` results with `passes` passes."""
     return float(mean**passes * (1 - mean) ** (results - passes))
 
 
@@ -179,7 +179,7 @@ def test_splitting_a_score_keeps_the_mean_and_lowers_the_wealth(values: list[flo
 
 @pytest.mark.parametrize("spread", [BASELINE, CANDIDATE], ids=["baseline", "candidate"])
 def test_the_stakes_are_one_gamblers(spread: Stakes) -> None:
-    """The parts of the first stake add up to 1, and some of it is never staked."""
+    """The parts of the first stake sum to 1, and some of it is never staked."""
     assert np.exp(spread.log_parts).sum() == pytest.approx(1)
     assert spread.shares.min() == 0
 
@@ -207,7 +207,7 @@ def test_samples_add_up(first: list[float], second: list[float]) -> None:
 
 @given(values=scores, alpha=st.floats(0.001, 0.4), smaller=st.floats(0.1, 1.0))
 def test_intervals_hold_the_mean_and_each_other(values: list[float], alpha: float, smaller: float) -> None:
-    """An interval holds what was observed, and the interval of a smaller alpha holds it."""
+    """An interval contains the observed mean, and the interval of a smaller alpha contains that interval."""
     sample = Sample.of_scores(values)
     computed, wider = interval(sample, alpha), interval(sample, alpha * smaller)
     assert 0 <= wider.low <= computed.low <= computed.high <= wider.high <= 1

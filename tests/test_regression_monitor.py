@@ -134,7 +134,7 @@ def test_an_episode_ends_when_the_rate_is_significantly_back(back: list[tuple[st
 
 
 def test_one_alarm_for_releases_that_are_all_bad() -> None:
-    """While an episode is open, further bad releases raise no alarm, and are compared with what was good."""
+    """While an episode is open, further bad releases raise no alarm, and are compared with the good results."""
     source = Source(6)
     stream = source.passes(1_000, 0.92) + source.passes(400, 0.75, "2") + source.passes(400, 0.75, "3")
     events = heard(stream + source.passes(900, 0.92, "4"))
@@ -235,7 +235,7 @@ def test_state_is_what_the_results_say(stream: list[MonitoredResult], cuts: list
 @settings(max_examples=100)
 @given(stream=results)
 def test_episodes_open_and_close_in_turn(stream: list[MonitoredResult]) -> None:
-    """No episode opens before the one before has ended, or is worse while none is open; events name their results."""
+    """No episode opens before the previous one has ended, or worsens while none is open; events name their results."""
     monitor, opened = Monitor(QUICK), False
     for at, result in enumerate(stream, start=1):
         event = monitor.add(result)
@@ -249,7 +249,7 @@ def test_episodes_open_and_close_in_turn(stream: list[MonitoredResult]) -> None:
 
 @pytest.mark.parametrize("release", ["2", None])
 def test_an_episode_that_becomes_much_worse_is_told_once_more(release: str | None) -> None:
-    """A fall from 92 to 70 % is one alarm, from there to 20 % it is told again with the new rate, once, and goes on."""
+    """A fall from 92 to 70 % is one alarm, a further one to 20 % is reported once with the new rate, and stays open."""
     source = Source(5)
     stream = source.passes(1_500, 0.92) + source.passes(500, 0.7, release) + source.passes(500, 0.2, release)
     opened, worse = heard(stream)
@@ -262,7 +262,7 @@ def test_an_episode_that_becomes_much_worse_is_told_once_more(release: str | Non
 
 
 def test_what_stays_as_bad_as_it_was_told_is_not_told_again() -> None:
-    """Of 60 streams that stay where the alarm found them, and of those that are a little worse, none is escalated."""
+    """Of 60 streams that stay at the rate of the alarm or get a little worse, none is escalated."""
     for rate in (0.7, 0.66):
         source = Source(6)
         for _ in range(30):
@@ -272,7 +272,7 @@ def test_what_stays_as_bad_as_it_was_told_is_not_told_again() -> None:
 
 
 def test_a_further_fall_is_told_each_time_that_it_is_much_worse() -> None:
-    """Each time the drop is half as large again as was told, and after a way back nothing of it is remembered."""
+    """Each report is for a drop half as large again as the last reported, and a recovery resets this."""
     source = Source(7)
     steps = [part for rate in (0.8, 0.4, 0.0) for part in source.passes(400, rate, "2")]
     events = heard(source.passes(1_500, 0.95) + steps + source.passes(1_500, 0.95, "2") + source.passes(300, 0.7, "2"))
@@ -282,7 +282,7 @@ def test_a_further_fall_is_told_each_time_that_it_is_much_worse() -> None:
 
 
 def test_scores_of_which_lower_ones_are_better_become_worse_upwards() -> None:
-    """Of such a stream the rate that is told of the escalation is the higher one."""
+    """The escalation of a stream whose lower scores are better has the higher rate."""
     source = Source(8)
     stream = source.scores(800, 0.2) + source.scores(300, 0.4, "2") + source.scores(300, 0.9, "2")
     opened, worse = heard(stream, lower_is_better=True)
@@ -327,7 +327,7 @@ def of(stream: Sequence[MonitoredResult], stretches: Sequence[Stretch]) -> list[
 
 @pytest.mark.simulation
 def test_an_alarm_says_which_results_it_is_about() -> None:
-    """Counted again by their numbers and releases, both sides have the counts and rates that the alarm tells."""
+    """Counted again by their numbers and releases, both sides have the counts and rates of the alarm."""
     kinds, joined = set[str](), 0
     for seed in range(30):
         drawn = random.Random(seed)

@@ -149,14 +149,14 @@ def test_a_child_stands_below_its_parent(spans: list[SpanDocument]) -> None:
 
 
 def test_an_orphan_is_marked() -> None:
-    """A span whose parent is not there stands at the root level and says so."""
+    """A span whose parent is missing stands at the root level with a note."""
     printed = lines(a_trace(a_span("a"), a_span("b", "00f067aa0ba902b7")))
     assert printed[1].startswith("span b ")
     assert printed[2] == "   note    its parent 00f067aa0ba902b7 is not here"
 
 
 def test_a_cycle_is_cut_at_its_earliest_span_and_marked() -> None:
-    """Spans whose parents lead in a circle are all shown, with a word about it."""
+    """Spans whose parents form a cycle are all shown, with a note."""
     printed = lines(a_trace(a_span("a", "c", at_ms=2), a_span("b", "a", at_ms=1), a_span("c", "b", at_ms=3)))
     assert printed[0].startswith("span b ")
     assert printed[1] == "│  note    its parents lead back to itself; its parent is a"
@@ -213,7 +213,7 @@ def is_harmless(text: str) -> bool:
 
 
 def test_hostile_spans_cannot_touch_the_terminal() -> None:
-    """Escape sequences, markup, emoji names and text direction in span data are printed as what they are."""
+    """Escape sequences, markup, emoji names and text direction in span data are printed literally."""
     event = a_document(SpanEventDocument, name=HOSTILE, attributes={HOSTILE: HOSTILE})
     link = a_document(LinkDocument, trace_id=HOSTILE, span_id=HOSTILE)
     span = a_span(HOSTILE, "p" + HOSTILE, name=HOSTILE, texts=(HOSTILE, HOSTILE), events=(event,), links=(link,))
@@ -226,7 +226,7 @@ def test_hostile_spans_cannot_touch_the_terminal() -> None:
 
 @given(st.text() | st.text(st.sampled_from("\x1b\x9b\u202e\u200d\n\r\t ab你👩\u0301\ud800")), st.integers(10, 60))
 def test_any_text_folds_into_its_width(text: str, width: int) -> None:
-    """Folded lines fit, are harmless, and together with what was left out account for all of the text."""
+    """Folded lines fit, are harmless, and together with the omitted count account for all of the text."""
     folded = fold(text, width=width, lines=3)
     assert len(folded.lines) <= 3
     assert all(cell_len(line) <= width and is_harmless(line) and "\n" not in line for line in folded.lines)
@@ -247,7 +247,7 @@ def test_any_name_is_cropped_to_one_line(text: str, width: int) -> None:
 
 @given(st.text(), st.booleans())
 def test_json_is_harmless_and_the_same(text: str, pretty: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """JSON for a program says exactly what it should, and can be looked at."""
+    """JSON for a program parses back to the same value, and is safe to print."""
     printed = json_text({"text": [text]}, indent=2 if pretty else None)
     assert json.loads(printed) == {"text": [text]}
     assert is_harmless(printed)
@@ -260,7 +260,7 @@ def test_scripts_that_need_joiners_keep_them() -> None:
 
 
 def test_plain_guides_are_ascii() -> None:
-    """Where the terminal has no Unicode, the tree is drawn without it."""
+    """If the terminal has no Unicode, the tree is drawn in ASCII."""
     trace = a_trace(a_span("a", texts=("x" * 2000, None)), a_span("b", "a", name="n" * 200), a_span("c", "a"))
     assert all(text.plain.isascii() for text in trace_text(trace, width=100, guides=ASCII))
 
@@ -290,7 +290,7 @@ def test_durations_are_short(duration_ms: float | None, text: str) -> None:
 
 
 def test_instants_offsets_and_counts_read_well() -> None:
-    """An instant is in UTC to the second, an offset has its sign, a count its noun, and what is unknown has none."""
+    """An instant is in UTC to the second, an offset has its sign, a count its noun, and an unknown value is a dash."""
     assert instant_text(START_NS) == "2026-11-21 10:00:00"
     assert instant_text(START_NS, short=True) == "11-21 10:00:00"
     assert instant_text(None) == "-"
@@ -306,7 +306,7 @@ def a_table(*columns: str, rows: tuple[tuple[object, ...], ...]) -> TableView:
 
 
 def test_a_list_of_traces_is_a_plain_table_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no terminal is, there are no colours, the columns are all there, and no id is cut."""
+    """Without a terminal, the table has no colours, has all columns, and cuts no id."""
     names = "a name that goes on " * 3, HOSTILE, "[red]x[/red] :bomb:"
     render.print_traces([a_trace(a_span(), name=name) for name in names])
     printed = capsys.readouterr().out
@@ -337,7 +337,7 @@ def test_no_list_cuts_a_column(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_the_id_of_a_trace_is_never_cut(width: int) -> None:
-    """However narrow the terminal, the id can be copied whole, and lines stay within the width where they can."""
+    """However narrow the terminal, the id can be copied whole, and lines stay within the width if possible."""
     file = io.StringIO()
     Console(width=width, file=file).print(render.traces_table([a_trace(a_span(), name="n" * 80)], width), crop=False)
     printed = file.getvalue().splitlines()
@@ -352,7 +352,7 @@ def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_answer_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows stand under their columns, NULL is told from an empty text, and numbers stand right."""
+    """Rows stand under their columns, NULL differs from an empty text, and numbers are right-aligned."""
     render.print_table(a_table("name", "n", rows=(("chat", 12), (None, 3), ("", 4))))
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "name   n",
@@ -388,7 +388,7 @@ def test_json_rows_are_objects(capsys: pytest.CaptureFixture[str]) -> None:
 
 @given(st.lists(st.sampled_from(["a", "a_2", "a_3", "b"]), max_size=8))
 def test_columns_keep_names_of_their_own(names: list[str]) -> None:
-    """Names are unique afterwards, and the first of each stays what it was."""
+    """Names are made unique, each begins with its old name, and the first of equal names is unchanged."""
     unique = render.unique_names(names)
     assert len(set(unique)) == len(names)
     assert all(new.startswith(old) for new, old in zip(unique, names, strict=True))

@@ -1,4 +1,4 @@
-"""Reports where there is no server: those of the SDK, and of experiments from files."""
+"""Reports without a server: those of the SDK, and of experiments from files."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_a_report_of_the_sdk_has_what_an_export_has(files: dict[str, tuple[str, 
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    """A name that says no form, and a folder that is not there, are told."""
+    """A name without a known extension, and a missing folder, are errors."""
     result = results.Result("empty", Experiment("e", Dataset("d", CASES), task, [right]).run().items)
     with pytest.raises(ValueError, match=r"run\.txt has no known file extension: \.json, \.csv"):
         result.export(tmp_path / "run.txt", command=COMMAND)

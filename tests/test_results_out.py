@@ -1,4 +1,4 @@
-"""Results out: told as OpenTelemetry events, each at least once, whatever becomes of either side."""
+"""Results out: sent as OpenTelemetry events, each at least once, whichever side fails."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -43,7 +43,7 @@ OVER_BOTH = pytest.mark.parametrize("receiving", [a_receiver, a_grpc_receiver], 
 
 
 def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | None = 1) -> None:
-    """Store so many results of a rule about the second span of the first trace, or about the trace."""
+    """Store `count` results of a rule about the second span of the first trace, or about the trace."""
     target = "TRACE" if span is None else "SPAN"
     known = [active for active in book.revisions.values() if active.rule.target == target]
     active = known[0] if known else book.rule("check", evaluator="tool_error", target=target)
@@ -61,7 +61,7 @@ def scored(job_id: int, reason: str) -> JobResult:
 
 
 def finish(store: Store, results: Sequence[JobResult]) -> None:
-    """Store what came of jobs."""
+    """Store the results of jobs."""
     store.jobs.take_turn(LedgerTurn(now_us=RECEIVED_AT_US, until_us=RECEIVED_AT_US + 1, finished=results))
 
 
@@ -135,7 +135,7 @@ def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Pat
 
 
 def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    """It hangs up, is overloaded, wants a key, and asks for patience: then it is told everything, in order, once."""
+    """A receiver that hangs up, is overloaded, wants a key, or asks to wait is then sent everything, in order, once."""
     script = [Reply(0), Reply(503), Reply(401), Reply(429, {"retry-after": "3600"}), Reply()]
     with a_store(tmp_path) as store, a_receiver(in_turn(*script)) as receiver:
         commit(store, a_batch(an_export(2)))
@@ -152,7 +152,7 @@ def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 @OVER_BOTH
 def test_one_that_is_refused_holds_up_no_other(tmp_path: Path, receiving: Receiving) -> None:
-    """What the receiver can never take is found by halves, counted and left; what it rejects in part is counted too."""
+    """A result that the receiver never accepts is found by bisection, counted and skipped; partial rejects count."""
 
     def answer(records: Sequence[LogRecord]) -> Reply:
         bad = any(attributes_of(record)["tracejury.number"] == 3 for record in records)
@@ -180,7 +180,7 @@ def test_requests_stay_small(tmp_path: Path, receiving: Receiving) -> None:
 
 
 def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    """What OTLP lists as retryable, and what an operator can mend, is tried again, later if a RetryInfo asks for it."""
+    """Codes that OTLP lists as retryable, or an operator can mend, are retried, later if a RetryInfo asks for it."""
     code = grpc.StatusCode
     script = [Reply(code=each) for each in (code.UNAVAILABLE, code.ABORTED, code.UNAUTHENTICATED, code.UNIMPLEMENTED)]
     script += [Reply(code=code.UNAVAILABLE, retry_s=0.01), Reply(code=code.RESOURCE_EXHAUSTED, retry_s=3600), Reply()]
@@ -213,7 +213,7 @@ def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None
     ],
 )
 def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
-    """Its code, its RetryInfo and what it took in part."""
+    """The status code, the RetryInfo and the partial success of a gRPC answer are read."""
     with a_grpc_receiver(in_turn(reply)) as receiver:
         endpoint = endpoint_at(receiver.url, {})
         assert endpoint.post(b"") == answer
@@ -225,7 +225,7 @@ def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
 
 @pytest.mark.costly("collector/closable_exporter.py", "collector/exporting")
 def test_grpc_goes_over_tls(tmp_path: Path) -> None:
-    """A server whose authority the environment names is told, and one with an unknown authority is told nothing."""
+    """A server whose CA the environment names is sent the results, and one with an unknown CA is sent nothing."""
     key, certificate = a_certificate()
     roots = tmp_path / "roots.pem"
     roots.write_bytes(certificate)
@@ -245,7 +245,7 @@ def test_grpc_goes_over_tls(tmp_path: Path) -> None:
 
 @OVER_BOTH
 def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path, receiving: Receiving) -> None:
-    """A server that is killed while the receiver answers tells the same event, byte for byte, and no other twice."""
+    """A server killed while the receiver answers sends the same event again, byte for byte, and no other one twice."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 3)
@@ -287,7 +287,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path, scheme: str) -> None:
-    """What comes from elsewhere is no result of its own rules, so two servers that tell each other come to rest."""
+    """Received scores are no results of its own rules, so two servers that send to each other come to rest."""
     (tmp_path / "b").mkdir()
     Database(tmp_path / "b", DatabaseOptions()).close()  # one of its own: copies have one identity
     with a_store(tmp_path / "a") as store, a_server(tmp_path / "b") as server:

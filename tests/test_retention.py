@@ -1,4 +1,4 @@
-"""Traces leave when they have expired, with all that belongs to them, and the file gives back what they took."""
+"""Traces are deleted when they have expired, with all that belongs to them, and the file frees their space."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_a_late_span_renews_its_trace(tmp_path: Path) -> None:
 
 
 def test_results_outlive_their_traces_as_daily_sums(tmp_path: Path) -> None:
-    """Counts, sums and costs of evaluations stay by day and fingerprint, and what was replaced counts as cost only."""
+    """Counts, sums and costs of evaluations stay by day and fingerprint, and a replaced result counts as cost only."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(*(an_export(1, trace=number) for number in (1, 2, 3))))
         fill(
@@ -120,7 +120,7 @@ def test_a_pinned_trace_stays_until_nothing_holds_it(tmp_path: Path) -> None:
 
 
 def test_an_alert_keeps_its_examples_until_it_is_over(tmp_path: Path) -> None:
-    """The traces that an open alert shows do not expire; its numbers and what it says about them outlive them."""
+    """The traces that an open alert shows do not expire; the alert's numbers and examples outlive them."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3, trace=1), an_export(2, trace=2)))
         example: dict[str, JsonValue] = {"traceId": trace_id(1), "spanId": None, "score": 0.0, "reason": "rude"}
@@ -185,7 +185,7 @@ def test_a_project_may_keep_longer_or_shorter(tmp_path: Path) -> None:
 
 @pytest.mark.costly("collector/live/upkeep", "storage")
 def test_a_file_that_is_too_large_loses_the_oldest_first(tmp_path: Path) -> None:
-    """Beyond the limit of size what would expire soonest goes, and no more than about what has to."""
+    """Beyond the size limit the traces that expire soonest are deleted, and not many more than necessary."""
     with a_store(tmp_path) as store:
         for number in range(40):
             commit(store, a_batch(an_export(2000, trace=number, first=2000 * number)))
@@ -219,7 +219,7 @@ def test_traces_are_deleted_by_what_is_known_of_them(tmp_path: Path, name: str) 
 
 
 def test_a_copy_that_comes_after_its_trace_was_swept_is_stored_again(tmp_path: Path) -> None:
-    """What is gone is not remembered."""
+    """A swept trace is not remembered, so that a later copy is stored."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3)))
         store.retention.sweep(now_us=EXPIRED_US)
@@ -230,7 +230,7 @@ def test_a_copy_that_comes_after_its_trace_was_swept_is_stored_again(tmp_path: P
 
 @pytest.mark.costly("collector/live/upkeep", "storage")
 def test_the_disk_gets_back_what_a_sweep_frees(tmp_path: Path) -> None:
-    """The file takes less of the disk after a sweep, also where what is left lies behind what went."""
+    """The file takes less of the disk after a sweep, also if the kept rows lie behind the deleted ones."""
     with a_store(tmp_path) as store:
         for number in range(18):
             commit(store, a_batch(an_export(8192, trace=number, first=8192 * number)))
@@ -271,12 +271,12 @@ def test_a_reader_keeps_what_it_reads_and_room_comes_back_after_it(tmp_path: Pat
 
 
 def test_a_file_of_another_layout_is_left_alone(tmp_path: Path) -> None:
-    """What does not look like a DuckDB file, or names blocks that cannot be, is refused."""
+    """A file that is no DuckDB file, or names impossible blocks, is refused."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(3)))
     content = (tmp_path / FILE_NAME).read_bytes()
     changed = [content[:100], b"x" * 20_000]
-    for header in (4096, 8192):  # of which one is in force
+    for header in (4096, 8192):  # only one of the two is active
         content = content[: header + 24] + (1 << 40).to_bytes(8, "little") + content[header + 32 :]
     for damaged in (*changed, content):
         (tmp_path / "other").write_bytes(damaged)

@@ -67,7 +67,7 @@ def test_nothing_to_check_is_said(name: str, vacuous: Mapping[str, Any]) -> None
 
 @pytest.mark.parametrize("part", ["actualOutputs", "expectedOutputs"])
 def test_missing_items_are_a_failure(part: str) -> None:
-    """A key that is not there is no empty list."""
+    """A missing key is a failure, and not an empty list."""
     case = items(["a"], ["a"])
     assert failure("precision", {}, case | {part: {}}).endswith(" is missing")
     assert failure("recall", {}, case | {part: {}}).endswith(" is missing")
@@ -100,7 +100,7 @@ def test_missing_items_are_a_failure(part: str) -> None:
     ],
 )
 def test_strategies(strategy: object, one: object, other: object, matches: bool) -> None:  # noqa: FBT001 - a parameter
-    """Each strategy matches what it says, in both directions."""
+    """Each strategy matches as documented, in both directions."""
     configuration = {"matchingStrategy": strategy}
     for case in (items([one], [other]), items([other], [one])):
         assert verdict("precision", configuration, case).score == float(matches)
@@ -119,14 +119,14 @@ def test_strategies(strategy: object, one: object, other: object, matches: bool)
     ],
 )
 def test_strategies_that_cannot_be_used_are_refused(strategy: object, message: str) -> None:
-    """A strategy that lacks what it needs, or has what it does not use, is refused by its place."""
+    """A strategy that lacks a needed key, or has an unused one, is refused with its path."""
     with pytest.raises(BadConfiguration) as refused:
         build("recall", {"matchingStrategy": strategy})
     assert message in str(refused.value)
 
 
 def test_judge_decides_what_is_not_equal() -> None:
-    """The judge is asked for pairs that differ, with both items, and its cost is told."""
+    """The judge is asked about pairs that differ, with both items, and its cost is reported."""
     judge = ScriptedJudge({"match": False}, {"match": True})
     result = verdict("recall", {"matchingStrategy": "llmBased"}, items(["a", "sea", "lake"], ["a", "ocean"]), judge)
     assert result.score == 1

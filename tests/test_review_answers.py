@@ -33,7 +33,7 @@ def api(tmp_path: Path) -> Iterator[Offline]:
 
 
 def a_run(api: Offline, count: int) -> str:
-    """Build a run with so many items; its id."""
+    """Build a run with `count` items; return its id."""
     run_id = api.begin()
     api.report(
         run_id, *({"itemKey": f"item {each}", "inputs": {"question": f"Question {each}?"}} for each in range(count))
@@ -57,7 +57,7 @@ def vote(api: Offline, queue: str, status: int = 200, **fields: object) -> Any:
 
 
 def test_a_score_lies_between_its_bounds(api: Offline) -> None:
-    """A queue for scores takes no label and no score beyond its bounds, and what it takes is an annotation."""
+    """A queue for scores refuses labels and scores beyond its bounds, and stores a score as an annotation."""
     queue = a_queue(api, 1, answer="score", low=1, high=5)
     for wrong in ({"label": "CORRECT"}, {"score": 0.5}, {"score": 5.5}, {}, {"note": "none"}):
         vote(api, queue, 400, **wrong)
@@ -117,7 +117,7 @@ def test_scores_and_texts_are_given_by_keyboard(api: Offline, browser: "Browser"
 
 
 def test_a_queue_is_made_changed_and_filled_on_pages(api: Offline) -> None:
-    """What the form says is what the API tells, feeds included; what is wrong is told, and no save is lost."""
+    """The API returns the values of the form, feeds included; errors are shown, and no save is lost."""
     rule = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)["id"]
     form: dict[str, str] = {
         "name": "polite",
@@ -168,7 +168,7 @@ def test_a_queue_is_made_changed_and_filled_on_pages(api: Offline) -> None:
 
 
 def test_a_queue_is_fed_by_command(api: Offline) -> None:
-    """`--feed` names rules that may have colons, policies and shares; what cannot be is told."""
+    """`--feed` names rules that may have colons, policies and shares; invalid ones are refused."""
     rule = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)["id"]
     here = ("--server", api.url)
     feeds = ("--feed", "long: enough:failing", "--feed", f"{rule}:random:0.1", "--feed", f"{rule}:uncertainty")

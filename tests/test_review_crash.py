@@ -70,7 +70,7 @@ def test_no_vote_that_was_answered_is_lost(tmp_path: Path, seed: int, kills: int
 
 
 def a_queue(api: Offline, entries: int) -> str:
-    """Return the path of a queue with so many items of a run, of which two people look at each."""
+    """Return the path of a queue with `entries` items of a run, each to be reviewed by two people."""
     run = api.begin()
     for first in range(0, entries, 20):
         api.report(run, *({"itemKey": f"item {number}"} for number in range(first, first + 20)))

@@ -99,7 +99,7 @@ def numbers(entries: list[ReviewEntry]) -> set[int]:
 
 
 def test_failing_results_come_first_and_a_share_of_all(store: Store) -> None:
-    """What failed is drawn for certain and comes first, the rest by its share; the chance is the one that each had."""
+    """Failures are always drawn and come first, others by their share; each entry has its own probability."""
     entries = filled(store, a_feed("failing"), a_feed("random", 0.1))
     failed = {number for number in range(RESULTS) if number % 5 == 0}
     assert numbers(entries[: len(failed)]) == failed
@@ -110,7 +110,7 @@ def test_failing_results_come_first_and_a_share_of_all(store: Store) -> None:
 
 
 def test_the_weights_give_the_rate_that_all_results_have(store: Store) -> None:
-    """One by the chance of each entry adds up to the results that there are, also with more of what failed."""
+    """The inverse probabilities of the entries sum to the number of results, even if failures are oversampled."""
     entries = filled(store, a_feed("failing", 0.9), a_feed("random", 0.3))
     weights = {int(str(each.trace_id), 16): 1 / each.probability for each in entries if each.probability}
     failed = sum(weight for number, weight in weights.items() if number % 5 == 0)
@@ -140,7 +140,7 @@ def test_disagreement_is_among_judges_or_with_people(store: Store) -> None:
 
 
 def test_old_results_are_left_out(store: Store) -> None:
-    """What was judged more than a month ago is not drawn."""
+    """Results older than a month are not drawn."""
     queue, feeding = a_queue(store), store.review_feeding
     assert feeding.fill(queue, [a_feed("failing")], now_us=NOW_US + 31 * DAY_US) == 0
 
@@ -177,7 +177,7 @@ def send(api: Offline) -> None:
 
 
 def test_a_vote_on_an_item_of_another_run_is_not_counted(store: Store) -> None:
-    """Votes belong to an item of a run, and who does not ask how far a queue is, is told nothing."""
+    """Votes belong to an item of a run, and a reader who does not ask for the progress of a queue gets none."""
     about = AnnotationTarget(tenant="", target="run_item", project="shop", run_id="this", item_number=7)
     queue = a_queue(store)
     store.review_queues.add(queue, [NewEntry(about=about, reason="hand")], by=None, now_us=NOW_US)

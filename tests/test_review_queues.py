@@ -1,4 +1,4 @@
-"""Queues of what people are to judge: who is given what, what he is told, and what is kept whatever happens."""
+"""Review queues: the assignment of entries, the answers to reviewers, and the votes kept whatever happens."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ def trace_id(number: int) -> str:
 
 
 def send_traces(api: Offline, count: int = TRACES) -> None:
-    """Let a server have so many traces."""
+    """Send `count` traces to a server, and wait until they are stored."""
     assert api.running is not None
     for number in range(count):
         request = an_export(trace_id(number), "root", at_s=number)
@@ -170,7 +170,7 @@ def test_a_lease_ends_and_costs_nobody_his_vote(tmp_path: Path) -> None:
 
 
 def test_a_lease_that_is_longer_than_leases_are_is_over(tmp_path: Path) -> None:
-    """What was given before the clock was set back by a day, while no server ran, is not kept from others for a day."""
+    """A lease from before the clock was set back by a day, while no server ran, does not block others for a day."""
     with an_offline_server(tmp_path / "data", review_lease_seconds=600) as api:
         send_traces(api, 1)
         queue = a_queue(api, "set back", 0)
@@ -282,7 +282,7 @@ def test_a_queue_is_changed_and_deleted_by_its_version(api: Offline) -> None:
 
 
 def test_targets_are_of_what_is_there(api: Offline) -> None:
-    """What is not stored, or is no target, is not added, and nothing of the same request either."""
+    """A request with a target that is not stored or invalid adds nothing."""
     queue = a_queue(api, "targets")
     span = {"traceId": trace_id(0), "spanId": SPAN}
     for wrong, status in (
@@ -346,7 +346,7 @@ def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
 
 
 def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
-    """What is made and added there is listed with how far it is, and a queue is found by its name."""
+    """A queue made and filled by command is listed with its progress, and is found by its name."""
     where = ("--server", api.url)
     labels = ("--label", "good", "--label", "bad")
     assert run("review", "create", "of the shell", *labels, "--question", "shell", *where).exit_code == 0

@@ -1,4 +1,4 @@
-"""OTLP in, DuckDB, OTLP out: every field and every kind of value comes back as it came."""
+"""OTLP in, DuckDB, OTLP out: every field and every kind of value comes back unchanged."""
 
 import itertools
 import math
@@ -243,7 +243,7 @@ def test_a_composite_value_comes_back(store: Store, fill: Callable[[AnyValue], o
 
 
 def test_the_last_of_repeated_attribute_keys_stays(store: Store) -> None:
-    """Where an attribute list names a key more than once, the last value is stored, in its place."""
+    """If an attribute list has a key more than once, the last value is stored, in its place."""
     request = an_export()
     attributes = flat(request)[0][2].attributes
     for key, number in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
@@ -262,7 +262,7 @@ def test_a_parent_of_zeros_is_no_parent(store: Store) -> None:
 
 
 def test_resources_and_scopes_that_differ_at_the_far_end_of_a_long_url_stay_apart(store: Store) -> None:
-    """A schema URL belongs to what is stored of a resource and of a scope, however long it is."""
+    """A schema URL is part of the identity of a stored resource and scope, however long it is."""
     request = ExportTraceServiceRequest()
     for number in range(2):
         url = f"https://schemas.example.com/{'x' * 100}/{number}"
@@ -316,7 +316,7 @@ def test_times_at_the_ends_of_what_the_wire_can_say_do_no_harm(store: Store, odd
 
 
 def test_attributes_are_plain_values_in_sql(store: Store) -> None:
-    """`attributes['k']` is the text that a person would write for the value, and NULL where nothing was set."""
+    """`attributes['k']` is the text that a person would write for the value, and NULL for an unset one."""
     request = an_export()
     attributes = flat(request)[0][2].attributes
     attributes.add(key="model").value.string_value = "gpt-6"

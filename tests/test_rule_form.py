@@ -95,7 +95,7 @@ def test_a_box_keeps_what_a_value_is(value: Any) -> None:
 
 @given(RULES)
 def test_a_form_that_nobody_touches_changes_nothing(document: dict[str, Any]) -> None:
-    """A rule in a form that is sent as it came is the same revision."""
+    """A rule whose form is sent unchanged is the same revision."""
     rule = parse_rule(yaml_of(document)).rule
     form = form_of(rule, literal_keys("tool_error"))
     sent = {name: [text] for name, text in form.texts.items()}
@@ -150,7 +150,7 @@ def test_what_a_rule_goes_by_may_be_yaml() -> None:
 
 
 def test_problems_are_told_beside_their_fields() -> None:
-    """Each problem finds the field that it is about, and so does each part of what an evaluator tells."""
+    """Each problem is assigned to its field, and so is each part of an evaluator's error."""
     form = blank_form(evaluator="length")
     keys = ["name", "conditions[3].value", "budget.usdPerDay", "monitor.alpha", "nothing"]
     problems = [Problem(line=1, key=key, message="is wrong") for key in keys]

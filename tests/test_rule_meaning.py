@@ -191,7 +191,7 @@ def test_python_and_sql_agree(
 def test_events_are_counted_by_name_and_tell_the_first_value(
     database: duckdb.DuckDBPyConnection, condition: dict[str, Any], held: list[bool]
 ) -> None:
-    """Of several events with an attribute the first counts, and what no event has is not there."""
+    """Of several events with an attribute the first counts, and an attribute of no event is missing."""
     first = [
         ("retry", {}),
         ("exception", {"exception.type": "TimeoutError"}),
@@ -234,7 +234,7 @@ def test_searching_takes_time_in_proportion_to_the_text(pattern: str) -> None:
 @pytest.mark.parametrize("times", ["{0}", "{1}", "{2}", "{0,1}", "{1,2}", "{2,3}", "{1,}", "{0,}", "*", "+", "?"])
 @pytest.mark.parametrize("part", ["a", "(?:ab)", r"(?:a\b)", r"(?:\ba)", "(?:a|)", "(?:a?b?)", "(?:(?:a*)b)"])
 def test_repetitions_agree_on_all_short_texts(database: duckdb.DuckDBPyConnection, part: str, times: str) -> None:
-    """Whole texts of up to five characters are told apart as DuckDB tells them apart."""
+    """Whole texts of up to five characters match exactly if they match in DuckDB."""
     texts = ["".join(letters) for length in range(6) for letters in itertools.product("ab ", repeat=length)]
     assert disagreements(database, f"^(?:{part}{times})$", texts) == []
 

@@ -85,7 +85,7 @@ settlings = st.builds(Settling, after_root_s=waits, quiet_s=waits, longest_s=wai
 
 @given(arrivals(), settlings, moments)
 def test_another_span_never_settles_a_trace_sooner(trace: Arrivals, settling: Settling, later: int) -> None:
-    """It puts it off, or changes nothing where the longest wait is over."""
+    """Another span defers settling, or changes nothing if the longest wait is over."""
     grown = Arrivals(root_ended=trace.root_ended, first_ns=trace.first_ns, last_ns=max(trace.last_ns, later))
     assert settles_at_ns(grown, settling) >= settles_at_ns(trace, settling)
 

@@ -1,4 +1,4 @@
-"""Texts of rules: every text is a rule or an error with its places, and what is written is what is meant."""
+"""Texts of rules: every text is a rule or an error with its places, and a written rule reads back with its meaning."""
 
 import json
 from typing import Any
@@ -217,7 +217,7 @@ budget: {calls: 1}
     ],
 )
 def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, error: str) -> None:
-    """What YAML knows and rules do not is refused where it stands."""
+    """YAML features that rules do not allow are refused with their line."""
     ((at_line, _, message),) = problems(text)
     assert (at_line, error in message) == (line, True), message
 
@@ -291,7 +291,7 @@ def test_the_seeds_way_to_match_is_conditions() -> None:
 
 
 def test_the_seeds_way_to_score_is_a_configuration() -> None:
-    """`criteria`, the scale and the threshold on it are what the judge is told."""
+    """`criteria`, the scale and the threshold on it become the judge's configuration."""
     rule = parse_rule("name: a\nevaluatorName: kind\ncriteria: Be kind.\nminScore: 1\nmaxScore: 5\nthreshold: 4").rule
     assert rule.configuration == {
         "name": "kind",
@@ -371,7 +371,7 @@ matches = st.sampled_from(
 def test_a_rule_written_out_is_the_same_rule(
     conditions: list[dict[str, Any]], grouped: str, more: dict[str, Any], match: dict[str, Any]
 ) -> None:
-    """What is stored of any rule is that rule again, with the same revision."""
+    """The stored form of any rule reads back as that rule, with the same revision."""
     fields = {"conditions": conditions if grouped == "list" else {grouped: conditions}} if conditions else {}
     document = {"name": "a rule", "evaluator": "tool_error", **fields, **more, **match}
     try:
@@ -384,7 +384,7 @@ def test_a_rule_written_out_is_the_same_rule(
 
 
 def test_the_largest_rules_are_read_back() -> None:
-    """No bound that a text meets is crossed by what is written out of it."""
+    """A rule whose text is within all bounds is also within them when it is written out."""
     one: dict[str, Any] = {"field": "name", "op": "=", "value": "ß" * 500}
     nested = one
     for _ in range(MAX_GROUPS):
@@ -428,7 +428,7 @@ def test_json_may_be_laid_out_as_json_may_be() -> None:
 
 
 def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
-    """The revision is of what is meant, whether it is enabled or not."""
+    """The revision identifies the meaning of a rule, whether it is enabled or not."""
     revision = parse_rule(GOOD).rule.revision
     for same in (f"# a comment\n{GOOD}", GOOD.replace("5e3", "5000"), GOOD.replace("enabled: true", "enabled: false")):
         assert parse_rule(same).rule.revision == revision
@@ -480,7 +480,7 @@ def test_what_monitors_are_told_as_usual_is_no_other_rule() -> None:
 
 
 def test_a_new_field_would_change_no_revision() -> None:
-    """What is left at its default is no part of the digest."""
+    """Fields at their defaults are no part of the digest."""
     assert set(a_rule().document()) == {"name", "target", "evaluator", "config"}
 
 
@@ -551,7 +551,7 @@ def test_the_example_rules_load(file: Any) -> None:
     ],
 )
 def test_what_a_rule_names_must_be_there(keys: str, line: int, key: str, message: str) -> None:
-    """An evaluator that there is not, or that cannot be used like this, is told with the line of its key."""
+    """An unknown evaluator, or one that cannot be used like this, is reported with the line of its key."""
     with pytest.raises(BadRule) as caught:
         check_evaluator(parse_rule(f"name: a\n{keys}"))
     (problem,) = caught.value.problems

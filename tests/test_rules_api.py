@@ -107,7 +107,7 @@ def test_a_rule_of_the_seeds_goes_in_and_comes_out(api: httpx.Client) -> None:
 
 
 def test_every_key_of_ours_goes_in_and_comes_out(api: httpx.Client) -> None:
-    """What was sent is in the answer, with what is known about the rule."""
+    """The answer has the keys that were sent, with the rule's own fields."""
     document = made(api)
     assert {key: document[key] for key in OURS} == OURS
     assert (document["origin"], document["file"], document["version"]) == ("API", None, 1)
@@ -251,7 +251,7 @@ def test_names_that_are_taken_and_rules_that_are_not_there(api: httpx.Client) ->
 
 
 def test_a_deleted_rule_is_gone(api: httpx.Client, server: Running) -> None:
-    """It is neither listed nor in force, and a second delete finds nothing."""
+    """A deleted rule is neither listed nor active, and a second delete is 404."""
     document = made(api)
     place = f"/projects/shop/trace-eval-rules/{document['id']}"
     assert document["id"] in {active.rule_id for active in server.pipeline.rules.active()}
@@ -261,7 +261,7 @@ def test_a_deleted_rule_is_gone(api: httpx.Client, server: Running) -> None:
 
 
 def test_a_rule_can_be_tried_before_it_is_in_force(api: httpx.Client, server: Running) -> None:
-    """What it would match and cost, or what becomes of one trace, is told, and nothing is stored."""
+    """A trial reports the matches and the cost of a rule, or its decisions on one trace, and stores nothing."""
     before = server.pipeline.rules.kept()
     keys = {"name": "a", "evaluator": "tool_error", "conditions": [{"field": "name", "op": "=", "value": "refund"}]}
     window = {"lastSeconds": 3_600 * 24 * 3_000}
@@ -293,7 +293,7 @@ def test_names_are_harmless_on_a_terminal(api: httpx.Client, server: Running) ->
 
 
 def test_many_at_once_make_one_rule_of_a_name(api: httpx.Client) -> None:
-    """Of requests for one name that come together, one makes it and the others are told."""
+    """Of concurrent requests for one name, one makes the rule and the others are refused."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
@@ -345,7 +345,7 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
 
 
 def test_a_rule_is_run_over_history(tmp_path: Path) -> None:
-    """A run is started over the API and the command line, with its progress; wrong bounds and names are told."""
+    """A run is started over the API and the command line, with its progress; wrong bounds and names are refused."""
     with a_server(tmp_path / "data") as server, a_client() as api:
         api.base_url = httpx.URL(f"http://{server.http}/api/v1")
         document = made(api)
@@ -383,7 +383,7 @@ def test_a_rule_is_run_over_history(tmp_path: Path) -> None:
 
 
 def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
-    """The command line tells how far a run is until it has ended."""
+    """The command line reports the progress of a run until it has ended."""
     with a_server(tmp_path / "data") as server, a_client() as api:
         api.base_url = httpx.URL(f"http://{server.http}/api/v1")
         made(api, "*")
@@ -393,7 +393,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_lists_its_rules_without_a_server(tmp_path: Path) -> None:
-    """What is stored is shown, and looking does not delete the rules of files."""
+    """The stored rules are listed, and listing does not delete the rules of files."""
     folder = tmp_path / "rules"
     folder.mkdir()
     (folder / "a.yaml").write_text(FOLDER_RULE)
@@ -409,7 +409,7 @@ def test_a_data_directory_lists_its_rules_without_a_server(tmp_path: Path) -> No
 
 
 def test_a_server_that_cannot_write_says_come_again(tmp_path: Path) -> None:
-    """While the disk is full a rule is 503 with a delay, and not in force; afterwards it is taken."""
+    """While the disk is full a new rule is 503 with a delay, and not active; afterwards it is accepted."""
     with a_server(tmp_path / "data") as server, a_client() as api:
         place = f"http://{server.http}/api/v1/projects/shop/trace-eval-rules"
         with files_no_larger_than(1):

@@ -108,7 +108,7 @@ def test_a_rule_about_traces_counts_them_by_decision(server: Running, rule: Path
 
 
 def test_a_rule_with_an_unknown_connection_is_refused(server: Running, tmp_path: Path) -> None:
-    """A rule that names a connection that is not there is refused, with its key and the connections that there are."""
+    """A rule with an unknown connection is refused, with its key and the existing connections."""
     file = tmp_path / "judge.yaml"
     file.write_text(
         "name: j\ntarget: TRACE\nevaluator: llm_judge\ncriteria: good?\nconnectionId: gone\njury: [away, far]\n"
@@ -121,7 +121,7 @@ def test_a_rule_with_an_unknown_connection_is_refused(server: Running, tmp_path:
 
 
 def test_a_rule_about_spans_samples_by_trace_and_tells_the_cost(server: Running, tmp_path: Path) -> None:
-    """Sampled out is told apart from filtered, and what the budget leaves out is told."""
+    """Sampled-out and filtered spans are counted separately, and spans beyond the budget are reported."""
     file = tmp_path / "chats.yaml"
     file.write_text(CHATS)
     document = json.loads(run("rules", "test", file, "--last", "1h", "--server", server.http, "--json").stdout)
@@ -177,7 +177,7 @@ def test_a_directory_that_no_server_holds_is_read(tmp_path: Path, rule: Path) ->
 
 
 def test_what_is_wrong_with_a_rule_is_told_by_file_and_line(server: Running, tmp_path: Path) -> None:
-    """A file that holds no rule, or one whose evaluator there is not, ends with 1 and all that is wrong."""
+    """A file without a rule, or with an unknown evaluator, ends with 1 and all its errors."""
     file = tmp_path / "wrong.yaml"
     for text, expected in [
         ("name: a\nevaluator: tool_error\ntarget: X\nfoo: 1", [":3: target: must be", ":4: foo: unknown key"]),

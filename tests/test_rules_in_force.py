@@ -1,4 +1,4 @@
-"""Rules in force: of files and of the API, revision by revision, over a real store and real folders."""
+"""Active rules: of files and of the API, revision by revision, over a real store and real folders."""
 
 import json
 import logging
@@ -101,7 +101,7 @@ def only(rules: RulesInForce) -> KeptRule:
 
 
 def test_a_rule_of_the_api_is_in_force_at_once_and_after_a_restart(store: Store) -> None:
-    """What was created is what judges, with its project, and a second look at the store sees the same."""
+    """The created rule is active, with its project, and reading the store again gives the same."""
     with in_force(store) as rules:
         kept = rules.create("shop", *parsed(conditions=[{"field": "name", "op": "=", "value": HOSTILE}]))
         (active,) = rules.active()
@@ -120,7 +120,7 @@ def test_a_rule_of_the_api_is_in_force_at_once_and_after_a_restart(store: Store)
 
 
 def test_an_edit_is_a_revision_and_the_way_back_is_the_earlier_one(store: Store) -> None:
-    """Only what changes the meaning makes a number, every number stays what it was, and no text has two."""
+    """Only a change of meaning makes a revision number, numbers never change, and no text has two."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed()).stored.rule_id
         edits: list[dict[str, Any]] = [
@@ -146,7 +146,7 @@ def test_a_disabled_rule_is_kept_and_does_not_judge(store: Store) -> None:
 
 
 def test_rules_of_a_tenant_take_no_room_of_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tenant, and the operator, may have so many rules, whatever others have."""
+    """Each tenant, and the operator, has its own limit of rules, whatever others have."""
     monkeypatch.setattr(rule_change, "MAX_OF_TENANT", 2)
     monkeypatch.setattr(rule_change, "MAX_RULES", 3)
     with in_force(store) as rules:
@@ -161,7 +161,7 @@ def test_rules_of_a_tenant_take_no_room_of_others(store: Store, monkeypatch: pyt
 
 
 def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
-    """A job of an earlier revision has the budget of the one in force, and knows whether it is enabled."""
+    """A job of an earlier revision has the budget of the active one, and knows whether that is enabled."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed(budget={"callsPerDay": 100})).stored.rule_id
         rules.replace("shop", rule_id, *parsed(budget={"callsPerDay": 7}, enabled=False))
@@ -225,7 +225,7 @@ def test_what_a_rule_names_must_be_there(store: Store) -> None:
 
 
 def test_rules_are_bounded(store: Store, folder: Path) -> None:
-    """There are not more rules than may be, and what is refused is told by its file."""
+    """The number of rules is limited, and a rule beyond the limit is reported with its file."""
     for number in range(MAX_RULES + 1):
         write(folder, **{f"{number:04}": a_text(f"rule {number}")})
     with in_force(store, folder) as rules:
@@ -241,7 +241,7 @@ def test_rules_are_bounded(store: Store, folder: Path) -> None:
 
 
 def test_two_hundred_rules_are_stored_once(store: Store, folder: Path) -> None:
-    """A folder of that size is in force as a whole, and nothing is written when it is read again unchanged."""
+    """A folder of that size is active as a whole, and nothing is written when it is read again unchanged."""
     for number in range(200):
         write(folder, **{f"{number:03}": f"# {HOSTILE!a}\n{REFUNDS.replace('refunds', f'rule {number}')}"})
     with in_force(store, folder) as rules:
@@ -333,7 +333,7 @@ def test_files_of_rules_may_end_in_capitals(store: Store, folder: Path) -> None:
 
 
 def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, folder: Path) -> None:
-    """The file whose rule is in force keeps it, whatever the other is called; another project is no conflict."""
+    """The file whose rule is active keeps it, whatever the other's name; another project is no conflict."""
     write(folder, m=REFUNDS)
     with in_force(store, folder) as rules:
         write(folder, a=f"{REFUNDS}sampleRate: 0.5", z=REFUNDS, p=f"project: shop\n{REFUNDS}")
@@ -453,7 +453,7 @@ def test_only_files_may_name_programs(store: Store) -> None:
 
 
 def test_a_file_of_another_editor_is_a_rule(store: Store, folder: Path) -> None:
-    """A byte order mark and the line ends of Windows make no difference, also to what is shown of the rule."""
+    """A byte order mark and the line ends of Windows make no difference, also to the rule's document."""
     (folder / "a.yaml").write_bytes(b"\xef\xbb\xbf" + REFUNDS.replace("\n", "\r\n").encode())
     with in_force(store, folder) as rules:
         assert only(rules).active.rule == parse_rule(REFUNDS).rule

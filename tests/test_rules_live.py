@@ -1,4 +1,4 @@
-"""Rules of a real process: read at the start, on SIGHUP, and by looking; kept over a kill."""
+"""Rules of a real process: read at the start, on SIGHUP, and by polling; kept over a kill."""
 
 import signal
 from pathlib import Path
@@ -26,7 +26,7 @@ def names(server: Live) -> list[object]:
 
 
 def test_a_hangup_reads_the_folder_and_ends_nothing(tmp_path: Path, folder: Path) -> None:
-    """SIGHUP puts new files in force and tells of wrong ones by file, line and key; a kill loses none of it."""
+    """SIGHUP activates new files and reports wrong ones by file, line and key; a kill loses none of it."""
     with a_live_server(tmp_path / "data", env={"TRACEJURY_RULES": folder}) as server:
         assert names(server) == ["a"]
         (folder / "b.yaml").write_text(RULE.format("b"))
@@ -57,7 +57,7 @@ def test_a_hangup_without_a_folder_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_sample_comes_with_a_rule(tmp_path: Path, folder: Path) -> None:
-    """With the sample, a rule about its project is in force as long as no folder is set, and gone when one is."""
+    """With the sample, a rule about its project is active as long as no folder is set, and gone when one is."""
     data = tmp_path / "data"
     with a_live_server(data, flags=(*ANY_PORTS, "--sample")) as server:
         assert server.sql('SELECT "name", project, origin, "file" FROM rule') == [

@@ -1,4 +1,4 @@
-"""The page about rules: its examples mean what it says, and nothing that a rule can say is left out."""
+"""The page about rules: its examples have the stated meaning, and no key of a rule is left out."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_examples_are_rules() -> None:
 
 
 def test_the_two_ways_to_match_are_the_same() -> None:
-    """The shorthand and what it stands for are one revision."""
+    """The shorthand and its long form are one revision."""
     short, long = (parse_rule(text).rule for text in blocks("same"))
     assert short == long
     assert short.revision == long.revision
@@ -76,5 +76,5 @@ def test_every_key_field_and_operator_is_told() -> None:
 
 
 def test_every_field_of_the_conventions_is_a_field() -> None:
-    """What is read of spans can be matched, all of it."""
+    """Every field that is read from spans can be matched."""
     assert [name for name in (*CONVENTIONS, "span_type", "dialect") if name not in FIELDS] == []

@@ -1,4 +1,4 @@
-"""Stored runs compared again: what is kept and when it no longer counts, other thresholds, and what is too large."""
+"""Stored runs compared again: cached comparisons and their invalidation, other thresholds, and too large runs."""
 
 import json
 import time
@@ -69,7 +69,7 @@ def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None
 
 
 def test_scores_that_come_later_are_compared(api: Offline) -> None:
-    """A run that was compared and then judged again is compared by what it says now."""
+    """A run that was compared and then judged again is compared by its current scores."""
     before, after = stored(api, "later", {"a": [1.0], "b": [1.0]}), stored(api, "later", {"a": [1.0], "b": [1.0]})
     assert difference(api, after)["summary"]["regressedCount"] == 0
     assert gate(api, after)["regressedCount"] == 0
@@ -86,7 +86,7 @@ def test_scores_that_come_later_are_compared(api: Offline) -> None:
 
 
 def test_another_threshold_decides_again(api: Offline) -> None:
-    """Stored scores pass by the threshold that is given, in both runs; scores themselves stay what they are."""
+    """Stored scores pass by the given threshold, in both runs; the scores themselves are unchanged."""
     scores: Scores = {f"{at}": [0.6] for at in range(10)}
     stored(api, "threshold", {key: [0.9] for key in scores})
     after = stored(api, "threshold", scores)
@@ -101,7 +101,7 @@ def test_another_threshold_decides_again(api: Offline) -> None:
 
 
 def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
-    """At most the threshold passes where lower is better, and what has no score passes by none."""
+    """A score at most the threshold passes if lower is better, and a result without a score passes by no threshold."""
     results = [TrialResult(item="a", evaluator="e", score=0.3), TrialResult(item="b", evaluator="e", outcome="failed")]
     run = run_of(
         [JudgedItem(key="a"), JudgedItem(key="b")],
@@ -121,7 +121,7 @@ def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
 
 
 def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
-    """Where one of several evaluators says what the pass rate would, that one is taken, and not the first by name."""
+    """If one of several evaluators agrees with the pass rate, that one is compared, and not the first by name."""
     before = judged({"a": [0.9], "b": [0.8]}, {"a": [1.0], "b": [1.0]})
     after = judged({"a": [0.7], "b": [0.6]}, {"a": [1.0], "b": [0.0]})
     comparison = compare(before, after)
@@ -142,7 +142,7 @@ def test_without_passes_there_is_no_pass_rate() -> None:
 
 
 def test_several_trials_say_what_one_gets_of_k_tries() -> None:
-    """pass@k and pass^k are means of the unbiased estimates over items with so many trials."""
+    """pass@k and pass^k are means of the unbiased estimates over items with at least k trials."""
     comparison = compare(judged({"a": [1, 1, 0], "b": [1, 0]}), judged({"a": [1, 0, 0], "b": [0, 0]})).repeats
     assert [(each.k, each.compared) for each in comparison] == [(1, 2), (2, 2), (3, 1)]
     assert comparison[0].any_of == pytest.approx(comparison[0].all_of)
@@ -185,7 +185,7 @@ def test_arrays_of_too_many_cells_are_refused(api: Offline) -> None:
 
 
 def test_runs_of_too_many_items_are_refused(api: Offline) -> None:
-    """Two runs with more items than can be compared are told to be compared as files."""
+    """Two runs with more items than can be compared are refused with the advice to compare files."""
     large, small = stored(api, "items", {"a": [1.0]}), stored(api, "items", {"a": [1.0]})
     assert gate(api, small)["status"] == "PASS"
     assert api.running is not None

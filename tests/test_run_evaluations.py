@@ -140,14 +140,14 @@ def test_what_cannot_be_judged_is_told_apart(api: Offline) -> None:
     ],
 )
 def test_an_evaluator_that_cannot_be_asked_is_refused(api: Offline, body: dict[str, Any], status: int) -> None:
-    """What does not exist, cannot be used, runs a program, or has no model to ask is told at once."""
+    """An evaluator that does not exist, is misconfigured, runs a program, or has no model is refused at once."""
     run = ended(api, *answers())
     api.ask("POST", f"runs/{run}/evaluations", status, json=body)
     assert api.ask("GET", f"runs/{run}")["status"] == "SUCCESS"
 
 
 def test_an_evaluation_is_cancelled(api: Offline) -> None:
-    """One that waits is over, and one that is over is not cancelled; another run's is not there."""
+    """A waiting evaluation is cancelled, a finished one cannot be, and one of another run is 404."""
     run = api.begin()
     made = ask(api, run, **EXACT)
     ask(api, run, 409, **EXACT)
@@ -329,7 +329,7 @@ def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
-    """A run is listed under its experiment, scored by the server, and shown with what came of it."""
+    """A run is listed under its experiment, scored by the server, and shown with its scores."""
     where = ("--server", api.url)
     run = ended(api, *answers(4, tokensIn=1), {"itemKey": "priced", "costUsd": 0.5, "tokensIn": 2})
     result = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)

@@ -129,7 +129,7 @@ def test_arguments_of_steps(
     ],
 )
 def test_durations_of_steps(calls: Sequence[Any], score: float) -> None:
-    """A limit is a check of its own: neutral where no duration is known, broken where the step is missing."""
+    """A limit is a check of its own: neutral if no duration is known, failed if the step is missing."""
     timed = [{"tool": tool, "max_duration_ms": 100} for tool in "ab"]
     assert verdict("tool_steps", steps("exact", *timed), called(*calls)).score == score
     in_order = [{"tool": tool, "maxDurationMs": 100} for tool in "ab"]
@@ -137,7 +137,7 @@ def test_durations_of_steps(calls: Sequence[Any], score: float) -> None:
 
 
 def test_no_expected_step_says_so() -> None:
-    """Where no step is expected any run passes, vacuously."""
+    """If no step is expected any run passes, vacuously."""
     assert verdict("tool_steps", steps("exact"), called("a")).reason == "No step is expected."
     assert not verdict("tool_steps", steps("exact", whenVacuous="FAIL"), called("a")).success
 

@@ -135,7 +135,7 @@ def test_json_has_the_keys_of_the_seeds(api: Offline, run: str) -> None:
 
 
 def test_json_is_what_the_gate_reads(api: Offline, run: str) -> None:
-    """Scores, failures and skips come through to the gate as what they are."""
+    """Scores, failures and skips reach the gate unchanged."""
     results = results_of(json.loads(exported(api, run, "json")), "auto", "run")
     assert results.pairing == "dataset_item_id"
     at = [each.name for each in results.run.evaluators].index("Answer Quality")
@@ -202,7 +202,7 @@ def test_markdown_tells_what_failed(api: Offline, run: str) -> None:
 
 
 def test_junit_keeps_failures_errors_and_skips_apart(api: Offline, run: str) -> None:
-    """What did not pass failed, what could not be judged is an error, and what was not asked is skipped."""
+    """An item that did not pass is a failure, one that could not be judged an error, and one not judged a skip."""
     suite = ET.fromstring(exported(api, run, "junit"))  # noqa: S314 - our own
     assert {key: suite.get(key) for key in ("name", "tests", "failures", "errors", "skipped")} == {
         "name": "qa",

@@ -22,7 +22,7 @@ def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offli
 
 
 def a_run(api: Offline, experiment: str, passed: int, **more: Any) -> str:
-    """Build a run of which so many of the items pass."""
+    """Build a run of which `passed` items pass."""
     of, end, fingerprint = more.pop("of", 40), more.pop("end", "SUCCESS"), more.pop("fingerprint", "f1")
     run = api.begin(experimentName=experiment, **more)
     items = [
@@ -99,7 +99,7 @@ def test_what_cannot_be_compared_is_refused(api: Offline) -> None:
 
 
 def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
-    """Markdown for people and JSON for programs; 1 where it regressed, 3 where it is not known and that is to fail."""
+    """The command prints Markdown or JSON, and exits with 1 for a regression, and 3 if unknown is to fail."""
     before, after = a_run(api, "command", 40), a_run(api, "command", 4)
     result = CliRunner().invoke(main, ["experiments", "gate", after, "--server", api.url])
     assert result.exit_code == 1, result.output
@@ -113,7 +113,7 @@ def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
 
 
 def test_what_cannot_be_compared_is_no_regression(api: Offline) -> None:
-    """The command exits with 2 when the server refuses or is not there, and with 4 when a baseline is required."""
+    """The command exits with 2 if the server refuses or is unreachable, with 4 if a required baseline is missing."""
     before = a_run(api, "codes", 40)
     other = a_run(api, "codes", 40, fingerprint="f2")
     required = ("--require-baseline",)

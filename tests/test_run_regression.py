@@ -129,7 +129,7 @@ def test_what_ended_before_a_restart_is_told_and_what_was_told_is_not(tmp_path: 
 
 @pytest.mark.timeout(300)
 def test_who_asks_later_is_not_told_of_earlier_runs(tmp_path: Path) -> None:
-    """A run that ended while there was no receiver stays unreported, also where it is looked at again."""
+    """A run that ended while there was no receiver stays unreported, even if it is checked again."""
     with a_receiver() as (url, script), an_offline_server(tmp_path / "data", **OPTIONS) as api:
         stored(api, "e", GOOD)
         earlier = stored(api, "e", BAD)
@@ -152,7 +152,7 @@ def judged(api: Offline, run: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_run_that_is_judged_after_its_end_is_no_regression(tmp_path: Path) -> None:
-    """A missing evaluator of the baseline is a note, also beside a loss that is told, and no loss by itself."""
+    """A missing evaluator of the baseline is a note, also beside a reported loss, and no loss by itself."""
     with a_receiver() as (url, script), an_offline_server(tmp_path / "data", **OPTIONS) as api:
         webhook(api, url, "RUN_REGRESSION")
         judged(api, stored(api, "e", GOOD))
@@ -170,7 +170,7 @@ def test_a_run_that_is_judged_after_its_end_is_no_regression(tmp_path: Path) -> 
 
 @pytest.mark.timeout(300)
 def test_a_run_waits_an_hour_for_its_evaluations(tmp_path: Path) -> None:
-    """While one is open, its run and later ones are not compared; after an hour they are, with what they have."""
+    """While one is open, its run and later ones are not compared; after an hour they are, with the stored scores."""
     connection = {"model": "m", "protocol": "CHAT_COMPLETIONS"}
     with a_receiver() as (url, _), a_model(Status(503, headers={"retry-after": "3000"})) as model:
         settings = OPTIONS | {"llm_connections": {"local": connection | {"baseUrl": model.base_url}}}

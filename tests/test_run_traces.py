@@ -114,7 +114,7 @@ def test_spans_of_an_item_are_told_from_those_of_production(
 
 
 def test_what_an_item_cost_is_told_by_its_spans(server: Offline, spans: InMemorySpanExporter) -> None:
-    """Where the application told usage and model and no cost, the server's prices say it, item by item, with source."""
+    """If the application recorded usage and model but no cost, the server's prices give each item's cost and source."""
     usage = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5-mini", "gen_ai.provider.name": "openai"}
     tokens = {"gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 100_000}
 
@@ -155,5 +155,5 @@ def test_an_experiment_without_a_server_marks_its_items_too(spans: InMemorySpanE
 
 
 def test_the_marks_are_one_name_in_both_halves() -> None:
-    """What the SDK writes is what is read, and what rules look for."""
+    """The SDK writes the marks under the names that the server and its rules read."""
     assert (marking.RUN, marking.ITEM) == (RUN, ITEM)

@@ -58,7 +58,7 @@ def test_a_run_is_shown_with_its_name_and_description(api: Offline) -> None:
 
 
 def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
-    """What the seeds send is taken, and told again with their names."""
+    """The fields that the seed projects send are accepted, and returned under their names."""
     run = api.begin(metadata={"model": "m1"}, gitSha="9f1c", gitBranch="main", name="nightly", description="By memory")
     reported = {
         "inputs": {"q": "2+2?"},
@@ -105,7 +105,7 @@ def test_a_run_is_begun_reported_and_ended(api: Offline) -> None:
 
 
 def test_an_item_is_stored_once_for_its_key_and_trial(api: Offline) -> None:
-    """Told again it is there already; another trial is another item; something else under the key is told as such."""
+    """A repeated item is already present; another trial is another item; other content under its key is a conflict."""
     run = api.begin(trials=2)
     assert api.report(run, an_item(1, SCORED), an_item(2))["stored"] == 2
     again = api.report(run, an_item(2), an_item(3), an_item(1, SCORED))
@@ -142,7 +142,7 @@ def test_a_batch_with_a_key_is_stored_once_across_a_restart(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("ending", ["SUCCESS", "FAILED", "CANCELLED"])
 def test_a_run_ends_once(api: Offline, ending: str) -> None:
-    """Ended so again it is as it was; otherwise, or with more items, it is refused; what it has may be told again."""
+    """Ending it alike again changes nothing; another ending and new items are refused; stored items may be repeated."""
     run = api.begin()
     api.report(run, an_item(1))
     api.end(run, ending)
@@ -206,7 +206,7 @@ def test_scored_failed_and_skipped_are_three_things(api: Offline) -> None:
     ],
 )
 def test_a_score_passes_by_its_threshold(api: Offline, fields: dict[str, Any], passed: bool) -> None:  # noqa: FBT001 - a case
-    """What was told decides, else the threshold in the evaluator's direction, which is 0.5 where there is none."""
+    """A reported verdict decides, else the threshold in the evaluator's direction, which is 0.5 by default."""
     run = api.begin()
     api.report(run, an_item(1, {"name": "x", **fields}))
     (item,) = api.ask("GET", f"runs/{run}")["items"]["content"]
@@ -214,7 +214,7 @@ def test_a_score_passes_by_its_threshold(api: Offline, fields: dict[str, Any], p
 
 
 def test_sums_say_of_how_many_items_they_are(api: Offline) -> None:
-    """Costs are added up where they are told; priced and tokenized items are counted apart."""
+    """Reported costs are summed; items with a cost and items with tokens are counted separately."""
     run = api.begin()
     api.report(run, an_item(1, costUsd=0.5, tokensIn=10), an_item(2, tokensIn=5, tokensOut=1), an_item(3))
     run_document = api.ask("GET", f"runs/{run}")
@@ -323,7 +323,7 @@ def test_trends_are_of_runs_that_ended_as_they_should(api: Offline) -> None:
 
 
 def test_the_views_say_the_same(api: Offline) -> None:
-    """What dashboards ask in SQL is what the API tells."""
+    """The SQL views for dashboards have the same values as the API."""
     run = api.begin()
     api.report(run, an_item(1, SCORED, traceId="A" * 32), an_item(2, WRONG))
     where = f"WHERE run_id = '{run}'"
@@ -376,7 +376,7 @@ def nested(levels: int) -> Any:
 
 
 def test_items_are_redacted(tmp_path: Path) -> None:
-    """Patterns and keys hold for all that a run tells, reasons and errors too."""
+    """Redaction patterns and keys apply to all fields of a run, reasons and errors too."""
     with an_offline_server(tmp_path / "data", redaction={"presets": ["email"], "keys": ["secret"]}) as api:
         run = api.begin(metadata={"by": "ann@example.org"})
         score = SCORED | {"reason": "as bob@example.org said"}
@@ -414,7 +414,7 @@ def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.kill("collector/api/base", "collector/api/offline", "collector/experiments", "storage/offline")
 def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path, kills: int) -> None:
-    """A client that repeats what was not answered has every item once, though the server is killed again and again."""
+    """A client that repeats unanswered requests has every item stored once, though the server is killed repeatedly."""
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         run = Offline(live.http, client).begin()
     acknowledged, size = 0, 40

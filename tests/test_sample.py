@@ -96,7 +96,7 @@ def test_the_global_tracer_is_left_alone(report: SampleReport, provider: trace.T
 
 
 def test_the_description_tells_where_to_look(server: Running, report: SampleReport) -> None:
-    """What is printed names each trace, and its commands work as they stand."""
+    """The printed description names each trace, and its commands work unchanged."""
     text = describe(report, http=server.http, options=f"--server http://{server.http}")
     assert all(trace_id in text for trace_id in report.trace_ids)
     commands = [line.strip() for line in text.splitlines() if line.startswith("  tracejury ")]
@@ -129,7 +129,7 @@ def test_a_server_with_keys_takes_the_sample_with_one(tmp_path: Path) -> None:
 
 
 def test_a_switched_off_sdk_is_an_error(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the environment turns the SDK off, nothing is said to have arrived."""
+    """If the environment turns the SDK off, the sample is reported as not sent."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     with pytest.raises(SampleNotSent):
         send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
@@ -143,7 +143,7 @@ def test_a_report_has_its_traces_in_order() -> None:
 
 
 def test_the_history_raises_an_alert(tmp_path: Path) -> None:
-    """What is sent before the sample is two releases, of which monitors find the second worse."""
+    """The history sent before the sample has two releases, of which monitors find the second worse."""
     rules = Path(__file__).parent.parent / "collector" / "sample_rules"
     settings = {"rules": rules, "settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
     with a_server(tmp_path / "data", **settings) as server:

@@ -93,7 +93,7 @@ def test_a_tenant_has_views_of_its_own(server: Closed) -> None:
 
 
 def test_a_view_is_shared_by_its_link(server: Closed) -> None:
-    """Saved from the list, it stands above it for others, opens by its link, and says so where it is gone."""
+    """A view saved from the list stands above it for others, opens by its link, and a deleted one says so."""
     with signed_in(server, "editor") as visit, signed_in(server, "viewer") as other:
         text = visit.get("/traces?status=error&project=shop&before=0").text
         (save,) = re.findall(r'href="(/traces/views/new\?[^"]+)"', text)
@@ -133,7 +133,7 @@ def test_a_view_is_shared_by_its_link(server: Closed) -> None:
 
 
 def test_what_is_wrong_with_a_view_stands_beside_its_field(server: Closed) -> None:
-    """The form comes back with what was typed, also if another user had changed the view."""
+    """The form comes back with the typed values, also if another user had changed the view."""
     made(server, "taken")
     with signed_in(server, "editor") as visit:
         page = "/traces/views/new"

@@ -26,7 +26,7 @@ def command(server: Closed, *arguments: str, key: str = "editor") -> Result:
 
 
 def test_a_view_is_saved_shown_and_opened_by_its_link(server: Closed) -> None:
-    """What was saved stands in the list and alone, and the link that is told opens the list on a page."""
+    """A saved view is listed and shown alone, and the printed link opens the list on a page."""
     saved = command(server, "save", "failing shop", "status=error&project=shop")
     assert saved.exit_code == 0, saved.stderr
     link = saved.stdout.removeprefix("failing shop: ").strip()
@@ -71,7 +71,7 @@ def test_what_no_list_can_be_asked_is_refused(server: Closed) -> None:
 
 
 def test_a_view_is_deleted_by_its_name_or_its_id(server: Closed) -> None:
-    """Then it is not there, which is said; a name of nothing is too."""
+    """A deleted view is reported as missing, and so is an unknown name."""
     for by in ("name", "id"):
         assert command(server, "save", "short lived", "model=m").exit_code == 0
         view = json.loads(command(server, "show", "short lived", "--json").stdout)

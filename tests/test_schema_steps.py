@@ -49,7 +49,7 @@ def test_values_of_one_request_share_their_steps() -> None:
 
 
 def test_alternatives_keep_their_messages() -> None:
-    """A value that fits none of the alternatives, or several where one is allowed, gets the message it always had."""
+    """A value that fits none of the alternatives, or several if one is allowed, gets the usual message."""
     for keyword in ("anyOf", "oneOf"):
         schema = compile_schema({keyword: [{"type": "string"}]})
         assert schema.errors(1) == ["1 is not valid under any of the given schemas"]

@@ -88,7 +88,7 @@ def exact(example: Example, outputs: dict[str, Any]) -> bool:
 
 
 def away() -> Client:
-    """Return a client of a server that is not there."""
+    """Return a client of an unreachable server."""
     return Client(f"http://127.0.0.1:{unused_port()}", patience_s=0)
 
 
@@ -188,7 +188,7 @@ def test_an_interrupted_run_goes_on(server: Offline, client: Client, dataset: Da
 def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
     server: Offline, client: Client, dataset: Dataset, tmp_path: Path
 ) -> None:
-    """They are counted, handed over, written down, and what is replayed is there once."""
+    """Lost items are counted, passed to the callback and spooled, and replayed ones are stored once."""
     reported: list[int] = []
     lost = Experiment("lost", dataset, doubled, [exact], project="shop", client=client, spool=tmp_path / "spool")
     lost.on_lost = lambda _run, count, _items: reported.append(count)
@@ -227,7 +227,7 @@ def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> N
 
 
 def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path: Path) -> None:
-    """It is read from the cache if the server is away; `latest` is not, and a 404 is told."""
+    """A numbered version is read from the cache if the server is away; `latest` is not, and a 404 is raised."""
     pinned = Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
     assert (pinned.version, len(pinned)) == (1, 6)
     latest = Dataset.load("dataset://qa@latest", client=client, cache=tmp_path)
@@ -243,7 +243,7 @@ def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path
 
 
 def test_without_a_url_files_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`dataset://` is passed over, and where nothing is left it is told why of each place."""
+    """`dataset://` is skipped, and if no source is left the error has the reason for each."""
     monkeypatch.delenv("TRACEJURY_URL", raising=False)
     file = tmp_path / "cases.jsonl"
     file.write_text("\ufeff" + lines(*CASES) + "\n", encoding="utf-8")
@@ -254,7 +254,7 @@ def test_without_a_url_files_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
 def test_what_the_server_exports_is_read(server: Offline, form: str, tmp_path: Path) -> None:
-    """Files of simple and of complex examples are read, and the line of what is wrong is named."""
+    """Files of simple and of complex examples are read, and an error names its line."""
     file = tmp_path / f"cases.{form}"
     simple = {"json": json.dumps({"name": "n", "examples": CASES}), "jsonl": lines(*CASES)}
     file.write_text(simple.get(form, "ID,Input,output,level\n1,a,b,c\n"), encoding="utf-8")
@@ -296,7 +296,7 @@ def test_what_cannot_be_run_is_refused_at_once(dataset: Dataset, wrong: dict[str
 
 
 def test_a_run_with_a_key_can_be_interrupted_and_goes_on(server: Offline, client: Client, dataset: Dataset) -> None:
-    """It stays open, what was answered is not asked again, and the result is that of the whole run."""
+    """An interrupted run stays open, answered items are not asked again, and the result is that of the whole run."""
     requested: list[Any] = []
 
     def task(example: Example) -> Any:
@@ -341,7 +341,7 @@ def test_what_is_no_json_is_reported_as_near_as_it_goes(server: Offline, client:
 
 
 def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client, dataset: Dataset) -> None:
-    """Of a batch that the server refuses, only what is wrong is lost."""
+    """Of a batch that the server refuses, only the invalid items are lost."""
 
     def task(example: Example) -> Any:
         return "x" * (9 << 20) if example.input == 4 else example.input * 2  # a request holds 8 MiB
@@ -369,7 +369,7 @@ def test_a_declared_version_is_told(server: Offline, client: Client, dataset: Da
 
 
 def test_results_are_what_the_gate_reads(tmp_path: Path) -> None:
-    """Trials are together in their order, with what broke, what was skipped, and scores of which less is better."""
+    """Trials are grouped in order, with failures, skipped ones, and scores for which lower is better."""
 
     def answer(example: Example) -> Measured:
         if example.input == 3:

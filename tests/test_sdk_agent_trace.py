@@ -1,4 +1,4 @@
-"""Results of agents as evaluators read them: those of OpenAI by its classes, others by what was recorded of them."""
+"""Results of agents as evaluators read them: those of OpenAI by its classes, others by recordings."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def a_completion(message: dict[str, Any]) -> ChatCompletion:
 
 
 def test_chat_completions_of_openai() -> None:
-    """Calls have the results of tool messages, and the answer is what was said after the last call."""
+    """Calls have the results of tool messages, and the answer is the text after the last call."""
     request, answered = a_completion(REQUEST), a_completion({"role": "assistant", "content": "There are 13."})
     question = {"role": "user", "content": "How many?"}
     result = {"role": "tool", "tool_call_id": "call_1", "content": "13 units"}
@@ -187,7 +187,7 @@ def test_calls_that_openai_makes_itself() -> None:
 
 
 def test_older_and_other_messages_of_chat_completions() -> None:
-    """A function call is a call; what was spoken is an answer; open models tell their reasoning."""
+    """A function call is a call, an audio transcript is an answer, and open models return their reasoning."""
     called = {"role": "assistant", "function_call": {"name": "lookup_stock", "arguments": '{"sku": "A-1"}'}}
     answered = {"role": "function", "name": "lookup_stock", "content": "13 units"}
     spoken = {"role": "assistant", "content": None, "reasoning_content": "Add.", "audio": {"transcript": "13."}}
@@ -209,7 +209,7 @@ SERVER_TOOLS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("read", [AgentTrace.from_anthropic, AgentTrace.from_langchain])
 def test_calls_of_the_same_message_as_the_answer(read: Callable[[Any], AgentTrace]) -> None:
-    """Tools that Anthropic runs are called within a message: what is said behind them is the answer."""
+    """Tools that Anthropic runs are called within a message: the text after them is the answer."""
     trace = read({"role": "assistant", "type": "ai", "content": SERVER_TOOLS})
     error = {"type": "web_search_tool_result_error"}
     failed = {"isError": True, "error": json.dumps(error)}
@@ -282,7 +282,7 @@ def test_outcomes_and_output_tools_of_pydantic_ai(outcome: str) -> None:
     ],
 )
 def test_what_is_no_result_is_an_error(read: Callable[[Any], AgentTrace], value: Any) -> None:
-    """Chunks and events of a stream, and what is of no library, are no traces without calls."""
+    """Chunks and events of a stream, and values of no known library, are refused instead of read as empty traces."""
     with pytest.raises(ValueError, match="of a stream, give the result that it adds up to"):
         read(value)
 

@@ -58,7 +58,7 @@ def comparable(score: Any) -> tuple[Any, ...]:
 
 
 def test_every_builtin_is_answered(client: Client) -> None:
-    """Whatever its configuration needs, each of them has an answer or a failure that says what is missing."""
+    """Whatever its configuration needs, each of them has an answer or a failure that names the missing part."""
     del client
     evaluators = [Builtin(name, command=COMMAND) for name in KINDS]
     (item,) = Experiment("all", Dataset("d", EXAMPLES[:1]), answer, evaluators).run().items

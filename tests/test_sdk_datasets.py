@@ -68,7 +68,7 @@ def test_a_file_that_the_server_refuses_is_refused(server: Offline, form: str, t
 
 
 def test_a_dataset_of_text_has_name_and_description() -> None:
-    """Those of a JSON document count before what is given; the short form of an example is that of a file."""
+    """The document's name and description override the arguments; a short example is read as in a file."""
     read = Dataset.from_json(
         '{"name": "qa", "description": "Of help", "examples": [{"input": 1, "expectedOutput": 2}]}'
     )

@@ -176,7 +176,7 @@ def test_typed_outputs_are_compared_by_value() -> None:
 
 
 def test_retrieved_facts_are_matched_by_their_fields() -> None:
-    """One of two triples is found: all that was found is relevant, half of what is relevant was found."""
+    """If one of two triples is found, the precision is 1 and the recall 0.5."""
     keys = {
         "retrievedKey": "triples",
         "expectedKey": "relevantTriples",

@@ -59,7 +59,7 @@ def test_scores_of_one_version_of_a_function_are_comparable() -> None:
 
 @pytest.mark.parametrize("reply", [None, "no verdict", KeyError("quota")], ids=["none", "text", "raises"])
 def test_a_function_that_gives_no_verdict_is_a_failed_evaluation(reply: Any) -> None:
-    """What it raises, or returns instead of a text, is in the message; the other answers are judged."""
+    """The raised exception, or the type returned instead of a text, is in the message; other answers are judged."""
 
     def judge(prompt: str) -> Any:
         if "Rome" not in prompt:

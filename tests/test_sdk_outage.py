@@ -151,7 +151,7 @@ def test_a_server_that_stays_away_loses_nothing_silently(
 def test_an_interrupted_run_does_not_wait_for_the_server(
     tmp_path: Path, when: str, client_of: Callable[..., Client]
 ) -> None:
-    """However patient the client is, it ends at once, and what was done is in the spool."""
+    """However patient the client is, an interrupted run ends at once, and its finished items are in the spool."""
     where = Restarting(tmp_path / "data")
     client = client_of(where.url, patience_s=3_600)
     reached = asyncio.Event()

@@ -139,7 +139,7 @@ def test_what_cannot_be_delivered_is_told_and_may_fail(
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_a_server_that_is_away_costs_no_test(server: Offline, tmp_path: Path, options: tuple[str, ...]) -> None:
-    """The tests of a file run and pass; what is kept is counted, fatal on request, and sent by the next session."""
+    """The tests of a file run and pass; spooled items are counted, fatal on request, and sent by the next session."""
     (tmp_path / "cases.jsonl").write_text(lines(*CASES), encoding="utf-8")
     text = LOSING.format(dataset="cases.jsonl").replace("9 << 20", "9")
     away = f"http://127.0.0.1:{unused_port()}"

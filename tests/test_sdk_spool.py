@@ -59,7 +59,7 @@ def stored(server: Offline, name: str) -> list[tuple[str, int]]:
 def test_an_item_of_the_spool_that_is_refused_costs_no_other(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]
 ) -> None:
-    """Of a batch that is kept during an outage, the server gets all that it takes; what it refuses is kept apart."""
+    """Of a batch spooled during an outage, the server gets all items it accepts; refused ones are kept separately."""
     assert run(away, tmp_path, name="halves", bad=3).spooled_items == ITEMS
     assert replay(tmp_path, client_of(server.url)) == ITEMS - 1
     assert stored(server, "halves") == [("SUCCESS", ITEMS - 1)]
@@ -98,7 +98,7 @@ def test_a_line_that_is_cut_off_takes_no_other_with_it(
 
 
 def test_a_full_disk_is_no_spool(tmp_path: Path, away: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Items that are written in part count as lost, and what was in the spool is as it was."""
+    """Partly written items count as lost, and the earlier contents of the spool are unchanged."""
     before = run(away, tmp_path)
     assert before.spooled_items == ITEMS
     file = tmp_path / "failed-items.ndjson"
@@ -127,7 +127,7 @@ def test_a_replay_that_was_cut_off_and_later_items_are_sent_at_once(
 def test_replays_beside_writers_lose_nothing(
     tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]
 ) -> None:
-    """Runs write into a spool while another one sends what is in it: each item arrives."""
+    """Runs write into a spool while another one sends its contents, and each item arrives."""
     is_over, runs = threading.Event(), 12
 
     def write() -> None:

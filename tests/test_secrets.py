@@ -37,14 +37,14 @@ def test_each_way_to_write_a_key_is_the_same_key() -> None:
 
 
 def test_the_same_secret_looks_different_each_time() -> None:
-    """Salt and nonce are new each time, so equal keys cannot be told to be equal."""
+    """Salt and nonce are new each time, so that equal secrets cannot be recognized as equal."""
     secrets = Secrets(RAW.hex())
     assert len({secrets.encrypt("sk-1", belongs_to=PLACE) for _ in range(50)}) == 50
 
 
 @pytest.mark.parametrize("other", [bytes(32).hex(), "another passphrase"])
 def test_another_key_does_not_open_it(other: str) -> None:
-    """What comes of a wrong key is an explanation."""
+    """Decryption with a wrong key raises an error with an explanation."""
     stored = Secrets(RAW.hex()).encrypt("sk-1", belongs_to=PLACE)
     with pytest.raises(CannotDecrypt, match="TRACEJURY_ENCRYPTION_KEY is not the key"):
         Secrets(other).decrypt(stored, belongs_to=PLACE)

@@ -48,7 +48,7 @@ def other() -> Iterator[str]:
 
 
 def test_files_of_every_form_are_sent(server: Running, tmp_path: Path) -> None:
-    """A JSON document on one or many lines, JSON lines, and protobuf each arrive as what they are."""
+    """A JSON document on one or many lines, JSON lines, and protobuf are all stored unchanged."""
     requests = [an_export(f"{number:032x}", "sent", "too", at_s=-600) for number in range(0xD00, 0xD05)]
     documents = [as_json(request) for request in requests]
     files = {

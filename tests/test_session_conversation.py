@@ -1,4 +1,4 @@
-"""The traces of a session become one conversation: each message once, at its turn, with what it cost."""
+"""The traces of a session become one conversation: each message once, at its turn, with its cost."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def tool_exchange(call_id: str) -> list[Message]:
 
 
 def a_trace(number: int, conversation: Sequence[Message], *calls: str, cost_usd: float | None = None) -> SessionTrace:
-    """Build a trace of a session, so many seconds after the first."""
+    """Build a trace of a session, `number` seconds after the first."""
     return SessionTrace(
         summary=TraceSummary(
             trace_id=f"{number:032x}", tenant="", project="", service_name="", root_name="",
@@ -73,7 +73,7 @@ def exchanges(pairs: Sequence[tuple[str, str]], tools: Sequence[bool]) -> list[l
 def test_each_message_is_told_once(
     pairs: list[tuple[str, str]], tools: list[bool], windows: list[int], resent: str, data: st.DataObject
 ) -> None:
-    """However much history is sent again, with calls of tools or without: a turn has what it added."""
+    """However much history is sent again, with or without tool calls, a turn has only the messages it added."""
     added = exchanges(pairs, tools)
     traces, history = [], list[Message]()
     for number, new in enumerate(added):
@@ -93,7 +93,7 @@ def test_each_message_is_told_once(
     )
 )
 def test_no_message_is_lost(conversations: list[list[Message]]) -> None:
-    """Whatever traces say, each message is told at some turn, and the last of a trace at its own."""
+    """Whatever the traces contain, each message is listed at some turn, and the last of a trace at its own."""
     turns = session_conversation(a_trace(number, messages) for number, messages in enumerate(conversations))
     spoken = [message for turn in turns for message in turn.messages]
     assert all(message in spoken for messages in conversations for message in messages)
@@ -160,7 +160,7 @@ def test_what_stands_before_the_history_unheard_is_told() -> None:
 
 
 def test_what_the_trace_before_said_is_history() -> None:
-    """Where a session is read from its middle on, neither messages nor calls of the trace before are told again."""
+    """If a session is read from its middle on, neither messages nor calls of the previous trace are repeated."""
     history = [a_message("user", "hi"), *tool_exchange("1"), a_message("assistant", "hello")]
     new = [a_message("user", "bye"), a_message("assistant", "see you")]
     (turn,) = session_conversation([a_trace(2, [*history, *new], "1", "2")], context=a_trace(1, history, "1"))
@@ -184,7 +184,7 @@ def test_a_result_that_a_later_trace_was_sent_completes_its_call() -> None:
 
 
 def test_a_result_of_one_of_two_equal_calls_completes_neither() -> None:
-    """Nothing tells apart which of two executions with one id and equal arguments it is of."""
+    """A result with one id and arguments that match two executions cannot be assigned to either."""
     executed = [replace(a_trace(number, (), "call_0"), executions=frozenset({"a" * 16})) for number in range(2)]
     (call,) = executed[0].tool_calls
     last = replace(a_trace(2, ()), earlier_calls=(replace(call, result="found", has_result=True),))

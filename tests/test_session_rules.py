@@ -1,4 +1,4 @@
-"""Rules about sessions on a server: what is judged, where it is shown, and how it is tried out before."""
+"""Rules about sessions on a server: the judged sessions, the pages with their results, and dry runs."""
 
 import json
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def test_pages_show_what_was_judged_of_a_session(api: Offline) -> None:
 
 
 def test_a_rule_about_sessions_is_tried_out_before(api: Offline, tmp_path: Path) -> None:
-    """It tells how many sessions it would judge, which, and from when on; the form knows its fields."""
+    """The dry run returns the number of sessions it would judge, which, and since when; the form has its fields."""
     tried = api.ask(
         "POST",
         "projects/shop/trace-eval-rules/test",

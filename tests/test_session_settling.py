@@ -65,7 +65,7 @@ def test_a_session_is_decided_about_when_it_has_come_to_rest(tmp_path: Path) -> 
 
 
 def test_a_late_trace_opens_a_session_again(tmp_path: Path) -> None:
-    """Decisions are replaced, a job that waits stays one, and what was begun gives way to a next round."""
+    """Decisions are replaced, a waiting job stays one, and a begun one is followed by a next round."""
     in_force = InForce(rules=(active(1, target="SESSION"), active(2, target="SESSION", conditions=NAMED)))
     with at_work(tmp_path, in_force) as (store, pass_s):
 
@@ -152,7 +152,7 @@ def test_one_session_id_in_two_tenants_is_two_sessions(tmp_path: Path) -> None:
 
 @pytest.mark.costly("collector/live/matching", "rules", "storage/judging")
 def test_sessions_are_sampled_whole(tmp_path: Path) -> None:
-    """By their id, at about the rate; each of the others is told to be sampled out."""
+    """Sessions are sampled by their id, at about the rate, and each of the others is decided as sampled out."""
     in_force = InForce(rules=(active(1, target="SESSION", sampleRate=0.5),))
     with at_work(tmp_path, in_force) as (store, pass_s):
         for number in range(80):

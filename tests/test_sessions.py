@@ -89,7 +89,7 @@ def named(api: Offline, **params: Any) -> list[str]:
 
 
 def test_sessions_are_listed_by_their_latest_trace(api: Offline) -> None:
-    """Newest first, with what their traces add up to, a page at a time."""
+    """Sessions are listed newest first, with the sums of their traces, a page at a time."""
     assert named(api) == ["chat/1", "s 3", "s 2"]
     first = ids(api)[0]
     assert (first["traceCount"], first["spanCount"], first["inputTokens"], first["costUsd"]) == (3, 6, 21, 0.75)
@@ -150,7 +150,7 @@ def test_sessions_of_a_project_are_found_whatever_else_is_newer(
 
 
 def test_a_text_is_looked_for_in_the_newest_traces(api: Offline) -> None:
-    """As many as are asked for; since when these started is told, and the rest is found before that."""
+    """The search covers the requested number of traces, returns the start of the oldest, and continues before that."""
     assert api.ask("GET", "sessions", params={"text": "parcel", "newest": 5})["searchedTo"] is not None
     assert api.ask("GET", "sessions", params={"text": "parcel", "newest": 6})["searchedTo"] is None
     first = api.ask("GET", "sessions", params={"text": "hello", "newest": 2})
@@ -161,7 +161,7 @@ def test_a_text_is_looked_for_in_the_newest_traces(api: Offline) -> None:
 
 
 def test_a_session_is_one_conversation(api: Offline) -> None:
-    """Each message stands at the turn that said it first, and what it cost grows to the total."""
+    """Each message stands at its first turn, and the running cost ends at the total."""
     document = api.ask("GET", "sessions/chat/1")
     turns = document["turns"]
     texts = [[message["parts"][0]["content"] for message in turn["messages"]] for turn in turns]
@@ -182,7 +182,7 @@ def test_turns_come_in_pages_from_the_latest_on(api: Offline) -> None:
 
 
 def test_what_is_no_session_is_told(api: Offline) -> None:
-    """A session that is not there is 404, and a place that is none is the caller's mistake."""
+    """A missing session is 404, and an invalid position is 400."""
     api.ask("GET", "sessions/nowhere", 404)
     api.ask("GET", "sessions", 400, params={"before": "x"})
     api.ask("GET", "sessions", 400, params={"before": "1"})
@@ -208,7 +208,7 @@ def test_a_session_is_closed_when_nothing_comes_and_open_again_when_something_do
 
 
 def test_the_command_line_lists_sessions_and_shows_one(api: Offline) -> None:
-    """As a table and as JSON; a session is told turn by turn, and where the turns before these are."""
+    """Sessions are listed as a table and as JSON, and one is shown turn by turn, with the way to its earlier turns."""
     where = ("--server", api.url)
     listed = run("sessions", "list", "--user", "ann", *where)
     assert (listed.exit_code, "chat/1" in listed.output, "s 2" in listed.output) == (0, True, False)
@@ -225,7 +225,7 @@ def test_the_command_line_lists_sessions_and_shows_one(api: Offline) -> None:
 
 
 def test_pages_list_sessions_and_show_one(api: Offline) -> None:
-    """The list has filters and leads to the conversation, which leads to its traces; what is not there is told."""
+    """The list has filters and links to the conversation, which links to its traces; a missing session is reported."""
     with a_client() as client:
         page = client.get(f"{api.url}/sessions", params={"text": "parcel"}).text
         assert 'href="/sessions/chat%2F1"' in page

@@ -1,4 +1,4 @@
-"""The view of sessions over traces that came in and were added up."""
+"""The view of sessions over stored and summed traces."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_a_session_has_one_row_with_what_its_traces_add_up_to(tmp_path: Path) ->
             if number == 0:
                 root.status.code = Status.STATUS_CODE_ERROR
             post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
-        export = an_export("f" * 32, "ask")  # which tells no session
+        export = an_export("f" * 32, "ask")  # a trace without a session
         post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
         rows = [["s 1", "shop", 2, 4, 1, 14, "ann", True], ["s 2", "shop", 1, 2, 0, 7, "eve", False]]
         until(lambda: api.sql(QUERY), lambda stored: stored == rows)

@@ -324,7 +324,7 @@ def test_other_variables_are_none_of_our_business() -> None:
 
 @pytest.mark.parametrize("name, value", [(name, value) for name in NAMES for value in WRONG[name]], ids=repr)
 def test_every_invalid_value_is_named(tmp_path: Path, name: str, value: object) -> None:
-    """A value that cannot be used is refused with where it was said and, unless it may be secret, what it was."""
+    """An invalid value is refused with its source and, unless it may be secret, the value itself."""
     message = refusal(flags={name: value})
     assert message.startswith(f"--{name.replace('_', '-')}: ")
     assert (f"(got {_innermost(value)!r})" in message) is (name not in UNQUOTED)
@@ -376,7 +376,7 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_named_where_it_was_made(tmp_path: Path) -> None:
-    """A wrong value is no mistake where a stronger source says better, and else it is named with its source."""
+    """A wrong value is no error if a stronger source overrides it, and else it is named with its source."""
     file = a_file(tmp_path, "retention_days: never\n")
     assert load_settings(file, {"retention_days": 3}, {}).retention_days == 3
     assert load_settings(file, {}, {"TRACEJURY_RETENTION_DAYS": "3"}).retention_days == 3
@@ -408,7 +408,7 @@ def test_what_is_not_yaml_is_said_to_be_not_yaml(tmp_path: Path, text: str) -> N
 
 @pytest.mark.parametrize("text, kind", [("- grpc", "list"), ("grpc", "str"), ("5", "int"), ("true", "bool")])
 def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str, kind: str) -> None:
-    """A file that holds no keys is refused with what it holds."""
+    """A file that is no mapping is refused with the type of its content."""
     file = a_file(tmp_path, text)
     assert refusal(file) == f"{file}: expected settings, one `key: value` a line, got {kind}"
 

@@ -110,7 +110,7 @@ def test_a_root_that_never_comes_is_waited_for_so_long(tmp_path: Path) -> None:
 
 
 def test_late_spans_open_a_trace_again(tmp_path: Path) -> None:
-    """Its decisions are replaced, a job that waits stays one, and what was begun or done gives way to a next round."""
+    """Decisions are replaced, a waiting job stays one, and a begun or finished one is followed by a next round."""
     in_force = InForce(rules=ABOUT_TRACES)
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         come_and_settle(store, live, in_force, an_export(1, first=0))
@@ -197,7 +197,7 @@ def test_a_later_round_knows_what_was_counted(tmp_path: Path, was: str, is_now: 
 
 
 def test_the_revision_in_force_at_settling_decides(tmp_path: Path) -> None:
-    """A rule that was edited while a trace was open decides once, by what it says now; a deleted one not at all."""
+    """A rule edited while a trace was open decides once, by its latest revision; a deleted one not at all."""
     in_force = InForce(rules=(active(1, target="TRACE"), active(2, target="TRACE", name="other")))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         come(store, an_export(4), an_export(1, trace=1, first=10))
@@ -227,7 +227,7 @@ def test_two_rules_of_one_name_decide_apart(tmp_path: Path) -> None:
 
 
 def test_a_trace_belongs_to_the_project_service_and_release_of_its_root(tmp_path: Path) -> None:
-    """Where the root tells no release, the first span that does."""
+    """If the root has no release, the trace has that of its first span with one."""
     rules = (active(1, target="TRACE"), active(2, target="TRACE", compareBy="build"), active(3, compareBy="build"))
     in_force = InForce(rules=rules)
     request, other = an_export(2), children(1, first=5)

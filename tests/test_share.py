@@ -10,7 +10,7 @@ from evaluators.chat.pace import Share
 
 
 def test_the_event_loop_goes_on_while_something_is_read() -> None:
-    """Work is done beside the loop: what it waits for can come from there."""
+    """Work runs outside of the event loop, so that it can wait for something from the loop."""
 
     async def wait_for_the_loop() -> bool:
         share, go = Share(), threading.Event()

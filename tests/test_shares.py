@@ -74,7 +74,7 @@ def test_first_requests_of_many_senders_share_the_room(sizes: list[int], piece: 
 
 
 def test_a_sender_that_has_its_share_of_the_backlog_stops_no_other(tmp_path: Path) -> None:
-    """Its spans are refused, and those of others are not, also where they were sent at the same time."""
+    """Its spans are refused, and those of others are not, even if they were sent at the same time."""
     with a_store(tmp_path, commit_interval_s=60, backlog_bytes=100_000) as store:
         for number in range(100):
             try:

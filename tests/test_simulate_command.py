@@ -59,7 +59,7 @@ def simulate(file: Path, *options: str) -> Result:
 
 
 def test_a_command_is_talked_to_and_each_conversation_is_kept(tmp_path: Path) -> None:
-    """The journal stands beside the file, goldens are the same bytes each time, and what was had is not had again."""
+    """The journal stands beside the file, goldens are identical each time, and no finished conversation is repeated."""
     file, goldens = a_file(tmp_path, trials=2, parallelism=2), tmp_path / "goldens.jsonl"
     first = simulate(file, "--json", "--goldens", str(goldens))
     assert first.exit_code == 0, first.output
@@ -116,7 +116,7 @@ def test_a_model_talks_to_an_endpoint(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_exit_codes_tell_what_broke_off_and_what_is_left(tmp_path: Path) -> None:
-    """1 where a conversation broke off, 2 where some are left or nothing could be run."""
+    """The exit code is 1 if a conversation broke off, and 2 if some are left or nothing could be run."""
     broken = simulate(a_file(tmp_path, scenarios=[{"scenario": "a", "userTurns": ["break"]}]))
     assert (broken.exit_code, "error of the agent: scenario-1, trial 1" in broken.output) == (1, True)
     left = simulate(a_file(tmp_path, budget={"calls": 2}), "--journal", str(tmp_path / "j.jsonl"))
@@ -216,5 +216,5 @@ def test_spans_of_the_application_bear_the_mark_too() -> None:
 
 
 def test_the_mark_is_one_name_in_both_halves() -> None:
-    """What the SDK writes is what rules look for."""
+    """The SDK writes the mark under the name that rules read."""
     assert marking.SIMULATED == SIMULATED

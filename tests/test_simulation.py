@@ -102,7 +102,7 @@ def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int, 
 
 
 def test_what_was_cut_off_is_had_again(tmp_path: Path) -> None:
-    """A half line and a fault of the simulator are taken out of the journal, and everything else stays as it is."""
+    """A half line and a fault of the simulator are removed from the journal, and everything else is unchanged."""
     journal = tmp_path / "journal.jsonl"
     fails = True
 
@@ -167,7 +167,7 @@ def test_conversations_run_some_at_a_time() -> None:
 
 
 def test_a_budget_holds_over_all_and_through_going_on(tmp_path: Path) -> None:
-    """What no budget was left for is told; with more of it the simulation goes on, and counts what it spent."""
+    """Scenarios beyond the budget are reported; with a larger one the simulation resumes, including earlier costs."""
     scenarios = [Scenario(f"s{number}", user_turns=["a", "b"]) for number in range(5)]
     journal = tmp_path / "journal.jsonl"
     first = a_simulation(*scenarios, budget=SimulationBudget(calls=5), journal=journal).run()
@@ -181,7 +181,7 @@ def test_a_budget_holds_over_all_and_through_going_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("budget", [SimulationBudget(tokens=100), SimulationBudget(usd=0.0001)])
 def test_tokens_and_usd_are_limited(budget: SimulationBudget) -> None:
-    """As the model tells tokens, and prices say what they cost."""
+    """A budget limits the tokens that the model reports, and their cost by the prices."""
     with a_model(both_sides) as server:
         model = ChatCompletions(server.base_url, "user", input_usd=1.0, output_usd=1.0)
         scenarios = [Scenario("s", persona="noviceUser")]
@@ -307,7 +307,7 @@ print(json.dumps({"output": told["message"].upper(), "state": {"seen": len(told[
 
 
 def test_a_command_is_a_target(tmp_path: Path) -> None:
-    """It is started for each turn, knows that it is simulated, and tells calls, state and tokens."""
+    """A command is started for each turn, is marked as simulated, and returns calls, state and tokens."""
     (tmp_path / "agent.py").write_text(PROGRAM, encoding="utf-8")
     target = CommandTarget([sys.executable, "agent.py"], folder=tmp_path)
     scenario = Scenario("Shout", user_turns=["hey", "you", "break", "never"])
@@ -324,7 +324,7 @@ def test_a_command_is_a_target(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_is_a_target() -> None:
-    """The conversation goes where the body says, the headers say that it is simulated, and an HTTP error is told."""
+    """The conversation is put at its place in the body, headers mark it as simulated, and HTTP errors are reported."""
     with a_model(both_sides) as server:
         places = AnswerPlaces(output="/choices/0/message/content", tokens_in="/usage/prompt_tokens")
         body = {"model": "agent", "messages": "{{messages}}", "user": "{{sessionId}}"}

@@ -48,7 +48,7 @@ def numbered(messages: list[Mapping[str, Any]]) -> str:
 
 
 def test_a_conversation_alternates_until_its_turns_are_over() -> None:
-    """The user begins, each message is answered, and the reason of the end is told."""
+    """The user begins, each message is answered, and the reason of the end is recorded."""
     simulated = ConversationSimulator(a_user(numbered), echo, max_turns=2, scenario=SCENARIO).simulate()
     assert texts(simulated.trajectory) == [
         ("user", "user 1"),
@@ -72,7 +72,7 @@ def test_no_fixed_response_is_lost_beside_an_initial_message() -> None:
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_no_question_is_left_unanswered(role: str) -> None:
-    """The condition is asked after each message; where one of the user stops the talk, it is answered still."""
+    """The condition is checked after each message; a message of the user that ends the talk is still answered."""
     seen: list[str] = []
 
     def stops(trajectory: ConversationTrajectory) -> bool:
@@ -100,7 +100,7 @@ def test_no_user_sees_what_the_application_is_told_to_do() -> None:
 
 @pytest.mark.parametrize("reply, turns", [(END, 1), (f"Thanks. {END}", 2)])
 def test_a_user_may_have_nothing_more_to_say(reply: str, turns: int) -> None:
-    """What it says before it ends is answered."""
+    """A user's message before the end is answered."""
     replies = iter(["hello", reply])
     simulated = ConversationSimulator(a_user(lambda _: next(replies)), echo).simulate()
     assert (simulated.stop_reason, simulated.trajectory.turn_count) == ("user_ended", turns)
@@ -192,7 +192,7 @@ def test_a_trajectory_is_told_as_evaluators_read_it() -> None:
     assert judged["metadata"] == {"tasks": ["Check the weather"]}
     assert ConversationTrajectory.of(json.loads(talk.to_json())) == talk
     with pytest.raises(ValueError, match="a role is one of"):
-        Message("robot", "hi")  # type: ignore[arg-type] # which is what is refused
+        Message("robot", "hi")  # type: ignore[arg-type] # the invalid role under test
 
 
 def test_each_persona_has_a_prompt_of_its_own() -> None:
@@ -216,7 +216,7 @@ def test_each_persona_has_a_prompt_of_its_own() -> None:
 
 
 def scripted_model(request: ModelRequest) -> Step:
-    """Play a user who looks at the bill with a tool before speaking."""
+    """Play a user who reads the bill with a tool before speaking."""
     if any(message.get("role") == "tool" for message in request.body["messages"]):
         tool_text = next(each["content"] for each in request.body["messages"] if each["role"] == "tool")
         return Says(f"My bill is {tool_text}", 11, 3)

@@ -75,7 +75,7 @@ def test_models_find_every_page(site: Path) -> None:
 
 
 def test_every_link_of_the_site_leads_somewhere(pages: dict[Path, SitePage]) -> None:
-    """To a file of the site, and to what is named in it."""
+    """Every link leads to a file of the site, and to an existing anchor in it."""
     lost = [f"{path.name}: {link}" for path, page in pages.items() for link in _lost(path, page, pages)]
     assert lost == []
 

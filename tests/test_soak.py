@@ -17,7 +17,7 @@ REQUESTS = {"dashboards": Asked(took_ms=[1.0, 2.0], statuses={"503": 1})}
 
 
 def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
-    """Return an hour, with memory that goes up and down by 40 MiB and grows by so much in all."""
+    """Return an hour of samples, with memory that varies by 40 MiB and grows by `grows_mib` in all."""
     return [
         Sample(
             at_s=float(at_s),
@@ -67,7 +67,7 @@ def test_what_grows_lags_or_breaks_is_seen() -> None:
 
 
 def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:
-    """A trace that lacks a span is lost, one that was not sent is strange, and what was deleted may not be there."""
+    """A trace that lacks a span is lost, one that was not sent is strange, and a deleted one must be absent."""
     ids = [bytes([number]) * 16 for number in range(1, 8)]
     whole, partial, absent, deleted, risen, unanswered, strange = ids
     data = tmp_path / "data"
@@ -87,7 +87,7 @@ def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:
 
 
 def test_the_tables_have_a_line_for_each_time_and_client() -> None:
-    """Twelve times with what was answered in them, and each kind of client with what it was told besides."""
+    """The tables have twelve periods with their answers, and each kind of client with its other status codes."""
     answered = [
         {"at_s": at_s, "spans": 10, "p50": 1.0, "max": 2.0, "refusals": 0} for at_s in range(0, int(SECONDS), 10)
     ]

@@ -1,4 +1,4 @@
-"""The spool: what was appended is found again, whatever became of the rest of the file."""
+"""The spool: appended batches are found again, whatever happened to the rest of the file."""
 
 import itertools
 import os
@@ -163,7 +163,7 @@ def test_a_file_is_removed_once_all_of_it_is_committed(tmp_path: Path) -> None:
 
 
 def test_the_file_that_is_written_to_is_never_removed(tmp_path: Path) -> None:
-    """Releasing everything leaves the open segment in place, and what is appended next is found."""
+    """Releasing everything leaves the open segment in place, and the next appended batch is found."""
     spool = Spool(tmp_path, after=Position())
     spool.append(BATCHES[:1])
     spool.release(1)
@@ -254,7 +254,7 @@ def test_a_full_disk_refuses_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_number_that_was_written_is_not_given_again(tmp_path: Path) -> None:
-    """Where a failed append cannot be taken back, what it may have left has a number of its own."""
+    """If a failed append cannot be undone, the number of its possible remains is not reused."""
     spool = Spool(tmp_path, after=Position())
     spool.append(BATCHES[:1])
     full = os.open("/dev/full", os.O_WRONLY)  # takes no byte, and cannot be cut to a size

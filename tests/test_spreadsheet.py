@@ -1,4 +1,4 @@
-"""CSV that programs for spreadsheets open: what they would compute is a text there too, and numbers stay numbers."""
+"""CSV for spreadsheet programs: texts that look like formulas stay texts, and numbers stay numbers."""
 
 import csv
 import io

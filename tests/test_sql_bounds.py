@@ -49,7 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize("statement", HUNGRY)
 def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement: str) -> None:
-    """A query that needs more memory than all may take is stopped, and what comes meanwhile is stored."""
+    """A query that needs more memory than all queries may take is stopped, and spans are stored meanwhile."""
     refusals: list[str] = []
 
     def ask() -> None:
@@ -81,7 +81,7 @@ ADVISED = re.compile(r"or set (?:sql_memory_bytes: (\d+))?(?: and )?(?:duckdb_me
     ],
 )
 def test_advice_that_is_followed_lets_the_statement_run(tmp_path: Path, statement: str, sql_bytes: int) -> None:
-    """What an error says to set is more than what was in force and never less of anything, until the statement runs."""
+    """An error advises a higher value than the current one and lowers none, until the statement runs."""
     duckdb_mib, share_bytes, texts = 244, 0, list[str]()
     for _ in range(6):
         memory = DatabaseOptions(query_bytes=sql_bytes, memory_limit=f"{duckdb_mib}MiB")
@@ -123,7 +123,7 @@ def test_advice_ends_at_the_memory_of_the_machine() -> None:
     ],
 )
 def test_questions_about_spans_join_nothing(tmp_path: Path, statement: str) -> None:
-    """What spans mean, and what they came from, stands in their rows."""
+    """The reading, resource and scope of a span stand in its row."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(100)))
         plan = str(rows(store, f"EXPLAIN {statement}")[0][1])
@@ -167,7 +167,7 @@ def test_a_late_error_is_told_as_what_it_is(store: Store) -> None:
 
 
 def test_batches_end_with_whoever_takes_them(store: Store) -> None:
-    """An answer that is taken bit by bit holds its cursor until it is closed, and tells DuckDB's types first."""
+    """An answer that is read in batches holds its cursor until it is closed, and gives DuckDB's types first."""
     batches = store.queries.batches("SELECT 1::HUGEINT AS a, 'x' AS b", timeout_s=PATIENCE_S)
     first = next(batches)
     assert (first.num_rows, first.schema.metadata) == (0, {b"duckdb": b'["HUGEINT", "VARCHAR"]'})

@@ -171,7 +171,7 @@ def server(tmp_path: Path) -> Iterator[Live]:
 
 
 def _watched(server: Live, traces: int) -> None:
-    """Wait until each rule has dealt with so many traces, and monitors have looked at all results."""
+    """Wait until each rule has evaluated `traces` traces, and monitors have read all results."""
     evaluated = "SELECT count(*) FROM evaluations"
     until(lambda: server.sql(evaluated), lambda rows: int(str(rows[0][0])) >= traces * len(RULES), within_s=120)
     counted = server.sql("SELECT count(*) FROM evaluations WHERE outcome = 'scored'")[0][0]

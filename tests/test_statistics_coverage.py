@@ -55,7 +55,7 @@ def covered_pairs(interval: Callable[[Pairs, float], Interval], count: int, conf
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 @pytest.mark.parametrize("count", [10, 50])
 def test_wilson_covers_the_average_rate(count: int, confidence: float) -> None:
-    """Over all rates Wilson's interval covers about what it says."""
+    """Over all rates the coverage of Wilson's interval is about its confidence."""
     assert abs(float(np.mean(covered_rates(wilson, count, confidence))) - confidence) < 0.02
 
 
@@ -114,7 +114,7 @@ def test_the_bootstrap_covers_with_thirty_items_and_not_with_ten() -> None:
 
 
 def test_lang_and_reiczigel_cover_the_rate_behind_a_judge() -> None:
-    """With 100 and 40 labels at least 93 % of 1,000 samples, where the judge's own rate is nearly always wrong."""
+    """With 100 and 40 labels it covers at least 93 % of 1,000 samples, while the judge's own rate is mostly wrong."""
     generator, hits = np.random.default_rng(5), 0
     for _ in range(1_000):
         judged, right, refused = generator.binomial([1_000, 100, 40], [0.84, 0.95, 0.6]).tolist()

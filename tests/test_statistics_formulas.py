@@ -63,7 +63,7 @@ def test_mcnemar_has_the_known_p_values(worse: int, better: int, exact: float, m
 
 
 def test_fishers_tea_has_its_p_value() -> None:
-    """Three of four cups of each kind told apart have p = 34/70."""
+    """Three of four cups of each kind identified have p = 34/70."""
     assert fisher((1, 4), (3, 4)) == pytest.approx(34 / 70)
 
 

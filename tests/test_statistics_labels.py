@@ -52,7 +52,7 @@ def test_the_rate_behind_a_judge_is_known(
 
 
 def test_a_judge_no_better_than_chance_is_refused() -> None:
-    """With sensitivity and specificity of 1 together nothing is told."""
+    """A judge whose sensitivity and specificity sum to 1 is not informative, and is refused."""
     judge = JudgeAccuracy(
         sensitivity=MeasuredShare(share=0.4, count=10), specificity=MeasuredShare(share=0.6, count=10)
     )

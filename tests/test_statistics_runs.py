@@ -46,7 +46,7 @@ def a_run(
 
 
 def flipped(worse: int, better: int, count: int) -> Comparison:
-    """Return runs of pass and fail with so many flips."""
+    """Return runs of pass and fail with these numbers of flips."""
     before = [1] * worse + [0] * better + [1] * (count - worse - better)
     after = [0] * worse + [1] * better + [1] * (count - worse - better)
     return compare(a_run(*before), a_run(*after), QUICK)
@@ -98,7 +98,7 @@ def test_a_score_that_is_no_number_is_a_failure(score: float) -> None:
     [("check", "inconclusive"), ("exclude", "not_worse"), ("worst", "regressed"), ("refuse", "regressed")],
 )
 def test_what_is_not_scored_does_what_was_chosen(policy: Any, verdict: str) -> None:
-    """Twelve failures of a hundred items move the verdict as the setting says, and are told in any case."""
+    """Twelve failures of a hundred items change the verdict according to the setting, and are always reported."""
     options = replace(QUICK, unscored={"failed": policy})
     comparison = compare(a_run(*[1] * 100), a_run(*[None] * 12, *[1] * 88), options)
     assert comparison.verdict == verdict
@@ -163,7 +163,7 @@ def test_slices_find_where_it_is_worse() -> None:
 
 
 def test_cost_and_time_are_ratios() -> None:
-    """A candidate that takes half as much again is found so, and decides only where a margin is chosen."""
+    """A candidate that takes half as much again is detected, and decides only if a margin is set."""
     noise = np.random.default_rng(3).uniform(0.9, 1.1, (2, 60, 1))
     before, after = (
         replace(a_run(*[1] * 60), cost_usd=part * side) for part, side in zip((1.0, 1.5), noise, strict=True)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.costly(
 )
 
 STOPS_WITHIN_S = 10.0
-"""What is promised; usually it takes two seconds."""
+"""The promised time for a stop; usually it takes two seconds."""
 
 JUDGE = "{name: judged, evaluator: llm_judge, criteria: It is good., connectionId: local}"
 CHECK = "{name: checked, evaluator: tool_error}"
@@ -257,7 +257,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, second: signal.Signals)
 
 
 def test_a_stop_ends_although_a_thread_holds_the_gil() -> None:
-    """Code that never lets another thread of Python run is ended, too, and the last words say where it was."""
+    """Code that never releases the GIL is ended, too, and the last output says where it was."""
     done = run([sys.executable, "-c", HOLDS_THE_GIL], timeout=60)
     assert done.returncode == 1
     assert "Timeout" in done.stderr

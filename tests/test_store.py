@@ -1,4 +1,4 @@
-"""The store: what was appended is committed once, whatever happens in between."""
+"""The store: appended batches are committed once, whatever happens in between."""
 
 import dataclasses
 import itertools
@@ -63,7 +63,7 @@ def counted(store: Store) -> tuple[int, int]:
 
 
 def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
-    """Closing commits everything, and the totals go on where they were."""
+    """Closing commits everything, and the totals continue from their earlier values."""
     with a_store(tmp_path, commit_interval_s=60) as store:
         store.append([a_batch(an_export(3))])
         assert store.backlog_bytes > 0
@@ -180,7 +180,7 @@ def commit_sizes(store: Store) -> list[int]:
 
 
 def test_commits_hold_whole_row_groups_when_there_are_enough_rows(tmp_path: Path) -> None:
-    """Under load every commit but the last is a multiple of a row group, even where that cuts a batch in two."""
+    """Under load every commit but the last is a multiple of a row group, even if that cuts a batch in two."""
     total = 4 * ROW_GROUP_ROWS + 1000
     with a_store(tmp_path, commit_interval_s=60) as store:
         for first in range(0, total, 1700):
@@ -253,7 +253,7 @@ def test_a_start_goes_on_exactly_after_the_committed_position(tmp_path: Path, po
 
 
 def test_commits_go_on_after_a_start_within_a_large_group(tmp_path: Path) -> None:
-    """Where a whole row group of a batch was committed before a crash, the rest of it and what comes later follow."""
+    """If a whole row group of a batch was committed before a crash, the rest of it and later batches follow."""
     a_database_at(tmp_path, Position(0, ROW_GROUP_ROWS))
     spool = Spool(tmp_path / "spool", after=Position())
     spool.append([a_batch(an_export(ROW_GROUP_ROWS + 5))])
@@ -264,7 +264,7 @@ def test_commits_go_on_after_a_start_within_a_large_group(tmp_path: Path) -> Non
 
 
 def test_a_damaged_group_that_was_committed_in_part_costs_no_other(tmp_path: Path) -> None:
-    """Where the group after the position is lost, the rows to skip are not taken from the group that follows it."""
+    """If the group after the position is lost, the rows to skip are not skipped in the next group."""
     a_database_at(tmp_path, Position(0, 3))
     spool = Spool(tmp_path / "spool", after=Position())
     for number in range(2):
@@ -353,7 +353,7 @@ def test_a_row_that_cannot_be_stored_is_set_aside(tmp_path: Path, fault: str) ->
 
 
 def test_a_server_tells_what_it_set_aside(tmp_path: Path) -> None:
-    """Every span of an append is counted as stored or as set aside, and `/health` tells of the latter."""
+    """Every span of an append is counted as stored or as set aside, and `/health` reports the latter."""
     with a_server(tmp_path) as server:
         commit(server.store, impossible("no name"))
         totals = server.store.totals

@@ -79,7 +79,7 @@ def test_messages_are_decoded_when_somebody_asks_for_the_conversation(store: Sto
 
 
 def test_deferred_parts_are_what_a_map_of_them_would_be() -> None:
-    """Keys whose value is None are not there; defaults stand behind what is; each value is made at most once."""
+    """Keys whose value is None are absent, defaults fill in for missing keys, and each value is made at most once."""
     made: list[str] = []
 
     class Parts:

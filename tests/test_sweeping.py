@@ -27,7 +27,7 @@ def fill(url: str, *numbers: int, project: str = "shop") -> None:
 
 
 def test_traces_are_pinned_and_deleted_over_http(tmp_path: Path) -> None:
-    """A trace is pinned, unpinned and deleted by its id, and what is not there is 404."""
+    """A trace is pinned, unpinned and deleted by its id, and a missing one is 404."""
     with a_server(tmp_path) as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
         fill(f"http://{server.otlp_http}/v1/traces", 1, 2)
         assert server.store.wait_committed(PATIENCE_S)
@@ -44,7 +44,7 @@ def test_traces_are_pinned_and_deleted_over_http(tmp_path: Path) -> None:
 
 
 def test_traces_are_deleted_by_filter_over_http(tmp_path: Path) -> None:
-    """A filter deletes what it names, no filter deletes nothing, and a time that is none is the caller's mistake."""
+    """A filter deletes the traces that match, no filter deletes nothing, and an invalid time is 400."""
     with a_server(tmp_path) as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
         fill(f"http://{server.otlp_http}/v1/traces", 1, 2)
         fill(f"http://{server.otlp_http}/v1/traces", 3, project="lab")
@@ -74,7 +74,7 @@ def test_the_command_sweeps_a_server_and_a_directory(tmp_path: Path) -> None:
 
 
 def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
-    """What has expired leaves after the interval, without a request."""
+    """Expired traces are deleted after the interval, without a request."""
     with a_server(tmp_path, sweep_interval_seconds=0.2) as server:
         fill(f"http://{server.otlp_http}/v1/traces", 1)
         assert server.store.wait_committed(PATIENCE_S)

@@ -125,7 +125,7 @@ def test_no_message_can_touch_the_terminal(part: object) -> None:
 
 
 def test_an_explanation_names_every_field_and_its_source() -> None:
-    """Each field is listed, with the key that told it where one did, and the notes come last."""
+    """Each field is listed, with the attribute key it was read from, if any, and the notes come last."""
     sources = {"model": "gen_ai.response.model"}
     span = a_document(SpanDocument, span_id=MODEL, name="chat", model="m-1", sources=sources, notes=["why"])
     printed = [text.plain for text in explanation_text(span, width=120)]
@@ -146,7 +146,7 @@ def test_a_stored_trace_is_shown_with_its_conversation(server: Running) -> None:
 
 
 def test_a_span_is_explained_by_a_part_of_its_id(server: Running) -> None:
-    """`--explain` takes the beginning of a span's id, and says what is wrong with one that names none or several."""
+    """`--explain` takes the beginning of a span's id, and reports one that matches no span or several."""
     explained = run("traces", "show", TRACE, "--explain", TOOL, "--server", server.http).stdout
     assert "toolCallId       gen_ai.tool.call.id" in explained
     both = run("traces", "show", TRACE, "--explain", "0", "--server", server.http)
@@ -158,7 +158,7 @@ def test_a_span_is_explained_by_a_part_of_its_id(server: Running) -> None:
 
 
 def test_own_keys_are_read(tmp_path: Path) -> None:
-    """Attributes that the configuration names are read, in SQL and in what is shown."""
+    """Attributes that the configuration names are read, and appear in SQL and on the terminal."""
     request = a_talk()
     span = request.resource_spans[0].scope_spans[0].spans[0]
     span.attributes.add(key="shop.question").value.string_value = "Where is my lamp?"

@@ -1,4 +1,4 @@
-"""Connections and budgets of tenants: whose they are, who may use them, where they lead, and who pays."""
+"""Connections and budgets of tenants: owners, permitted users, allowed addresses, and the charged budgets."""
 
 import asyncio
 from collections.abc import Callable, Sequence

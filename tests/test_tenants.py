@@ -64,7 +64,7 @@ ELSEWHERE = {  # what only another run, or another span, has
     "/traces/{trace_id}/spans/{span_id}/media": "/traces/{trace_id}/spans/1111111111111111/media",
 }
 ANSWERED = {"/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/baseline": 409}  # nothing is left to judge
-NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
+NOT_MARKED = {  # the answer has no room for the tenant's mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
     "/api/v1/agreement",
@@ -200,7 +200,7 @@ FORMS: dict[str, dict[str, str]] = {  # what pages send
 }
 
 TAKEN_OVER = {"/runs/{run_id}/items/{number}/promote"}
-"""What is shared, and seen, is added to something of one's own there."""
+"""Routes that copy a shared resource, which a tenant may read, into one of its own."""
 
 STEADY = {
     "deletion": "deletion_id, filters, created_at",
@@ -220,11 +220,11 @@ def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
 
 _NAMED = r"\{([a-z_]+)(?::name)?\}"
 _ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
-"""What is called the same whosever it is, or is only a word to look for."""
+"""Path parameters with the same value for every tenant, or that are only a search term."""
 
 
 def path_of(template: str, ids: dict[str, str], question: str = "") -> str:
-    """Return a path about these things."""
+    """Return the path of a template with these ids filled in."""
     values = ids | {"mark": mark_of(ids["tenant"])}
     template = ELSEWHERE.get(template, template)
     return re.sub(_NAMED, lambda named: values[named.group(1)], template + question)
@@ -264,7 +264,7 @@ def everything(tenancy: Tenancy, summing: str, *tenants: str) -> list[tuple[obje
 
 
 def test_the_lists_name_routes() -> None:
-    """What is listed here is a route that keeps tenants apart, and that is all but the few of the whole server."""
+    """The lists above name routes that separate tenants, and together all but the few of the whole server."""
     assert set(LOOKING) >= set(QUESTIONS) | NOT_MARKED
     for template, body in SENT.items():
         assert any(path.endswith(template) for _, path in CHANGING), (template, body)
@@ -302,7 +302,7 @@ def test_what_commands_print(tenancy: Tenancy, normalizer: Normalizer, golden: G
 
 
 def test_what_routes_answer(tenancy: Tenancy, normalizer: Normalizer, golden: Golden) -> None:
-    """Documents of the API, and the outlines of pages: what they say, link to, and send."""
+    """Documents of the API, and outlines of pages with their texts, links and forms, equal the golden files."""
     texts: dict[str, dict[str, str]] = {"api": {}, "pages": {}}
     closed = {path for method, path, _ in ROUTES if f"{method} {path}" in OF_THE_WHOLE_SERVER and method == "GET"}
     for template in [*LOOKING, *sorted(closed)]:
@@ -323,7 +323,7 @@ def test_what_routes_answer(tenancy: Tenancy, normalizer: Normalizer, golden: Go
 
 @pytest.mark.parametrize("template", LOOKING)
 def test_each_route_shows_a_tenant_its_own(tenancy: Tenancy, template: str) -> None:
-    """With what is its own in the path it is answered, by what has its mark and never that of the other."""
+    """With ids of its own in the path, a tenant gets an answer with its own mark and never the other tenant's."""
     for mine, yours in (PEOPLE, PEOPLE[::-1]):
         answer = ask(tenancy, mine, "GET", template, of=mine)
         assert answer.status_code == ANSWERED.get(template, 200), answer.text
@@ -337,7 +337,7 @@ def test_each_route_shows_a_tenant_its_own(tenancy: Tenancy, template: str) -> N
 
 @pytest.mark.parametrize("template", [path for path in LOOKING if "{" in path + QUESTIONS.get(path, "")])
 def test_each_route_hides_what_is_anothers(tenancy: Tenancy, template: str) -> None:
-    """With what is another's in the path it is as if that were not there; who sees all gets both."""
+    """With another tenant's id in the path, the answer is as if it did not exist; who sees all gets both."""
     for mine, yours in (PEOPLE, PEOPLE[::-1]):
         answer = ask(tenancy, mine, "GET", template, of=yours)
         assert mark_of(yours).encode() not in answer.content
@@ -361,7 +361,7 @@ def test_an_export_in_lines_shows_a_tenant_its_own(tenancy: Tenancy) -> None:
 
 
 def test_each_view_tells_whose_each_row_is(tenancy: Tenancy) -> None:
-    """Every view but those of what is not done yet has rows of both tenants, none with what belongs to the other."""
+    """Every view but those of pending work has rows of both tenants, and no row mixes the two."""
     for view in {name for name, _ in sql.views()} - {
         *("changed_part", "changed_trace", "trace_roll_up", "undecided"),
         "run_evaluation_state",  # by run alone, whose view has the tenant
@@ -400,7 +400,7 @@ def test_a_trace_shows_its_tenant_who_judged_it(tenancy: Tenancy) -> None:
 
 
 def test_activity_is_told_by_tenant(tenancy: Tenancy) -> None:
-    """What a shared rule did is told to a tenant as far as it did so to its spans."""
+    """The activity of a shared rule is shown to a tenant only for the tenant's own spans."""
     rule = tenancy.ids[""]["rule_id"]
 
     def passed(tenant: str) -> int:
@@ -428,7 +428,7 @@ def test_what_is_shared_is_shown_and_kept(tenancy: Tenancy) -> None:
 
 
 def test_the_commands_work_with_the_key_of_a_tenant(tenancy: Tenancy) -> None:
-    """They show what is its own, and say why of what is the server's."""
+    """The commands show the tenant's own resources, and explain why those of the server are refused."""
     where = ("--server", f"http://{tenancy.server.running.http}")
     env = {"TRACEJURY_API_KEY": tenancy.key("acme")}
     marked = (("traces", "list"), ("rules", "list"), ("connections", "list"), ("webhooks", "list"), ("keys", "list"))
@@ -476,7 +476,7 @@ def test_what_is_made_belongs_to_its_maker(tenancy: Tenancy, summing: str, metho
 
 
 def test_a_page_of_a_shared_connection_offers_no_change(tenancy: Tenancy) -> None:
-    """A tenant may look at it, is offered neither a test nor a change, and is refused both."""
+    """A tenant may view a shared connection, is offered neither a test nor a change, and is refused both."""
     shared = CONNECTION | {"name": "for all", "shared": True}
     made = tenancy.server.ask("POST", "/api/v1/llm-connections", key=OPERATOR_KEY, json=shared).json()["id"]
     place = f"/connections/{made}"
@@ -497,7 +497,7 @@ def test_a_page_of_a_shared_connection_offers_no_change(tenancy: Tenancy) -> Non
 
 
 def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy, summing: str) -> None:
-    """The page counts what failed of its own, lists shared failures too, and its forms touch its own alone."""
+    """The page counts the tenant's failures, lists shared ones too, and its forms change the tenant's own alone."""
     now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
     jobs = {tenant: 900_000 + number for number, tenant in enumerate(TENANTS)}
     for tenant, job_id in jobs.items():

@@ -33,7 +33,7 @@ LONG = json.dumps({"a": "x" * 500})
     ],
 )
 def test_exact_match(configuration: Mapping[str, Any], actual: object, expected: object, score: float) -> None:
-    """The string forms are compared as configured, at the path where there is one."""
+    """The string forms are compared as configured, at the path if there is one."""
     assert verdict("exact_match", configuration, outputs(actual, expected)).score == score
 
 
@@ -127,7 +127,7 @@ def test_structural_match(mode: str, expected: object, actual: object, score: fl
 
 
 def test_structural_match_names_the_places_that_differ() -> None:
-    """Each difference is told with its path, and a name that is no identifier in brackets."""
+    """Each difference is reported with its path, and a name that is no identifier in brackets."""
     result = verdict("structural_match", {}, outputs({"a": [{"x y": 1}]}, {"a": [{"x y": 2}, 3]}))
     assert result.metadata["differences"] == [
         '$.a[0]["x y"]: expected 2 and it is 1',

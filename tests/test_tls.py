@@ -124,7 +124,7 @@ def test_a_broken_certificate_leaves_the_one_from_before(tmp_path: Path) -> None
 
 
 def test_a_certificate_that_expires_is_a_condition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An expired one is logged at the start, one that expires soon is told by the status, and a renewed one ends it."""
+    """An expired one is logged at the start, one that expires soon is in the status, and a renewed one ends it."""
     files = (tmp_path / "cert.pem", tmp_path / "key.pem")
     replace(files, *a_certificate("old", expires_in=-DAY))
     with a_server(tmp_path / "data", tls_cert=files[0], tls_key=files[1]) as server:
@@ -167,7 +167,7 @@ def test_an_expired_certificate_is_named_and_shown_on_this_machine(
 
 
 def test_a_server_without_tls_is_named_as_such(tmp_path: Path) -> None:
-    """A command with `https://` is told that the server speaks no TLS, whichever address it asks first."""
+    """A command with `https://` reports that the server speaks no TLS, whichever address it asks first."""
     with a_server(tmp_path / "data") as server:
         assert "speaks no TLS; use http://" in run("status", "--server", f"https://{server.http}").stderr
 
@@ -188,7 +188,7 @@ def test_a_pair_that_is_none_stops_the_start(tmp_path: Path, pair: tuple[Path, P
 
 
 def test_quack_stays_on_this_machine_where_all_is_to_take_tls(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    """An address that cannot take TLS is refused where a certificate is set, unless only this machine reaches it."""
+    """An address that cannot use TLS is refused if a certificate is set, unless only this machine reaches it."""
     chain, key = pair
     settings = {"data": tmp_path, "tls_cert": chain, "tls_key": key, "quack": "0.0.0.0:0", "api_key": "k" * 20}
     settings |= {"grpc": ANY_PORT, "otlp_http": ANY_PORT, "http": ANY_PORT}

@@ -76,12 +76,12 @@ def test_tool_call_count(counts: object, score: float, strict: float) -> None:
 
 
 def test_expecting_no_call_holds_for_a_run_without_calls() -> None:
-    """Zero calls of a tool are what was expected, even where no tool was called at all."""
+    """An expectation of zero calls of a tool holds, even if no tool was called at all."""
     assert verdict("tool_call_count", {"toolCallsCount": {"delete": ["=", 0]}}, called()).score == 1
 
 
 def test_counts_are_told_with_their_operator() -> None:
-    """The reason and the metadata say what was expected and what there was."""
+    """The reason and the metadata have the expected and the actual count."""
     result = verdict("tool_call_count", {"toolCallsCount": {"a": ["<=", 1]}}, called("a", "a"))
     assert result.reason == "0 of 1 hold: a was called 2 times, expected <= 1."
     expected = {"a": {"actual": 2, "operator": "<=", "expected": 1, "score": 0.0}}
@@ -97,7 +97,7 @@ def test_counts_are_told_with_their_operator() -> None:
     ],
 )
 def test_malformed_counts_are_refused(counts: object, message: str) -> None:
-    """Criteria are checked where they are configured, and in the case where they come with it."""
+    """Criteria are checked in the configuration, and in the test case if they come with it."""
     with pytest.raises(BadConfiguration) as refused:
         build("tool_call_count", {"toolCallsCount": counts})
     assert message in str(refused.value)
@@ -117,7 +117,7 @@ def test_malformed_counts_are_refused(counts: object, message: str) -> None:
     ],
 )
 def test_tool_call_order(actual: str, order: str, score: float, strict: float, common: str) -> None:
-    """Extra calls cost nothing unless the order is strict; the longest common part is told."""
+    """Extra calls cost nothing unless the order is strict; the longest common subsequence is reported."""
     for configuration, expected_score in (({}, score), ({"strict": True}, strict)):
         result = verdict("tool_call_order", {"toolCallsOrder": list(order), **configuration}, called(*actual))
         assert result.score == pytest.approx(expected_score)
@@ -177,7 +177,7 @@ def test_arguments_find_the_pairing_that_a_greedy_one_misses() -> None:
 
 
 def test_one_call_serves_one_expectation() -> None:
-    """The same call is not counted twice, and what is missing is told."""
+    """The same call is not counted twice, and the missing one is reported."""
     expected = [{"name": "y", "args": {"a": 1}}, {"name": "y", "args": {"a": 1}}]
     result = verdict("tool_call_args", {"toolCalls": expected}, called(call("y", {"a": 1})))
     assert result.score == 1 / 2

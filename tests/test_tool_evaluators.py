@@ -106,14 +106,14 @@ def test_validity_of_schemas_as_they_come(
 
 
 def test_strict_mode_refuses_what_no_schema_names() -> None:
-    """Strict mode refuses further arguments where the schema names any, and names them."""
+    """Strict mode refuses additional arguments if the schema names any, and names them."""
     assert validity(ROUTE | {"x": 1}, strictMode=True) == ["x: not named by the schema, and strictMode is on"]
     assert validity({"x": 1}, {"type": "object"}, strictMode=True) == []
     assert len(validity({"y": 1}, an_object(x={}) | {"additionalProperties": False}, strictMode=True)) == 1
 
 
 def test_validity_is_the_share_of_valid_calls() -> None:
-    """Unknown tools and broken calls lower the share, and are told with the tool."""
+    """Unknown tools and broken calls lower the share, and are reported with the tool."""
     case = called(call("search_flights", ROUTE), call("search_flights"), "fly") | {"metadata": {"tools": [FLIGHTS]}}
     result = verdict("tool_call_validity", {}, case)
     assert result.score == 1 / 3
@@ -136,7 +136,7 @@ def test_each_case_is_checked_against_its_own_tools() -> None:
 
 
 def test_of_two_definitions_the_last_counts() -> None:
-    """A tool that is defined twice is what it was defined last."""
+    """If a tool is defined twice, the last definition counts."""
     tools = [{"name": "a", "inputSchema": {"required": ["x"]}}, {"name": "a"}]
     assert verdict("tool_call_validity", {}, called("a") | {"metadata": {"tools": tools}}).score == 1
 
@@ -259,7 +259,7 @@ def test_tool_trajectory(mode: str, actual: str, expected: str, score: float) ->
 
 @pytest.mark.parametrize("mode", ["STRICT", "IN_ORDER", "ANY_ORDER", "SUPERSET", "SUBSET", "PRECISION", "RECALL"])
 def test_trajectory_of_nothing_passes_and_says_so(mode: str) -> None:
-    """Where nothing was expected and nothing called every mode passes vacuously, or fails if that is configured."""
+    """If no call was expected and none made, every mode passes vacuously, or fails if so configured."""
     case = called(expected=[])
     assert "nothing to check" in verdict("tool_trajectory", {"matchMode": mode}, case).reason
     assert not verdict("tool_trajectory", {"matchMode": mode, "whenVacuous": "FAIL"}, case).success
@@ -314,7 +314,7 @@ def test_argument_matchers(
     actual: object,
     matches: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """Arguments match by value, as tolerant as the matcher is told to be and no more."""
+    """Arguments match by value, with exactly the tolerance of the matcher's configuration."""
     case = called(call("t", actual), expected=[call("t", expected)])
     assert verdict("tool_trajectory", {"argumentMatcher": matcher}, case).score == float(matches)
 
@@ -332,7 +332,7 @@ def test_matcher_of_a_tool_overrides_the_default() -> None:
 
 
 def test_unknown_matchers_are_refused() -> None:
-    """A misspelt mode is refused where it is written."""
+    """A misspelt mode is refused with its path in the configuration."""
     with pytest.raises(BadConfiguration, match=r"argumentMatchers\.book\.mode: input should be 'EXACT', 'SUBSET'"):
         build("tool_trajectory", {"argumentMatchers": {"book": {"mode": "SOME"}}})
 
@@ -369,7 +369,7 @@ def test_expectation_that_is_missing_is_a_failure(name: str) -> None:
     ],
 )
 def test_tool_error(result: object, configuration: Mapping[str, Any], failed: bool) -> None:  # noqa: FBT001 - a parameter
-    """Blank results, error fields and what a detector is told are failures, and nothing else is."""
+    """Blank results, error fields and matches of a configured detector are failures, and nothing else is."""
     outcome = verdict("tool_error", configuration, called(call("a", result="ok"), call("b", result=result)))
     assert outcome.score == (0.5 if failed else 1.0)
     assert [failure["toolName"] for failure in outcome.metadata["failedCalls"]] == ["b"] * failed
@@ -456,7 +456,7 @@ def test_what_takes_too_long_to_compare_is_a_failure() -> None:
     ],
 )
 def test_cases_may_have_their_lists_under_keys_of_their_own(name: str, keys: Mapping[str, Any]) -> None:
-    """With configured keys the lists are found there, and a list that is not there is missed by its own key."""
+    """With configured keys the lists are read from there, and a missing list is reported under its configured key."""
     made = {"name": "search_flights", "arguments": ROUTE, "result": "ok"}
     case = {
         "actualOutputs": {"made": [made]},

@@ -65,7 +65,7 @@ def summaries(rows: list[AlignedSpan]) -> list[str]:
 
 
 def test_children_are_paired_by_name_type_and_order() -> None:
-    """The second call of a tool is the second; one more is added where it stands, and what is gone is missing."""
+    """The second call of a tool is paired with the second; an extra one is added in its place, a lost one missing."""
     before = [
         a_span("1", None, "root", "agent"),
         a_span("2", "1", "search", "tool", tool_name="search"),
@@ -89,7 +89,7 @@ def test_children_are_paired_by_name_type_and_order() -> None:
 
 
 def test_another_model_is_a_change_and_another_tool_is_another_step() -> None:
-    """A call of a model whose name tells the model is the same step; what is below goes along."""
+    """A call whose span name contains the model is the same step with another model, and keeps its descendants."""
     before = [
         a_span("1", None, "root"),
         a_span("2", "1", "chat small", "llm", model="small"),
@@ -112,7 +112,7 @@ def test_another_model_is_a_change_and_another_tool_is_another_step() -> None:
 
 
 def test_what_was_said_differs_where_its_number_does() -> None:
-    """Inputs and outputs are compared by what tells texts apart; a span of which nothing is known is the same."""
+    """Inputs and outputs are compared by the numbers of their texts; a span without numbers counts as the same."""
     one, other = [a_span("1", None, "root")], [a_span("a", None, "root")]
     assert summaries(aligned(one, other, {"1": (1, 2)}, {"a": (1, 3)})) == ["root changed output"]
     assert summaries(aligned(one, other, {"1": (1, 2)}, {"a": (5, 2)})) == ["root changed input"]
@@ -130,7 +130,7 @@ def test_only_what_differs_is_listed_with_what_stands_above_it() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_span_of_both_is_there_once(seed: int) -> None:
-    """Whatever the trees are, with orphans and cycles in them, nothing is lost and nothing is told twice."""
+    """Whatever the trees are, with orphans and cycles in them, every span is listed exactly once."""
     chance = random.Random(seed)
 
     def a_tree(first: str) -> list[OutlineSpan]:

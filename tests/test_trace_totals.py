@@ -1,4 +1,4 @@
-"""The view of traces shows what their parts add up to, whether that is kept already or not."""
+"""The view of traces shows the sums of their parts, whether these are stored already or not."""
 
 import random
 from pathlib import Path
@@ -65,7 +65,7 @@ def grow(store: Store, source: random.Random, number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_view_adds_up_what_is_not_kept_yet(tmp_path: Path, seed: int) -> None:
-    """While traces grow, before, between and after they are added up, the view says what their parts do."""
+    """While traces grow, before, between and after they are summed, the view has the sums of their parts."""
     source = random.Random(seed)
     with a_store(tmp_path) as store:
         for number in range(4):
@@ -88,7 +88,7 @@ def test_the_view_adds_up_what_is_not_kept_yet(tmp_path: Path, seed: int) -> Non
 
 
 def test_a_trace_that_grew_keeps_what_it_meant(tmp_path: Path) -> None:
-    """Until a trace is added up again, its numbers are new and its meaning is the last one that is known."""
+    """Until a trace is summed again, its numbers are new and its reading is the last known one."""
     with a_store(tmp_path) as store:
         request = an_export(1)
         span = request.resource_spans[0].scope_spans[0].spans[0]

@@ -1,4 +1,4 @@
-"""The tree of a trace: where it opens, ways through what went wrong, what is found in it, all of it for scripts."""
+"""The tree of a trace: the span it opens on, steps through errors, search results, and all of it for scripts."""
 
 import json
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_a_trace_opens_on_the_error_that_others_pass_on() -> None:
 
 
 def test_without_errors_a_trace_opens_on_what_a_judge_failed() -> None:
-    """Where no span failed, a verdict decides; a judge that gave none decides nothing, and then it is the root."""
+    """If no span failed, a failed verdict decides; without one the trace opens on its root."""
     spans = [replace(span, is_error=False) for span in FAILING]
     broken = a_verdict("b", passed=None, outcome="failed")
     assert SpanTree(spans, [a_verdict("d", passed=False), broken]).first == "d"

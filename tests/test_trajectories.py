@@ -60,7 +60,7 @@ def test_demands_on_the_calls_of_a_run(
 
 
 def test_demands_on_each_turn() -> None:
-    """What was called in an earlier turn does not count in a later one, and a turn has several messages."""
+    """A call in an earlier turn does not count in a later one, and a turn has several messages."""
     order = {"order": ["find", "pay"], "scope": "TURN"}
     assert verdict("tool_policy", order, talk(["find", "pay"], [], ["find"])).score == 1
     result = verdict("tool_policy", order, talk(["find", "pay"], ["pay"]))

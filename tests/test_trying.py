@@ -23,7 +23,7 @@ from tests.trying import SOAK, tried, try_often
     ],
 )
 def test_examples_follow_the_change(profile: str, changed: frozenset[str] | None, examples: int) -> None:
-    """10, 40 or 400, and as many times less or more where a test names its own number; parameters scale it once."""
+    """There are 10, 40 or 400, a test's own number is scaled by the same factor, and only once for all parameters."""
 
     @given(st.none())
     def default(_: None) -> None: ...

@@ -76,7 +76,7 @@ async def _while_a_long_one_is_decoded(store: Store, pieces: Pieces, *, leaves: 
 
 
 def test_a_short_request_passes_a_long_one(tmp_path: Path, held: Pieces) -> None:
-    """What comes while a long request is decoded is answered after its next piece; both are stored."""
+    """A short request that arrives while a long one is decoded is answered after its next piece; both are stored."""
     with a_store(tmp_path) as store:
         assert asyncio.run(_while_a_long_one_is_decoded(store, held, leaves=False)) == ["short", "long"]
         assert held.decoded >= PIECES

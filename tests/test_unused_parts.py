@@ -48,7 +48,7 @@ def test_duckdb_still_leaves_other_texts_in_blocks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_cleared_buffers_leave_nothing(config: dict[str, str | int], tmp_path: Path) -> None:
-    """What DuckDB does not use holds no texts that it could write, and there is room for what it writes."""
+    """Unused parts of DuckDB's buffers hold no texts that it could write to the file."""
     assert _left(tmp_path, config, clear_buffers) == 0
 
 

@@ -1,4 +1,4 @@
-"""Data of each released version opens, is brought to this version, and keeps what it held; its open work is done."""
+"""Data of each released version opens, is migrated to this version, and is kept; its open work is finished."""
 
 import json
 from collections import Counter
@@ -116,7 +116,7 @@ def test_the_steps_of_the_schema_keep_every_row(release: Path, of: str) -> None:
 
 
 def test_calls_of_deleted_traces_leave_with_the_upgrade(release: Path) -> None:
-    """Releases kept calls of tools that deleted traces requested; a step deletes those of traces that are not there."""
+    """Releases kept tool calls that deleted traces requested; a migration deletes those of missing traces."""
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{release / DATA / FILE_NAME}' AS {CATALOG}; USE {CATALOG}")
         connection.execute("INSERT INTO tool_call BY NAME SELECT * REPLACE ('gone' AS trace_id) FROM tool_call")

@@ -125,7 +125,7 @@ def test_what_is_no_form_is_not_taken(visit: Visit) -> None:
 
 
 def test_problems_are_pages(server: Closed, visit: Visit) -> None:
-    """What is not here is a page for a browser and a problem document for programs, and reading waits for no form."""
+    """A 404 is a page for a browser and a problem document for programs, and reading needs no form."""
     sign_in(visit, server.keys["viewer"])
     answer = visit.get("/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
@@ -143,7 +143,7 @@ def test_nobody_is_sent_elsewhere() -> None:
 
 
 def test_sessions_are_bounded() -> None:
-    """They end in time, a key has so many at most, and all together so many."""
+    """Sessions expire, and are limited for each key and in all."""
     clock = itertools.count()
     sessions = Sessions(clock_s=lambda: float(next(clock)))
     first = sessions.begin(b"key")

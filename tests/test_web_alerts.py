@@ -26,7 +26,7 @@ NOW_NS = time.time_ns()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    """Yield a server with keys, and a receiver that is not there."""
+    """Yield a server with keys, and an unreachable receiver."""
     settings = {
         "alert_webhooks": [{"project": "shop", "url": "https://receiver.invalid/hook"}],
         "encryption_key": ENCRYPTION_KEY,
@@ -88,7 +88,7 @@ def test_acknowledging_names_who_did_and_is_done_once(server: Closed, visit: Vis
 
 
 def test_an_alert_that_is_over_says_how_it_ended(server: Closed, visit: Visit) -> None:
-    """It is told in words, and there is nothing to acknowledge, by the button or without it."""
+    """The page says how the alert ended, and it cannot be acknowledged, by the button or without it."""
     finding = opened(server, 3)
     path = f"/alerts/{finding.alert_id}"
     token = token_on(visit.get(path).text)
@@ -122,7 +122,7 @@ def test_viewers_read_and_do_not_acknowledge(server: Closed) -> None:
 
 
 def test_alerts_are_listed_by_state(server: Closed, visit: Visit) -> None:
-    """The newest first, those of one state where that is asked for, and a page that says when there are none."""
+    """Alerts are listed newest first, filtered by state on request, and an empty page says so."""
     mine = opened(server, 5, project="lists", kind="drift")
     page = words(visit.get("/alerts?project=lists").text)
     assert "answers in lists drift 92.0 % of 500 78.0 % of 91 open" in page

@@ -1,4 +1,4 @@
-"""The button that asks a judge about examples of a rule while it is written: what it costs, and who may press it."""
+"""The button that asks a judge about examples of a rule being written: its cost, and who may press it."""
 
 import re
 import time
@@ -90,7 +90,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
 
 
 def wait_stored(running: Running, spans: int) -> None:
-    """Wait until so many spans are stored and read."""
+    """Wait until `spans` spans are stored and read."""
     select = "SELECT count(*) FROM spans"
     until(
         lambda: running.store.queries.sql(select, max_rows=1, timeout_s=10).rows,
@@ -113,7 +113,7 @@ def words(page: str) -> str:
 
 
 def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
-    """A preview tells what asking costs at most, by the prices of the connection, and spends nothing."""
+    """A preview shows the highest cost of asking, by the prices of the connection, and spends nothing."""
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
     text = words(judged.send("preview").text)
@@ -178,7 +178,7 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
 
 
 def test_a_jury_votes_on_each_example(judged: Judged) -> None:
-    """All judges are named with what they cost together; each is asked about each example, and most of them win."""
+    """All judges are named with their total cost; each is asked about each example, and the majority decides."""
     judged.connect(price=PRICE, maxOutputTokens=1000)
     connections = judged.running.context.judging.connections
     document = a_connection(judged.model.base_url, price=PRICE, maxOutputTokens=1000)
@@ -215,7 +215,7 @@ def test_what_goes_wrong_is_told_beside_its_example(judged: Judged) -> None:
 
 
 def test_what_nobody_knows_is_told_as_it_is_counted(judged: Judged) -> None:
-    """The sum of a judge that does not answer is that of the budget: what was set aside for it."""
+    """The cost of a judge that does not answer is that in the budget: the reserved amount."""
     judged.connect(price=PRICE, limits={"attempts": 1, "timeoutSeconds": 0.3})
     judged.says(lambda _: Hangs())
     before = spent_on(judged)
@@ -233,7 +233,7 @@ def spent_on(judged: Judged) -> tuple[int, int, float]:
 
 
 def test_the_budget_of_the_connection_is_kept(judged: Judged) -> None:
-    """What it no longer pays for is not asked, and the example says whose budget it was."""
+    """A call beyond the budget is not made, and the example names the exhausted budget."""
     calls, _, _ = spent_on(judged)
     judged.connect(budget={"callsPerDay": calls + 1})
     judged.says(lambda _: GOOD)
@@ -269,7 +269,7 @@ def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_connection_that_cannot_be_used_says_why(judged: Judged) -> None:
-    """A key that the server has not, and a budget in USD without a price, are told instead of a button."""
+    """A key that the server lacks, or a budget in USD without a price, is reported instead of a button."""
     judged.connect(credentialRef="NO_SUCH_KEY_ANYWHERE")
     judged.says(lambda _: GOOD)
     for text in (words(judged.send(do).text) for do in ("preview", "judge")):

@@ -1,4 +1,4 @@
-"""Fields that say what a page shows: after Back, a reload, or out of the browser's memory, they say what it shows."""
+"""Fields that control a page: after Back, a reload, or from the browser's cache, they match the shown content."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ CHANGE = f"""() => {{
         else if (field.matches("input:not([type=hidden])")) field.value += "7";
     }}
 }}"""
-"""Change each field, as someone does who looks at something else, or who begins to and does not."""
+"""The script that changes each field, like a user who submits the form, or leaves it unsent."""
 
 CHANGED = f"""() => {_FORMS}.flatMap((form) => [...form.querySelectorAll("input, select")].filter((field) => {{
     if (!field.matches("select")) return field.checked !== field.defaultChecked || field.value !== field.defaultValue;

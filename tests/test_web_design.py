@@ -56,7 +56,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def test_a_page_has_one_primary_action(shown: Shown) -> None:
-    """Of the buttons of a page at most one is filled, so that it is plain what is done next."""
+    """At most one button of a page is filled, so that the next step is plain."""
     with Visit(shown.origin) as visit:
         pages = {template: visit.get(path_of(template, shown)).text for template in templates()}
     many = {name: text.count('class="primary') + text.count('button primary"') for name, text in pages.items()}
@@ -97,7 +97,7 @@ def test_what_is_done_less_often_is_in_a_menu(shown: Shown) -> None:
 
 
 def test_icons_are_those_that_are_used() -> None:
-    """The file of symbols has each icon that is named somewhere and no other, and the document says what they mean."""
+    """The file of symbols has exactly the icons in use, and the document explains each."""
     texts = [path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.html")]
     named = {name for text in texts for name in re.findall(r"icon\(['\"]([a-z0-9-]+)['\"]\)", text)}
     in_menu = {entry.icon for entry in MENU}
@@ -130,7 +130,7 @@ def test_the_font_is_ours_and_is_kept(shown: Shown) -> None:
 
 
 class _Tables(HTMLParser):
-    """Rows of tables: for each cell whether it stands at the right; None where one spans several columns."""
+    """Rows of tables: for each cell whether it is right-aligned; None for one that spans several columns."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A server without traces tells how to send it some, and shows the first one without a click."""
+"""A server without traces explains how to send some, and shows the first one without a click."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

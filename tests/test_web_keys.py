@@ -69,7 +69,7 @@ def test_a_key_is_shown_once_disabled_and_deleted(server: Closed) -> None:
     ],
 )
 def test_what_is_wrong_with_a_key_stands_beside_its_field(server: Closed, wrong: dict[str, str], field: str) -> None:
-    """The form comes back with what was typed, and nothing is made."""
+    """The form comes back with the typed values, and no key is made."""
     with signed_in(server, "admin") as visit:
         before = visit.get("/keys").text.count("<tr")
         answer = visit.send("/keys/new", "/keys/new", **({"name": "x", "role": "VIEWER"} | wrong))
@@ -100,7 +100,7 @@ def test_a_key_of_a_tenant_administers_its_tenant_alone(server: Closed) -> None:
 
 
 def test_the_audit_is_filtered_and_paged(server: Closed) -> None:
-    """By key, by a part of the path, by what came of it; and older entries are behind a link."""
+    """The audit is filtered by key, by a part of the path and by outcome, and older entries are behind a link."""
     for number in range(120):
         server.ask("POST", f"/api/v1/projects/p{number}/rules", key=server.keys["viewer"], json={})
     with signed_in(server, "admin") as visit:
@@ -117,7 +117,7 @@ def test_the_audit_is_filtered_and_paged(server: Closed) -> None:
 
 
 def test_the_api_filters_the_audit_alike(server: Closed) -> None:
-    """`key`, `path` and `refused` let through what they say, and unknown parameters are refused."""
+    """`key`, `path` and `refused` select the matching entries, and unknown parameters are refused."""
     server.ask("POST", "/api/v1/projects/alike/rules", key=server.keys["viewer"], json={})
 
     def ask(query: str) -> list[tuple[str, int]]:

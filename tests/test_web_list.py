@@ -1,4 +1,4 @@
-"""The list of traces in a browser: what stands above and beside it, and what is done with its rows."""
+"""The list of traces in a browser: its filters and columns, and the actions on chosen rows."""
 
 import re
 from collections.abc import Iterator
@@ -122,13 +122,13 @@ def heads(text: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Browser", width: int) -> None:
-    """They take none of the room of the list, cover nothing, and make way for what is done with chosen rows."""
+    """Closed value filters take no room from the list, cover nothing, and make way for the actions on chosen rows."""
     with a_page(browser, shown.origin, viewport={"width": width, "height": 800}) as watch:
         watch.open("/traces?project=sample")
         values, columns = watch.page.locator("#facets > summary"), watch.page.locator(".look > summary")
         values.wait_for(state="visible")
         both = watch.page.locator("#facets > summary, .look > summary")
-        # Both at one moment: what is above them may still be growing.
+        # Measure both at one moment: the content above them may still be growing.
         boxes = both.evaluate_all("parts => parts.map(part => part.getBoundingClientRect().toJSON())")
         assert abs(boxes[0]["y"] - boxes[1]["y"]) < boxes[1]["height"]
         assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
@@ -141,7 +141,7 @@ def test_closed_values_share_the_line_of_the_columns(shown: Shown, browser: "Bro
 
 
 def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
-    """What is ticked stands in the address, so that it can be shared, and lists that say nothing of it have it too."""
+    """Ticked columns stand in the address, so that it can be shared, and are kept for lists whose address has none."""
     usual = ["Trace", "Verdicts", "Project", "Duration", "Tokens", "Cost", "Spans", "Started"]
     with Visit(shown.origin) as visit, Visit(shown.origin) as other:
         assert heads(visit.get("/traces").text) == usual
@@ -239,7 +239,7 @@ def choose(watch: "Watch", *, rows: int, action: str) -> None:
 
 
 def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
-    """Two ticked rows become two items of a new dataset, and what came out is expected where that is said."""
+    """Two ticked rows become two items of a new dataset, with the output as the expectation on request."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?project=sample")
         assert not watch.page.get_by_role("button", name="Add to a dataset").is_visible()
@@ -258,7 +258,7 @@ def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
 
 
 def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") -> None:
-    """The page asks which rule, and the rule looks at the chosen trace and at no other."""
+    """The page asks which rule, and the rule judges the chosen trace and no other."""
     rule = own_rule(shown)
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?status=error&project=sample")
@@ -317,7 +317,7 @@ def signed_in(server: Closed, name: str) -> Visit:
 
 
 def test_each_is_offered_what_he_may_do_with_chosen_traces(closed: Closed) -> None:
-    """A viewer chooses nothing, an editor deletes nothing, and what is not offered is refused."""
+    """A viewer chooses nothing, an editor deletes nothing, and an action that is not offered is refused."""
     offered = {
         "viewer of acme": [],
         "editor of acme": ["Add to a dataset", "Evaluate", "Add to a review queue"],
@@ -333,7 +333,7 @@ def test_each_is_offered_what_he_may_do_with_chosen_traces(closed: Closed) -> No
 
 
 def test_chosen_traces_are_deleted_after_a_question(closed: Closed) -> None:
-    """Of what is chosen a tenant deletes its own, once it has said so; traces without a tenant stay."""
+    """A tenant deletes its own among the chosen traces, after confirming; traces without a tenant stay."""
     own, shared = ["20" * 16, "21" * 16], "10" * 16
     query = "&".join(f"trace={trace}.acme" for trace in own) + f"&trace={shared}."
     with signed_in(closed, "admin of acme") as visit:
@@ -352,7 +352,7 @@ def test_chosen_traces_are_deleted_after_a_question(closed: Closed) -> None:
 
 
 def test_what_is_no_trace_is_refused(shown: Shown) -> None:
-    """Nothing is done with what is not named as a list names it, nor with too many at once."""
+    """Malformed trace references, and too many traces at once, are refused."""
     with Visit(shown.origin) as visit:
         for wrong in ("trace=x", f"trace={'a' * 32}.&trace=1", "&".join(f"trace={n:032x}." for n in range(101))):
             assert visit.get(f"/traces/chosen/delete?{wrong}").status_code == 400

@@ -82,7 +82,7 @@ def test_a_span_that_is_not_read_yet_says_so(shown: Shown) -> None:
 
 
 def test_a_preview_is_no_entry_of_the_audit(tmp_path: Path) -> None:
-    """What is typed in the form of a rule is looked at and not written down; that it was saved is."""
+    """A preview of a rule's form leaves no audit entry, and saving the rule does."""
     with a_closed_server(tmp_path / "data") as closed, signed_in(closed, "admin") as visit:
         fields = {"as": "form", "target": "SPAN", "enabled": "1", "evaluator": "tool_error", "shown": "tool_error"}
         for name in ("a", "ab", "abc"):

@@ -47,7 +47,7 @@ def cases_on(page: str) -> list[str]:
 
 
 def test_a_version_shows_what_it_changed(shown: Shown, visit: Visit) -> None:
-    """Added, removed and changed items are told apart, a changed one with its part before and after, and no other."""
+    """Added, removed and changed items are marked, a changed one with only its differing part before and after."""
     page = visit.get(f"{a_dataset(shown)}/diff").text
     matches = re.findall(r'<span class="badge \w+">(added|removed|changed)</span> <bdi>(\w+)</bdi>', page)
     assert sorted(matches) == [("added", "new"), ("changed", "refund"), ("removed", "gone")]
@@ -113,7 +113,7 @@ def test_an_experiment_shows_how_its_runs_went(shown: Shown, visit: Visit) -> No
 
 
 def test_scores_of_another_evaluator_begin_another_line(visit: Visit, api: Offline) -> None:
-    """Where the fingerprint changes between runs, the line of the means stops, and a mark says why."""
+    """If the fingerprint changes between runs, the line of the means stops, and a mark says why."""
     run = ""
     for print_ in ("1111111111", "1111111111", "2222222222"):
         run = api.begin(experimentName="changed")
@@ -145,7 +145,7 @@ def test_a_trace_becomes_a_case_by_hand(shown: Shown, visit: Visit, api: Offline
 
 
 def test_an_item_of_a_run_is_corrected_by_hand(shown: Shown, visit: Visit, api: Offline) -> None:
-    """On the dataset that it was run on, it is that item with what came out as what is expected."""
+    """In the dataset of the run, the item gets the actual output as its expectation."""
     place = f"{an_item(shown)}/promote"
     dataset = a_dataset(shown).split("/")[2]
     assert f'value="{dataset}" selected' in visit.get(place).text

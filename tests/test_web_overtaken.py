@@ -1,4 +1,4 @@
-"""Two people who edit the same rule, connection or webhook: the second is told, whichever of them it is."""
+"""Two people who edit the same rule, connection or webhook: the second to save is told, whichever it is."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ SECRET = "hush-0123456789"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """Something that has a form: where it is made, what the form sends, and the field that two people change."""
+    """A kind of object with a form: its address, the fields of the form, and the field that two people change."""
 
     make: Callable[[Running], str]  # its page
     field: str
@@ -121,7 +121,7 @@ def table_of(page: str) -> dict[str, tuple[str, str]]:
 
 @KINDS
 def test_the_second_of_two_is_told_and_may_save_again(running: Running, visit: Visit, kind: str) -> None:
-    """His form is refused with what he typed beside what is there now, and sent again from that page it is saved."""
+    """The second form is refused with its values beside the current ones, and saved if sent again from that page."""
     edited = EDITED[kind]
     place = edited.make(running)
     edit = f"{place}/edit"
@@ -132,7 +132,7 @@ def test_the_second_of_two_is_told_and_may_save_again(running: Running, visit: V
     assert (refused.status_code, edited.holds(running, place)) == (409, FIRST)
     assert f"This {kind} was changed while you edited it" in refused.text
     assert (SECOND, FIRST) in table_of(refused.text).values()
-    assert len(table_of(refused.text)) == 1  # what both typed alike is not told
+    assert len(table_of(refused.text)) == 1  # values that both typed alike are not listed
     assert f'value="{SECOND}"' in refused.text
     again = {"csrf": token_on(refused.text)} | version_on(refused.text)
     assert visit.client.post(visit.origin + edit, data=edited.saying(place, SECOND) | again).status_code == 303
@@ -184,7 +184,7 @@ def test_secrets_that_were_typed_are_not_shown(running: Running, visit: Visit) -
 
 
 def test_what_is_left_alone_is_no_difference(running: Running, visit: Visit) -> None:
-    """A form that wants what is there anyway is told that it says the same."""
+    """A form whose values equal the current ones is reported as no difference."""
     place = _webhook(running)
     sent = {"template": "json", "url": "http://127.0.0.1:9/hook", "enabled": "on", "version": "0"}
     token = token_on(visit.get(f"{place}/edit").text)
@@ -221,7 +221,7 @@ def test_two_browsers_meet(running: Running, browser: "Browser", kind: str, look
         _type(two.page, edited, SECOND)  # a key is not in the form any more
         two.page.get_by_role("button", name="Save").click()
         two.page.wait_for_url(f"**{place}")
-        two.problems[:] = [each for each in two.problems if "409" not in each]  # the browser tells of the answer too
+        two.problems[:] = [each for each in two.problems if "409" not in each]  # the browser reports the 409 too
     assert edited.holds(running, place) == SECOND
 
 

@@ -22,7 +22,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def test_each_page_has_an_address_to_look_at() -> None:
-    """A new page with something in its address says in tests/paging.py where one is."""
+    """Every page with a parameter in its path has an example address in tests/paging.py."""
     assert {template for template in PAGES if "{" in template} == set(EXAMPLES)
 
 

@@ -1,4 +1,4 @@
-"""Pictures inside of pages: what is drawn, and the table behind it."""
+"""Charts in pages: the drawing, and the table behind it."""
 
 import math
 import re

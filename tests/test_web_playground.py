@@ -1,4 +1,4 @@
-"""The page of the playground: what it holds of a span, what it tells before it sends, and what it shows then."""
+"""The page of the playground: the span's messages in its form, the price before sending, and the answers."""
 
 import base64
 import json
@@ -69,7 +69,7 @@ def test_the_form_holds_what_the_model_was_asked(played: Played, visit: Visit) -
 
 
 def test_the_page_of_a_model_leads_there(played: Played, visit: Visit) -> None:
-    """The span of a model has a link, and the page leads back to it; a span that is not there is none to open."""
+    """The span of a model has a link, and the page links back to it; a missing span cannot be opened."""
     played.connect()
     page = visit.get(f"/traces/{TRACE}?span={SPAN}").text
     assert f'href="{FROM}">Open in the playground</a>' in page
@@ -78,7 +78,7 @@ def test_the_page_of_a_model_leads_there(played: Played, visit: Visit) -> None:
 
 
 def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) -> None:
-    """What was told is sent at once; what costs more than that is told first, and nothing leaves."""
+    """A request within the shown price is sent at once; a dearer one first shows its price, and nothing is sent."""
     one, _ = played.connect()
     page = visit.get(FROM).text
     assert re.search(r"Costs at most 0\.\d+ USD , for at most [\d,]+ tokens", words(page))
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_told_beside_its_field(
 
 
 def test_messages_are_added_and_taken_out(played: Played, visit: Visit) -> None:
-    """Buttons do it without scripts, and what was typed stays."""
+    """Buttons add and remove messages without scripts, and typed text stays."""
     played.connect()
     fields = fields_of(visit.get(FROM).text) | {"text.1": "Changed"}
     added = fields_of(visit.send(FROM, "/playground", **(fields | {"do": "add"})).text)
@@ -201,7 +201,7 @@ def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None
 
 
 def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit) -> None:
-    """The form and the trace name a picture and hold none of its bytes; how many are sent is told before."""
+    """The form and the trace reference an image and hold none of its bytes; how many bytes are sent is shown before."""
     played.connect()
     trace_id = "8e" * 16
     content = base64.b64encode(a_png()).decode()
@@ -239,7 +239,7 @@ def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit)
 
 @pytest.mark.parametrize("at", ["0.0", "9.9", "0.1.0", "-1.0", "99999.0", "\u0663.0", HOSTILE, ""])
 def test_a_form_names_pictures_of_its_own_span_alone(played: Played, visit: Visit, at: str) -> None:
-    """Whatever else it names is told beside its message, and nothing is sent."""
+    """A reference to any other image is an error beside its message, and nothing is sent."""
     played.connect()
     fields = fields_of(visit.get(FROM).text)
     del fields["text.0"]
@@ -280,7 +280,7 @@ def test_a_server_without_connections_says_what_to_do(played: Played, visit: Vis
 def test_somebody_asks_two_models_in_a_browser(
     played: Played, browser: "Browser", looks: dict[str, Any], *, has_scripts: bool
 ) -> None:
-    """From the span to two answers beside that which was: with scripts the price follows what is typed."""
+    """A person gets from the span to two answers beside the recorded one; with scripts the price follows typing."""
     one, _ = played.connect()
     with a_page(browser, played.origin, java_script_enabled=has_scripts, **looks) as watch:
         page: Page = watch.page

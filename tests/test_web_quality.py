@@ -1,4 +1,4 @@
-"""The pages about quality: numbers over a history of ten days, and what they lead to."""
+"""The pages about quality: numbers over a history of ten days, and the pages they link to."""
 
 import datetime as dt
 import re
@@ -54,7 +54,7 @@ def links(page: str, path: str) -> list[str]:
 
 
 def test_every_rule_is_listed_with_its_latest_evaluator(history: History, visit: Visit) -> None:
-    """A rule has its pass rate with an interval, its results by what they came to, and its alert."""
+    """A rule has its pass rate with an interval, its results by verdict, and its alert."""
     page = visit.get("/quality").text
     text = words(page)
     assert "polite answers release alert shop 82.1 % 73.4 to 89.0" in text
@@ -63,7 +63,7 @@ def test_every_rule_is_listed_with_its_latest_evaluator(history: History, visit:
 
 
 def test_a_rule_shows_rates_of_one_evaluator_only(history: History, visit: Visit) -> None:
-    """The numbers are those of the latest evaluator, and those of the one before are a choice away."""
+    """The numbers are those of the latest evaluator, and a choice shows those of the previous one."""
     latest = words(visit.get(f"/quality?{about(history.rule)}").text)
     assert "The evaluator changed in this period" in latest
     assert "Pass rate 82.1 %" in latest
@@ -74,7 +74,7 @@ def test_a_rule_shows_rates_of_one_evaluator_only(history: History, visit: Visit
 
 
 def test_failed_and_skipped_are_told_apart(history: History, visit: Visit) -> None:
-    """Neither is a score, each has a number of its own, and leads to what it counts."""
+    """Neither failed nor skipped is a score, each has a number of its own, and links to the results it counts."""
     page = visit.get(f"/quality?{about(history.rule)}").text
     assert "No verdict 3 the evaluator failed Skipped 2 not run" in words(page)
     for verdict, count in (("broken", 3), ("skipped", 2)):
@@ -85,7 +85,7 @@ def test_failed_and_skipped_are_told_apart(history: History, visit: Visit) -> No
 
 
 def test_every_point_and_column_leads_to_as_many_results_as_it_says(history: History, visit: Visit) -> None:
-    """What stands behind a day or a part of the scores is exactly what it counts."""
+    """The results behind a day or a range of scores are exactly the ones it counts."""
     page = visit.get(f"/quality?{about(history.rule)}").text
     checked = 0
     for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL):
@@ -117,7 +117,7 @@ def test_monitors_stand_beside_their_threshold(history: History, visit: Visit) -
 
 
 def test_releases_are_compared_with_an_interval_and_a_test(history: History, visit: Visit) -> None:
-    """The difference, its interval and its p-value, and the worst of both, with what they said."""
+    """The page shows the difference, its interval and p-value, and the worst results of both with their reasons."""
     page = visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.1', candidate='1.5.0')}")
     text = words(page.text)
     assert "The pass rate of 1.5.0 is worse : \u221280.0 points" in text
@@ -128,7 +128,7 @@ def test_releases_are_compared_with_an_interval_and_a_test(history: History, vis
 
 
 def test_what_does_not_differ_is_not_said_to(history: History, visit: Visit) -> None:
-    """Two releases that are alike are told as such."""
+    """Two similar releases are reported as not clearly different."""
     text = words(visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.4.1')}").text)
     assert "is not clearly different" in text
     assert "worse" not in text.partition("The worst")[0]
@@ -151,7 +151,7 @@ def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Vi
 
 
 def test_releases_of_two_services_are_not_compared(history: History, visit: Visit) -> None:
-    """Each service has releases of its own: those of two are refused, and what is offered is of one."""
+    """Releases belong to a service: comparing those of two services is refused, and only those of one are offered."""
     rule = Rule(history.running, "two services", project="services")
     now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
     for ago, service, release, score in (
@@ -168,7 +168,7 @@ def test_releases_of_two_services_are_not_compared(history: History, visit: Visi
         answer = visit.get(link)
         assert answer.is_success
         assert "of different services" not in words(answer.text)
-    assert "baseline=7&candidate=1.0" in unescape(page)  # the latest, and the one before of the same service
+    assert "baseline=7&candidate=1.0" in unescape(page)  # the latest, and the previous one of the same service
     refused = visit.get(f"/quality/compare?{about(rule, baseline='1.1', candidate='7')}")
     message = "the releases belong to different services, cart and search, which are never compared"
     assert (refused.status_code, message in words(refused.text)) == (409, True)
@@ -255,7 +255,7 @@ def test_each_time_is_added_up_in_its_steps(history: History, visit: Visit) -> N
 
 
 def test_results_can_be_paged_and_sorted(history: History, visit: Visit) -> None:
-    """Pages follow each other without a gap, and the worst come first where that is asked for."""
+    """Pages follow each other without a gap, and the worst come first on request."""
     first = visit.get(f"/quality/results?{about(history.rule)}").text
     (older,) = links(first.partition('class="pager"')[2], "/quality/results")
     second = visit.get(older).text
@@ -319,7 +319,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 def test_an_empty_server_says_what_to_do(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where nothing is judged, pages lead to where rules are written."""
+    """If nothing is judged, the pages link to the rules."""
     with a_server(tmp_path_factory.mktemp("empty") / "data") as running, Visit(f"http://{running.http}") as visit:
         assert "No rules yet" in visit.get("/quality").text
         assert "No alerts so far" in visit.get("/alerts").text
@@ -359,7 +359,7 @@ def test_full_pages_are_sound(history: History, browser: "Browser", scheme: str)
 
 
 def test_a_person_gets_from_a_point_to_its_traces_with_the_keyboard(history: History, browser: "Browser") -> None:
-    """Points of a picture take the focus, Enter opens what is behind, and j and Enter a trace."""
+    """Points of a chart take the focus, Enter opens the results behind one, and j and Enter open a trace."""
     with a_page(browser, history.origin) as watch:
         watch.open(f"/quality?{about(history.rule)}")
         point = watch.page.locator("figure svg a").first

@@ -30,7 +30,7 @@ def api(tmp_path: Path) -> Iterator[Offline]:
 
 
 def a_queue(api: Offline, count: int, **text: object) -> str:
-    """Build a queue with so many items of a run; its id."""
+    """Build a queue with `count` items of a run; return its id."""
     run = api.begin()
     wrong = {"name": "exact", "score": 0, "threshold": 1, "reason": "the judge's word"}
     items = [
@@ -93,7 +93,7 @@ def test_forty_entries_are_reviewed_by_keyboard(api: Offline, browser: "Browser"
 
 
 def test_what_others_say_is_shown_after_the_vote(api: Offline) -> None:
-    """The page of an entry tells neither votes nor results before the visitor has voted, and then tells both."""
+    """The page of an entry shows neither votes nor results before the visitor has voted, and then shows both."""
     queue = a_queue(api, 1, reviewers=2)
     with Visit(api.url) as visit:
         page = visit.send(f"/review/{queue}", f"/review/{queue}/next", by="Ada").headers["location"]

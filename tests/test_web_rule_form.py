@@ -1,4 +1,4 @@
-"""The form of a rule: what it offers, when it says what is wrong, and what is stored already."""
+"""The form of a rule: its choices, the moment of its errors, and the evaluation of stored days."""
 
 import datetime as dt
 import re
@@ -101,7 +101,7 @@ def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: V
 
 @pytest.mark.parametrize("days", ["366", "-1", "1.5", "soon", "\u0663"])
 def test_days_that_are_none_are_told_beside_their_field(shown: Shown, visit: Visit, days: str) -> None:
-    """Nothing is saved, and what was typed stays."""
+    """Nothing is saved, and the typed value stays."""
     answer = send(visit, "/rules/new", do="save", name="wrong days", also_days=days, **MODELS)
     assert (answer.status_code, f'value="{days}"' in answer.text) == (400, True)
     assert "a whole number of days, up to 365" in text_of(answer.text, "wrong-also_days")
@@ -170,7 +170,7 @@ def test_days_are_told_while_somebody_types(shown: Shown, browser: "Browser") ->
 
 
 def test_results_show_what_was_asked(shown: Shown, visit: Visit) -> None:
-    """A result is found by the question of its trace, and its rule by what it looks at, not by an id alone."""
+    """A result is found by the question of its trace, and its rule by its conditions, not by an id alone."""
     fields = {"evaluator": "length", "config.maximumOutputLength": "4000", "also_days": "30"}
     send(visit, "/rules/new", do="save", name="asked", project="sample", **(MODELS | fields))
     rule_id = rules(shown)["asked"]["id"]

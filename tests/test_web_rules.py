@@ -1,4 +1,4 @@
-"""The pages of rules: what they list, what their forms do, and that nothing in them runs."""
+"""The pages of rules: their lists, the effects of their forms, and that no stored text runs as a script."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def visit(shown: Shown) -> Iterator[Visit]:
 
 
 def rules(shown: Shown) -> dict[str, dict[str, Any]]:
-    """Return the rules in force, by name."""
+    """Return the active rules, by name."""
     listed = httpx.get(f"{shown.origin}/api/v1/trace-eval-rules").json()["content"]
     return {rule["name"]: rule for rule in listed}
 
@@ -90,7 +90,7 @@ def test_the_list_shows_what_each_rule_did(shown: Shown, visit: Visit) -> None:
 
 
 def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Shown, visit: Visit) -> None:
-    """Each form does what the API does, and the page of the rule tells what it said before."""
+    """Each form has the effect of the API, and the page of the rule shows its earlier versions."""
     rule_id = made(visit, name="kept short", project="sample", **MODELS)
     assert rules(shown)["kept short"]["conditions"] == [{"field": "span_type", "op": "=", "value": "llm"}]
     edit = f"/rules/{rule_id}/edit"
@@ -136,7 +136,7 @@ def test_a_switch_leaves_the_text_as_its_author_wrote_it(shown: Shown, visit: Vi
 
 
 def test_everything_that_is_wrong_is_told_at_once_beside_its_field(visit: Visit) -> None:
-    """A form with many faults is shown again with each beside its field, what was written still in it."""
+    """A form with many errors is shown again with each error beside its field and the entered values kept."""
     answer = send(
         visit,
         "/rules/new",
@@ -167,7 +167,7 @@ def test_everything_that_is_wrong_is_told_at_once_beside_its_field(visit: Visit)
 
 
 def test_a_rule_can_be_written_as_yaml_and_both_forms_are_one(visit: Visit, shown: Shown) -> None:
-    """A form becomes YAML and YAML a form, problems of YAML name their line, and what is saved is what was written."""
+    """A form becomes YAML and YAML a form, errors in YAML name their line, and the YAML is saved as it was written."""
     text = unescape(send(visit, "/rules/new", do="as_text", name="in words").text.partition('spellcheck="false"')[2])
     assert "name: in words\n" in text
     wrong = visit.client.post(
@@ -222,7 +222,7 @@ def test_a_preview_says_what_would_match_and_evaluates_examples(shown: Shown, vi
 
 
 def test_of_many_spans_the_newest_are_looked_at(shown: Shown) -> None:
-    """Where a window has more spans than a preview looks at, it begins with the first of as many as it does."""
+    """If a window has more spans than a preview checks, the preview covers the newest ones and says when they begin."""
     record, store = shown.running.store.rule_record, shown.running.store
     starts = store.queries.sql(
         "SELECT epoch_ns(start_time) FROM spans ORDER BY start_time DESC", max_rows=99, timeout_s=10
@@ -234,8 +234,8 @@ def test_of_many_spans_the_newest_are_looked_at(shown: Shown) -> None:
 
 
 def test_a_preview_asks_no_judge(visit: Visit) -> None:
-    """Of a rule with a judge it says how often that would be asked, and that it is not asked now."""
-    fields = {"evaluator": "llm_judge", "config.criteria": "Is it kind?"}  # what is left of the other is dropped
+    """The preview of a rule with a judge says how often the judge would be called, and that it is not called now."""
+    fields = {"evaluator": "llm_judge", "config.criteria": "Is it kind?"}  # fields of the other evaluator are dropped
     text = text_of(send(visit, "/rules/new", name="a", **fields).text, "preview")
     assert "calls a day" in text
     assert "There is no budget" in text
@@ -243,7 +243,7 @@ def test_a_preview_asks_no_judge(visit: Visit) -> None:
 
 
 def test_a_rule_is_made_from_a_span(shown: Shown, visit: Visit) -> None:
-    """The form is filled from a span, and what it says matches that span."""
+    """The form is filled from a span, and its conditions match that span."""
     trace_id, span_id = a_span(shown, "tool")
     page = visit.get(f"/rules/new?from={trace_id}/{span_id}").text
     rows = re.findall(r'name="field" value="(\w+)".*?name="value" value="([^"]+)"', page, re.DOTALL)
@@ -260,7 +260,7 @@ def test_a_rule_is_made_from_a_span(shown: Shown, visit: Visit) -> None:
 
 
 def test_a_backfill_is_started_shown_and_ended(visit: Visit) -> None:
-    """The form runs the rule over what is stored; instants that make no sense are refused."""
+    """The form runs the rule over stored spans; invalid instants are refused."""
     rule_id = made(visit, name="later", project="sample", **MODELS)
     page = f"/rules/{rule_id}"
     for wrong in (
@@ -335,7 +335,7 @@ def test_the_editor_looks_while_somebody_writes(shown: Shown, browser: "Browser"
 
 
 def test_a_rule_is_written_with_the_keyboard_alone(shown: Shown, browser: "Browser") -> None:
-    """From the list to a rule in force with Tab, Enter and letters; Enter in a field looks and saves nothing."""
+    """An active rule is made from the list with Tab, Enter and letters; Enter in a field previews and saves nothing."""
     with a_page(browser, shown.origin) as watch:
         page = watch.page
         watch.open("/rules")
@@ -356,7 +356,7 @@ def test_a_rule_is_written_with_the_keyboard_alone(shown: Shown, browser: "Brows
 
 
 def test_the_list_opens_by_keys_and_switches(shown: Shown, browser: "Browser") -> None:
-    """The key j and Enter open a rule, u leads back, and the switch says whether it is in force."""
+    """The key j and Enter open a rule, u leads back, and the switch shows whether the rule is active."""
     rule_id = own_rule(shown)
     with a_page(browser, shown.origin) as watch:
         page = watch.page
@@ -416,7 +416,7 @@ def _signed_in(closed: Closed, key: str) -> Visit:
 
 
 def test_problems_of_files_are_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A file that is no rule is named on the list with its line, and what is wrong."""
+    """A file that is no rule is named on the list with its line and the error."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "wrong.yaml").write_text("name: a\nevaluator: no_such\n", encoding="utf-8")
     data = tmp_path_factory.mktemp("problems") / "data"

@@ -113,7 +113,7 @@ def test_what_cannot_be_compared_is_said(visit: Visit, api: Offline) -> None:
 
 
 def test_slices_and_several_trials_are_told(visit: Visit, api: Offline) -> None:
-    """Metadata with few values can be sliced by, and pass@k is told of several trials."""
+    """Metadata with few values can be used for slices, and pass@k is shown for several trials."""
     runs = []
     for score in (1.0, 0.0):
         run = api.begin(experimentName="sliced")
@@ -135,7 +135,7 @@ def test_slices_and_several_trials_are_told(visit: Visit, api: Offline) -> None:
 
 
 def test_hostile_texts_do_nothing_and_differences_are_marked(shown: Shown, api: Offline, browser: "Browser") -> None:
-    """What is removed and added is marked, and what tries to be HTML in keys, texts and names is text."""
+    """Removed and added words are marked, and HTML in keys, texts and names is shown as text."""
     runs = []
     for word, score in (("sixty", 1.0), ("ninety", 0.0)):
         run = api.begin(experimentName=f"e{HOSTILE}", name=f"{word}{HOSTILE}")
@@ -164,7 +164,7 @@ def test_hostile_texts_do_nothing_and_differences_are_marked(shown: Shown, api: 
     after=st.text(st.sampled_from("ab c\n.漢字<"), max_size=60),
 )
 def test_pieces_make_both_texts_again(before: str, after: str) -> None:
-    """The pieces of a text make it, and what is said to be in both is the same, in the same order."""
+    """The pieces of a text join to it, and the pieces marked as common are equal, in the same order."""
     one, other = differing(before, after)
     assert ("".join(text for _, text in one), "".join(text for _, text in other)) == (before, after)
     assert "".join(t for same, t in one if same) == "".join(t for same, t in other if same)
@@ -179,7 +179,7 @@ def test_long_texts_are_matched_by_lines() -> None:
 
 
 def test_what_is_cut_is_said() -> None:
-    """A long text is cut, and where the rest is stands below it."""
+    """A long text is cut, with a link to the rest below it."""
     shown, _ = marked("word " * 5_000, "other", ("/whole?a=1&b=2", "/x"))
     assert "19,000 more characters</a>" in shown
     assert 'href="/whole?a=1&amp;b=2"' in shown

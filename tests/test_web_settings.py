@@ -1,4 +1,4 @@
-"""Connections, webhooks, projects, jobs and the status as pages: what forms do, and what they say when they do not."""
+"""Connections, webhooks, projects, jobs and the status as pages: the effects of forms, and their errors."""
 
 import re
 import time
@@ -121,7 +121,7 @@ def test_a_connection_is_made_changed_and_deleted_and_its_key_never_shown(server
 
 
 def test_what_is_wrong_with_a_connection_stands_beside_its_field(server: Operated) -> None:
-    """The form comes back with what was typed, but for the key, and with a message for each field."""
+    """The form comes back with the typed values, except the key, and with a message for each wrong field."""
     fields = {"name": "", "baseUrl": "no url", "limits.attempts": "many", "apiKey": KEY, "credentialRef": "OTHER_KEY"}
     answer = server.visit.send("/connections/new", "/connections/new", **(CONNECTION | fields))
     assert (answer.status_code, KEY in answer.text) == (400, False)
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_connection_stands_beside_its_field(server: Operate
 
 
 def test_a_connection_is_shared_with_tenants_and_no_longer(server: Operated) -> None:
-    """The box says whether it is, what is sent with it ticked is, and a form without it ends that."""
+    """The box shows whether a connection is shared, ticking it shares it, and a form without it ends the sharing."""
     visit, connections = server.visit, server.running.context.judging.connections
     sent = CONNECTION | {"name": "for all"}
     place = place_of(visit.send("/connections/new", "/connections/new", **sent, shared="on"))
@@ -212,7 +212,7 @@ def test_a_webhook_is_made_tested_replayed_switched_and_deleted(server: Operated
 
 
 def test_what_is_wrong_with_a_webhook_stands_beside_its_field(server: Operated) -> None:
-    """An address that is never sent to, no event, and a secret that signs nothing are told where they were typed."""
+    """A forbidden address, no event, and a secret that signs nothing are errors beside their fields."""
     fields = {"project": "*", "template": "json", "events": "alert.opened", "url": server.receiver}
     fields |= {"secret": "hush-0123456789"}
     for wrong, field in (
@@ -304,7 +304,7 @@ def test_projects_show_what_is_stored_and_configured(server: Operated) -> None:
 
 
 def test_projects_are_bounded_and_searched(server: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page has the largest projects, tells how many there are, and finds others by a part of the name."""
+    """The page has the largest projects and the total number, and finds others by a part of the name."""
     monkeypatch.setattr("collector.web.operations.projects._MOST_ROWS", 1)
     page = server.visit.get("/projects").text
     assert (page.count("<tr data-row>"), "project=shop" in page, "largest of" in page) == (1, True, True)
@@ -314,7 +314,7 @@ def test_projects_are_bounded_and_searched(server: Operated, monkeypatch: pytest
 
 
 def test_a_trace_that_is_kept_is_let_go(server: Operated) -> None:
-    """What was kept by hand has a button for it, and another reason to keep it stays."""
+    """A trace kept by hand has a button to release it, and any other reason to keep it stays."""
     retention = server.running.context.store.retention
     retention.pin(TRACE, now_us=time.time_ns() // 1000)
     retention.pin(TRACE, now_us=time.time_ns() // 1000, why="an alert")
@@ -341,7 +341,7 @@ def test_a_copy_of_all_is_downloaded(server: Operated, tmp_path: "Path") -> None
 
 
 def test_failed_jobs_say_why_and_are_evaluated_again(server: Operated) -> None:
-    """One by its button, all that failed alike after a question; what is not there, or done, is refused."""
+    """One job is retried by its button, all with its failure after a question; missing or done jobs are refused."""
     visit = server.visit
     page = visit.get("/jobs").text
     ((job_id,),) = server.sql("SELECT job_id FROM jobs WHERE state = 'failed'")

@@ -164,7 +164,7 @@ def test_hostile_spans_do_nothing(shown: Shown, browser: "Browser") -> None:
 
 
 def test_the_whole_of_a_long_text_is_text(shown: Shown) -> None:
-    """What a page cuts is told whole, as plain text that no browser takes for anything else."""
+    """A text that a page cuts is served whole, as plain text that no browser takes for anything else."""
     with Visit(shown.origin) as visit:
         page = visit.get(f"/traces/{HOSTILE_ID}").text
         assert "more characters" in page
@@ -199,7 +199,7 @@ def test_a_long_trace_is_shown_in_parts(shown: Shown) -> None:
 
 
 def test_sums_of_a_part_of_a_trace_say_so_on_pages(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a trace that is too long to be added up whole, lists and pages show of how many spans its sums are."""
+    """For a trace that is too long to be summed whole, lists and pages show how many spans its sums cover."""
     for name in ("_TRACE_LIMITS", "_LONG_TRACE_LIMITS"):
         monkeypatch.setattr(f"collector.reading.updater.{name}", Limits(rows=10, nbytes=1 << 30))
     export = an_export(CUT_ID, *(f"step {number}" for number in range(25)), project="cut", at_s=2)
@@ -265,7 +265,7 @@ def test_tenants_and_roles_see_what_is_theirs(tmp_path_factory: pytest.TempPathF
 
 
 def test_texts_are_cut_and_spelled_out() -> None:
-    """What cannot be seen is spelled, what is long is cut, and the lines of a block stay."""
+    """Invisible characters are escaped, long texts are cut, and the lines of a block stay."""
     assert one_line("a\nb\u202e<b>") == '<bdi>a b<span class="ctl">\\u202e</span>&lt;b&gt;</bdi>'
     assert one_line("x" * 50, 10) == '<bdi>xxxxxxxxxx<span class="cut">…</span></bdi>'
     assert block("a\r\nb\tc\x00") == '<pre class="text" dir="auto">a\nb\tc<span class="ctl">\\x00</span></pre>'
@@ -290,7 +290,7 @@ def test_a_long_value_is_written_as_far_as_it_is_shown(value: JsonValue) -> None
 
 
 def test_a_result_is_folded_into_its_call() -> None:
-    """A result that a call before it has is told there and not once more, and one without a call stands by itself."""
+    """A result of an earlier call is shown with the call and not again, and one without a call stands by itself."""
     call: dict[str, JsonValue] = {"type": "tool_call", "id": "1", "name": "find", "arguments": {"q": "x"}}
     back: dict[str, JsonValue] = {"type": "tool_call_response", "id": "1", "response": [1]}
     alone: dict[str, JsonValue] = {"type": "tool_call_response", "id": "2", "response": "?"}
@@ -339,7 +339,7 @@ def test_a_trace_without_content_names_the_setting(shown: Shown) -> None:
 
 
 def test_a_blank_text_is_shown_as_blank() -> None:
-    """A text that was recorded and is blank says so, where nothing would be seen."""
+    """A recorded blank text is marked as blank."""
     assert "(blank)" in block("")
     assert "(blank)" in value_block(" \n")
     assert "(blank)" not in block("none")

@@ -70,7 +70,7 @@ def form_cases(shown: Shown) -> dict[str, tuple[str, dict[str, str], str]]:
 
 @pytest.mark.parametrize("case", ["expectation", "scores", "margin", "entries", "signing", "model"])
 def test_a_field_that_would_not_count_is_named(shown: Shown, case: str) -> None:
-    """A form does not drop what was filled in because another field says so: it says which, and holds all of it."""
+    """A form does not drop a field that another one makes irrelevant: it names the field, and keeps all values."""
     path, fields, problem = form_cases(shown)[case]
     with Visit(shown.origin) as visit:
         answer = visit.send(path, path, **fields)
@@ -80,7 +80,7 @@ def test_a_field_that_would_not_count_is_named(shown: Shown, case: str) -> None:
 
 
 def test_a_share_that_is_no_number_is_refused(shown: Shown) -> None:
-    """Of a row of rules that fill a queue nothing is passed over: the message names what is wrong."""
+    """An incomplete row of the rules that fill a queue is not ignored: the message names the error."""
     with Visit(shown.origin) as visit:
         rule = re.search(r'<select name="rule-0".*?<option value="(\w[^"]*)"', visit.get("/review/new").text, re.DOTALL)
         fields = {"name": "half", "question": "verdict", "answer": "label", "labels": "A\nB", "reviewers": "1"}
@@ -96,7 +96,7 @@ def settings(page: "Page", evaluator: str) -> None:
 
 
 def test_settings_of_an_evaluator_come_back_with_it(shown: Shown, browser: "Browser") -> None:
-    """Typed settings are there again after a look at another evaluator, which is not sent them."""
+    """Typed settings are restored after a switch to another evaluator and back, and are not sent to the other."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/rules/new")
         settings(watch.page, "llm_judge")
@@ -120,7 +120,7 @@ RULE = "name: short\ntarget: SPAN\nevaluator: regex\nconfig:\n  pattern: |-\n   
 
 @pytest.mark.parametrize("comment, is_kept", [("", False), ("# Why: the shop asked for it\n", True)])
 def test_a_form_does_not_take_comments_away(shown: Shown, comment: str, *, is_kept: bool) -> None:
-    """YAML with comments stays YAML until they are taken out; lines of a text that begin alike are no comments."""
+    """YAML with comments stays YAML until they are removed; lines of a text that begin with `#` are no comments."""
     with Visit(shown.origin) as visit:
         fields = {"as": "text", "do": "as_form", "text": comment + RULE}
         answer = visit.send("/rules/new", "/rules/new", **fields)
@@ -177,7 +177,7 @@ def test_a_vote_outlasts_a_server_that_is_away(shown: Shown, browser: "Browser")
         watch.page.get_by_text("The server does not respond.").wait_for()
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
         watch.page.unroute("**/*part=span*")
-        watch.problems.clear()  # the browser tells of the request that failed
+        watch.problems.clear()  # the browser reports the failed request
         watch.page.get_by_role("button", name="Try again").click()
         watch.page.get_by_text("The server does not respond.").wait_for(state="detached")
         assert watch.page.locator("#votes [name=note]").input_value() == "too late"
@@ -225,7 +225,7 @@ def test_the_link_that_is_copied_leads_to_the_chosen_span(shown: Shown, browser:
 
 
 def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") -> None:
-    """While the server is away the page says since when what it shows is old, and no more once it is back."""
+    """While the server is away the page shows since when it is stale, and no longer once the server is back."""
     with a_page(browser, shown.origin) as watch:
         watch.open("/traces?live=1")
         watch.page.route("**/traces?live=1", lambda route: route.abort())
@@ -236,7 +236,7 @@ def test_a_part_that_is_not_renewed_says_so(shown: Shown, browser: "Browser") ->
         assert notice.count() == 1
         watch.page.unroute("**/traces?live=1")
         notice.wait_for(state="detached")
-        watch.problems.clear()  # the browser tells of the requests that failed
+        watch.problems.clear()  # the browser reports the failed requests
 
 
 def test_buttons_that_do_not_send_what_is_typed_ask(shown: Shown, browser: "Browser") -> None:

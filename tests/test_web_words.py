@@ -21,12 +21,12 @@ from collector.web.words import minus, number
     ],
 )
 def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, expected: str) -> None:
-    """Hundreds stay hundreds, also where nothing after the point is wanted."""
+    """Hundreds stay hundreds, even without digits after the point."""
     assert re.sub("<[^>]+>", "", number(value, digits)) == expected
 
 
 def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:
-    """A minus is as wide as a plus; what is no sign of a number stays as it is."""
+    """A minus is as wide as a plus, and a hyphen that is no sign of a number is unchanged."""
     assert minus("-14.0 points, -0.171 to +0.046, as-is") == "\u221214.0 points, \u22120.171 to +0.046, as-is"
 
 

@@ -106,7 +106,7 @@ def test_public_addresses_take_https_only(address: str) -> None:
 
 
 def test_lists_are_exact() -> None:
-    """What is listed is good, and its neighbours are not."""
+    """Listed addresses are allowed, and their neighbours are not."""
     assert [refusal(SOME, address) is None for address in ("10.255.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2")] == [
         True,
         True,  # public
@@ -181,7 +181,7 @@ def test_public_urls_are_taken(url: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a b", "http://x", "10.0.0.0/33", "x/8", "-x", "*", "a..b"])
 def test_a_list_with_something_else_in_it_is_refused(text: str) -> None:
-    """What is neither a name nor an address nor a network is told, and not passed over."""
+    """An entry that is neither a name nor an address nor a network is an error, and not ignored."""
     with pytest.raises(ValueError, match="neither a host name"):
         AddressPolicy([text])
 

@@ -66,7 +66,7 @@ def a_running_api(tmp_path: Path) -> Iterator[Api]:
 
 
 def test_alerts_are_listed_in_pages_and_by_filters(api: Api) -> None:
-    """The newest alert comes first, pages join without a gap, and filters let through what they say."""
+    """The newest alert comes first, pages join without a gap, and filters select the matching alerts."""
     ways = [{"project": "shop", "kind": "release"}, {"project": "bank", "kind": "drift"}]
     ids = [api.open(number, **ways[number % 2]) for number in range(5)]
     listed = [api.ask("GET", f"/api/v1/alerts?size=2&page={page}") for page in range(3)]
@@ -97,7 +97,7 @@ def test_an_alert_shows_what_a_person_needs(api: Api) -> None:
 
 
 def test_an_alert_is_acknowledged_once(api: Api) -> None:
-    """The first to acknowledge stays, again changes nothing, and what is over cannot be acknowledged."""
+    """The first acknowledgement stays, another changes nothing, and an alert that is over cannot be acknowledged."""
     first, second = api.open(1), api.open(2)
     for by in ("Ada", "Grace"):
         document = api.ask("POST", f"/api/v1/alerts/{first}/acknowledge", json={"by": by})
@@ -109,7 +109,7 @@ def test_an_alert_is_acknowledged_once(api: Api) -> None:
 
 
 def test_an_alert_outlives_a_restart(tmp_path: Path) -> None:
-    """What was opened is there after the server was stopped and started, as it was."""
+    """An open alert is unchanged after the server was stopped and started."""
     for _ in range(2):
         with a_server(tmp_path / "data") as server, a_client() as client:
             api = Api(server, client)
@@ -226,7 +226,7 @@ def test_secrets_stay_inside(tmp_path: Path, caplog: pytest.LogCaptureFixture, r
 
 
 def test_without_a_key_no_secret_is_taken(tmp_path: Path, receiver: tuple[str, Script]) -> None:
-    """A server whose key is damaged refuses what it would keep in the clear, and takes what holds no secret."""
+    """A server whose key is damaged refuses secrets it could not encrypt, and accepts a webhook without one."""
     with a_server(tmp_path / "data"):
         pass
     (tmp_path / "data" / "encryption.key").write_text("damaged")
@@ -260,7 +260,7 @@ def test_a_kept_secret_cannot_be_sent_elsewhere(tmp_path: Path, receiver: tuple[
 
 
 def test_deliveries_are_shown_and_replayed(api: Api, receiver: tuple[str, Script]) -> None:
-    """What failed says why, and is delivered under the same id when it is replayed, unless the webhook is off."""
+    """A failed delivery has its reason, and a replay has the same id, unless the webhook is off."""
     url, script = receiver
     script.act = lambda handler, _: answer(handler, 404)
     made = api.ask("POST", ROOT, 201, json={"url": url})
@@ -353,6 +353,6 @@ def test_the_commands_do_what_the_api_does(api: Api, receiver: tuple[str, Script
 
 
 def test_the_commands_say_that_no_server_runs(tmp_path: Path) -> None:
-    """A data directory without a server is told as such."""
+    """For a data directory without a server, the command says that no server holds it."""
     result = run("webhooks", "test", "a", "--data", tmp_path)
     assert (result.exit_code, "no server holds" in result.output) == (1, True)

@@ -1,4 +1,4 @@
-"""Signatures and templates: what others compute, and what others take."""
+"""Signatures and templates: compatible with other implementations and receivers."""
 
 import base64
 import datetime as dt
@@ -196,7 +196,7 @@ def test_every_answer_ends_or_is_tried_again(status: int, attempts: int) -> None
 
 
 def test_delays_grow_and_cover_a_day() -> None:
-    """Each delay is at least as long as the one before, give or take a fifth, and together they make a day."""
+    """Each delay is at least as long as the previous one, give or take a fifth, and together they make a day."""
     for seed in range(100):
         source = random.Random(seed)
         delays = [

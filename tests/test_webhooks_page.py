@@ -1,4 +1,4 @@
-"""The page about webhooks: its programs verify what a real server sends, and its examples are what is sent."""
+"""The page about webhooks: its programs verify requests of a real server, and its examples equal real bodies."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def programs() -> list[Callable[[bytes, dict[str, str], str], dict[str, Any]]]:
     programs_read = []
     for text in blocks("python verify"):
         names: dict[str, Any] = {}
-        exec(text, names)  # noqa: S102 - the program that the page tells people to use
+        exec(text, names)  # noqa: S102 - the program that the page recommends
         programs_read.append(names["event_of"])
     return programs_read
 
@@ -53,7 +53,7 @@ def test_the_programs_of_the_page_verify_what_is_sent(tmp_path: Path, secret: st
 
 
 def test_old_requests_are_refused_where_the_page_says_so() -> None:
-    """Two of the programs look at the time and refuse what is old, and the seeds' one does not."""
+    """Two of the programs check the time and refuse old requests, and the seeds' one does not."""
     headers = signature_headers(b"{}", event_id="e", timestamp_s=1_700_000_000, secrets=[SECRET])
     lowered = {name.lower(): value for name, value in headers.items()}
     refused = []
@@ -80,7 +80,7 @@ def test_the_configuration_of_the_page_loads() -> None:
 
 
 def test_the_delays_of_the_page_are_the_delays() -> None:
-    """What the page says of retries is what is done."""
+    """The retry delays on the page are the real ones."""
     units = {"s": 1, "min": 60, "h": 3600}
     delays = re.findall(r"(\d+) (s|min|h)\b", PAGE.split("tried again after ")[1].split(", each give")[0])
     assert tuple(int(number) * units[unit] for number, unit in delays) == _DELAYS_S

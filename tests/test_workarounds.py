@@ -85,8 +85,8 @@ def test_duckdb_still_keeps_the_room_of_free_blocks(tmp_path: Path) -> None:
         ((block_bytes, blocks, free),) = connection.execute(size, {"name": "file"}).fetchall()
         assert free > 0
         room = path.stat().st_blocks * 512
-        assert room >= blocks * block_bytes  # those that are free included
-        assert punch_free(path, block_bytes=block_bytes, blocks=blocks, free=free) > 0  # it knows where they are
+        assert room >= blocks * block_bytes  # free blocks included
+        assert punch_free(path, block_bytes=block_bytes, blocks=blocks, free=free) > 0  # it finds the free blocks
         assert path.stat().st_blocks * 512 < room
         count = "SELECT count(*), count(DISTINCT x) FROM file.behind"
         assert connection.execute(count).fetchall() == [(50_000, 50_000)]
@@ -119,7 +119,7 @@ def test_duckdb_still_keeps_deleted_rows_in_their_row_group(tmp_path: Path) -> N
 
 
 def test_no_row_group_is_rewritten_where_that_is_turned_off(tmp_path: Path) -> None:
-    """A deletion ends with its rows gone, and what they were is in the file still."""
+    """A deletion ends with its rows gone, but their bytes are still in the file."""
     database = DatabaseOptions(workarounds=Workarounds(rewrite_row_groups=False))
     options = StoreOptions(database=database, writer=WriterOptions(commit_interval_s=0.001))
     with Store.open(tmp_path, options) as store:
@@ -141,7 +141,7 @@ def test_duckdb_still_looks_for_pandas_at_each_parameter() -> None:
 
 
 def test_pandas_is_not_hidden_where_that_is_turned_off(tmp_path: Path) -> None:
-    """A process that opens a database has the hook, or not, as it was told."""
+    """A process that opens a database has the hook, or not, according to the setting."""
     for shown, hooks in (("on", "1"), ("off", "0")):
         (tmp_path / shown).mkdir()
         assert printed(HIDDEN, str(tmp_path / shown), shown) == hooks
@@ -162,7 +162,7 @@ def test_the_kernel_still_tells_what_was_sent_where_it_is_looked_for() -> None:
 
 
 def test_quack_still_goes_on_for_clients_that_are_gone(tmp_path: Path) -> None:
-    """Until it stops their queries, `collector/quack/clients.py` does; where that is off, only time ends one."""
+    """Until Quack stops their queries, `collector/quack/clients.py` does; if that is off, only the time limit does."""
     off = {"watch_quack_clients": False}
     with a_closed_server(tmp_path, quack=ANY_PORT, sql_seconds=5, workarounds=off) as closed:
         assert_goes_on(closed)

@@ -1,4 +1,4 @@
-"""Checks become evaluations: once each, in batches, and what breaks one of them breaks no other."""
+"""Checks become evaluations: once each, in batches, and the failure of one breaks no other."""
 
 import json
 import time
@@ -96,7 +96,7 @@ def test_a_rule_adds_tools_and_expectations(tmp_path: Path) -> None:
 
 
 def test_a_span_without_an_input_meets_a_rule_that_asks_for_one(tmp_path: Path) -> None:
-    """An evaluator that wants an input gets an empty one where the span tells none."""
+    """An evaluator that needs an input gets an empty one if the span has none."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(a_talk()))
         book = Book(store)
@@ -307,7 +307,7 @@ def test_a_long_trace_is_judged_by_what_is_displayed_alone(tmp_path: Path, monke
 
 
 def test_closing_is_prompt_and_burns_no_attempt(tmp_path: Path) -> None:
-    """Workers that stop in the middle of a batch put back what they had not done."""
+    """Workers that stop in the middle of a batch return the unfinished jobs."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(*(an_export(1, trace=trace, first=trace) for trace in range(8))))
         book = Book(store)

@@ -72,7 +72,7 @@ def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int, kills: int
 
 
 def wait_for_requests(model: ModelServer, count: int) -> None:
-    """Wait until the model is asked so many times more, or for a while."""
+    """Wait until the model has received `count` more requests, or for a while."""
     request_count, deadline_s = len(model.requests), time.monotonic() + 20
     while len(model.requests) < request_count + count and time.monotonic() < deadline_s:
         time.sleep(0.01)

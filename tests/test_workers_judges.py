@@ -173,7 +173,7 @@ def test_a_fallback_is_asked_while_a_connection_is_down(tmp_path: Path) -> None:
 
 
 def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
-    """Jobs wait for the connection as if there were none, and tell what is wrong with it."""
+    """Jobs wait for the connection as if it had no fallback, and report the error of the fallback."""
     script = Moody(mood=Status(503))
     with a_book(tmp_path) as book, a_model(script) as model:
         ask(book)
@@ -248,7 +248,7 @@ def test_a_judge_of_a_jury_that_is_down_is_waited_for_and_costs_no_votes_of_othe
 
 
 def test_a_judge_of_a_jury_has_its_fallback(tmp_path: Path) -> None:
-    """Where one of them does not answer its fallback votes, so the jury has another fingerprint, and says so."""
+    """If one judge does not answer its fallback votes, so the jury has another fingerprint, and says so."""
     with a_jury(tmp_path, GOOD, Status(503), GOOD, GOOD, fallbacks={"second": "fourth"}) as (book, scripts):
         ask(book, jury=JURY)
         eventually(lambda: states(book.store), lambda counts: counts == {"scored": 4})
@@ -283,7 +283,7 @@ def test_a_jury_with_a_judge_that_is_not_there_says_which(tmp_path: Path) -> Non
 
 
 def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
-    """A job that fails while others are answered has so many attempts, then it has failed, without a score."""
+    """A job that fails while others are answered has a limited number of attempts, then fails without a score."""
 
     def script(request: ModelRequest) -> Step:
         return Status(503) if "answer 2\n" in request.user else GOOD
@@ -301,7 +301,7 @@ def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_prompt_that_fails_alone_holds_up_no_other(tmp_path: Path) -> None:
-    """Where the oldest jobs are those that fail, so that the connection seems to be down, the others are scored."""
+    """If the oldest jobs are the failing ones, so that the connection seems to be down, the others are still scored."""
 
     def script(request: ModelRequest) -> Step:
         return Status(503) if "answer 1" in request.user else GOOD
@@ -329,7 +329,7 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
-    """What is answered during a pause does not end it, and attempts within one call keep to it."""
+    """An answer during a pause does not end it, and retries within one call observe it."""
     lock, requested_s, paused_s = threading.Lock(), list[float](), list[float]()
 
     def pause_once(_: ModelRequest) -> Step:

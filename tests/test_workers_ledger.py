@@ -1,4 +1,4 @@
-"""The ledger's thread and what it decides by: turns that fail, connections that are down, waits that grow."""
+"""The ledger's thread and the basis of its decisions: failed turns, connections that are down, growing waits."""
 
 import random
 import time
@@ -140,7 +140,7 @@ def test_three_failures_in_a_row_open_the_breaker() -> None:
 
 
 def test_an_answer_does_not_end_a_pause_that_was_asked_for() -> None:
-    """What was under way when the endpoint requested a pause is answered in it, and nothing is begun before its end."""
+    """Calls under way when the endpoint requested a pause are answered in it, and none begins before its end."""
     endpoint = Endpoint()
     endpoint.fail(requested_s=60, asks_for_pause=True)
     endpoint.now_s += 59
@@ -171,7 +171,7 @@ def test_waits_are_bounded(attempts: int, requested_s: float | None) -> None:
 
 
 def test_waits_grow() -> None:
-    """Each wait is about twice as long as the one before, until they are as long as they get."""
+    """Each wait is about twice as long as the previous one, up to a limit."""
     least = [min(QUICK.wait_s(attempts) for _ in range(200)) for attempts in (1, 2, 3, 9)]
     assert least == sorted(least)
     assert least[-1] >= QUICK.longest_wait_s / 2

@@ -1,4 +1,4 @@
-"""The number of a row's last write: what is written or changed after a number has a greater one."""
+"""The number of a row's last write: a row written or changed later has a greater one."""
 
 import re
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def test_every_update_gives_a_new_number() -> None:
 
 
 def test_a_span_that_a_later_log_record_changes_is_written_again(tmp_path: Path) -> None:
-    """The span whose meaning changed has a new number, others keep theirs, and its trace is added up again."""
+    """The span whose reading changed has a new number, others keep theirs, and its trace is summed again."""
     record = a_log(0, event_name=MESSAGE, body=AnyValue(string_value="hello"))
     with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(an_export(20)))

@@ -38,7 +38,7 @@ class Batch:
     """An export request and the spans, or the log records, in it."""
 
     body: bytes
-    span_ids: tuple[str, ...]  # lower-case hex; of log records what they say, which is as unique
+    span_ids: tuple[str, ...]  # lower-case hex; for log records their texts, which are as unique
     trace_id: str
 
 

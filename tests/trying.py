@@ -16,7 +16,7 @@ FEWER: Final = 4
 
 
 def tried(examples: int) -> settings:
-    """Return settings of so many examples, which `try_often` scales like all others."""
+    """Return settings of `examples` examples, which `try_often` scales like all others."""
     return settings(max_examples=examples)
 
 

@@ -138,7 +138,7 @@ class PageReader(HTMLParser):
         self.path = path
         self.forms: list[PageForm] = []
         self.links: list[str] = []
-        self._form = PageForm("", "")  # for what is in none
+        self._form = PageForm("", "")  # for fields outside of any form
         self._name = ""  # of the text area or the selection that is open
         self.feed(text)
 

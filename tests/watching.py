@@ -46,7 +46,7 @@ class Made:
 
 
 def come(store: Store, active: ActiveRule, results: Sequence[Made]) -> None:
-    """Make jobs of these and store what came of them, in one transaction."""
+    """Make jobs of these and store their results, in one transaction."""
     table = pa.Table.from_pylist(
         [
             {
@@ -87,7 +87,7 @@ def come(store: Store, active: ActiveRule, results: Sequence[Made]) -> None:
 
 
 def finish(store: Store, results: Sequence[Made]) -> None:
-    """Store what came of jobs that there are."""
+    """Store the results of existing jobs."""
     finished = [
         JobResult(
             job_id=each.number,

@@ -19,7 +19,7 @@ class WireServer:
     port: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer what comes over one connection."""
+        """Answer the requests of one connection."""
         self.connections += 1
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Jobs and workers for tests: rules that are in force, jobs as matching makes them, and judges over local models."""
+"""Jobs and workers for tests: active rules, jobs as matching makes them, and judges over local models."""
 
 import datetime as dt
 import json
@@ -84,7 +84,7 @@ class Book:
     revisions: dict[int, ActiveRule] = field(default_factory=dict)
 
     def rule(self, executor_kind: ExecutorKind = "check", **keys: object) -> ActiveRule:
-        """Put a new rule in force."""
+        """Store a new active rule, and return it."""
         number = len(self.revisions) + 1
         active = self.revisions[number] = in_force(number, executor_kind, keys)
         rule = active.rule

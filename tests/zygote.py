@@ -64,7 +64,7 @@ def main() -> None:
         importlib.import_module(module)
     assert threading.active_count() == 1, threading.enumerate()
     gc.collect()
-    gc.freeze()  # what is here stays shared
+    gc.freeze()  # the objects that exist now stay shared
     place = socket.socket(fileno=int(listener))
     new = Zygote(place).fork()
     if new is not None:

@@ -1,4 +1,4 @@
-"""The corpus through the real decoder and a real store, and how a claim about it is compared with what was read."""
+"""The corpus through the real decoder and a real store, and the comparison of claims about it with the readings."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.storing import a_batch, commit
 CORPUS = Path(__file__).parent.parent / "corpus"
 SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/expected.json"))
 
-# Fields of a model's span, and of a tool's, that must be null where the expectation does not name them.
+# Fields of a model's span, and of a tool's, that must be null if the expectation does not name them.
 STRICT_MODEL = (
     "input_messages", "output_messages", "tool_name", "tool_call_id", "tool_arguments", "tool_result",
     "tool_definitions", "model", "provider", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens",

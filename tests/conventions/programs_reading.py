@@ -48,7 +48,7 @@ class Score(NamedTuple):
 
 @contextmanager
 def a_store_of_programs(directory: Path, programs: Mapping[str, Path] = PROGRAMS) -> Iterator[Store]:
-    """Open a store of all recordings, each a tenant, their log records last, with everything added up."""
+    """Open a store of all recordings, each a tenant, their log records last, with all traces summed."""
     with a_store(directory) as store, adding_up(store) as traces:
         commit(store, *(_part(folder / f"{name}.json", name) for name, folder in programs.items()))
         assert traces.wait_idle(WAIT_S)

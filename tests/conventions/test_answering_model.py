@@ -92,6 +92,6 @@ def test_an_attribute_that_names_the_answering_model_wins() -> None:
 
 
 def test_a_tool_is_no_model() -> None:
-    """Only spans of models have their model looked for in what came out."""
+    """Only for model calls is the model read from the output."""
     reading = read({"openinference.span.kind": "CHAIN", "output.value": json.dumps(ANSWERS["chat completions"])})
     assert reading.model is None

@@ -59,7 +59,7 @@ def test_an_item_without_a_call_beside_it_keeps_its_id() -> None:
 
 
 def test_traceloops_calls_have_the_ids_of_their_results() -> None:
-    """OpenLLMetry over responses names the item where the call is, and the call where the result is."""
+    """For the Responses API, OpenLLMetry uses the item's id in the call, and the call's id in the result."""
     sent = [text("user", "Hi"), call("f", OSLO, "fc_1"), response("sun", "call_1")]
     first = a_span({**CHAT, "gen_ai.output.messages": json.dumps([call("f", OSLO, "fc_1")])}, scope=TRACELOOP)
     second = a_span({**CHAT, "gen_ai.input.messages": json.dumps(sent)}, scope=TRACELOOP, start_s=2)
@@ -90,7 +90,7 @@ def test_the_agent_of_pydantic_ai_answers_without_made_up_ids() -> None:
 
 
 def test_tools_of_langchain_have_the_id_that_they_were_called_with() -> None:
-    """It is told beside the input, also of a tool that failed and gave nothing back."""
+    """The call id is recorded beside the input, also for a tool that failed without a result."""
     langfuse = {"langfuse.observation.type": "tool", "langfuse.observation.metadata.tool_call_id": '"call_1"'}
     assert read(langfuse).tool_call_id == "call_1"
     attributes = {"inputs": OSLO, "input_str": str(OSLO), "kwargs": {"tool_call_id": "call_1"}}

@@ -173,7 +173,7 @@ def encodable(value: Any) -> Any:
 
 
 def test_a_call_id_in_the_result_stays_if_the_input_has_none() -> None:
-    """What is read of a place within JSON does not take back what the content of a tool's span tells."""
+    """A place within JSON that is empty does not erase a value read from the content of a tool's span."""
     attributes = {
         "traceloop.span.kind": "tool",
         "traceloop.entity.name": "f",
@@ -382,7 +382,7 @@ def test_runs_of_tools_are_told_alike(traces: list[list[dict[str, Any]]]) -> Non
 
 
 def a_run(run: dict[str, Any], span_id: str) -> Span:
-    """Build a span of a tool, or one above such ones."""
+    """Build the span of a tool, or a parent of such spans."""
     attributes = {
         "gen_ai.operation.name": run["kind"],
         "gen_ai.tool.name": run["name"],

@@ -188,7 +188,7 @@ def test_a_whole_conversation_is_read_alike(conversation: list[Any], result: str
 
 
 def test_a_conversation_is_halved_after_the_last_words_of_the_user() -> None:
-    """What was asked ends with them, and what came of it follows."""
+    """The prompt ends with the last user message, and the answer follows."""
     last_words = {"role": "user", "parts": [{"type": "text", "content": "Is it warm?"}]}
     rest = [{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}]
     halves = halved(json.dumps([last_words, *rest]))
@@ -209,7 +209,7 @@ def test_what_is_nearly_in_the_normal_form_is_mended() -> None:
 
 
 def test_a_result_after_its_call_is_in_the_normal_form() -> None:
-    """What is kept as it came is not written anew."""
+    """Messages already in the normal form are not written anew."""
     mended = normal_messages(
         json.dumps([{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}])
     )

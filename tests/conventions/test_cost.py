@@ -62,7 +62,7 @@ def test_twice_as_many_items_take_twice_as_many_calls(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_that_is_no_repetition_is_kept(kind: str) -> None:
-    """Of one call that is told again and again one is kept, of blank words one, of the rest all."""
+    """One copy of a repeated call is kept, one of blank texts, and all of the rest."""
     parts = [part for message in _messages(_of(range(N), kind)) for part in _parts(message["parts"])]
     expected = {"calls among words": 1, "items of blank words": 1, "pieces of a stream": 1}.get(kind, N)
     assert len(parts) == expected
@@ -96,7 +96,7 @@ def _parts(value: JsonValue) -> list[JsonValue]:
 
 
 def _calls(value: list[JsonValue]) -> int:
-    _messages(value)  # what is remembered of texts is not counted
+    _messages(value)  # warm the caches of texts, whose work is not counted
     return _counted(lambda: _messages(value))
 
 

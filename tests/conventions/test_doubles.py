@@ -38,7 +38,7 @@ def test_calls_with_one_response_id_that_differ_are_several(answer_id: Any) -> N
 )
 @pytest.mark.parametrize("answer_id", [LONG, f'"{LONG}"', [LONG]])
 def test_two_libraries_that_tell_one_response_id_tell_one_call(answer_id: Any, more: dict[str, Any]) -> None:
-    """They may count what came from a cache apart, and name the provider in the model."""
+    """They may count cached tokens separately, and name the provider in the model."""
     first = a_call({ID: answer_id} | WORDS, scope="one")
     assert used(first, a_call({ID: answer_id, "gen_ai.usage.output_tokens": 99}, scope="two")) == (1_000, 100)
     assert used(first, a_call({ID: answer_id} | more, scope="two", start_s=0.1)) == (1_000, 100)

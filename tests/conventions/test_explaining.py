@@ -159,7 +159,7 @@ def test_a_setting_is_named_before_the_reason_of_one_span() -> None:
 
 
 def test_a_refused_call_misses_no_output() -> None:
-    """Where the service answered with an error there is nothing to capture."""
+    """If the service answered with an error, there is no output to capture."""
     reading = read({"gen_ai.operation.name": "chat", "input": "q"}, status_code=2)
     assert reading.notes == ()
 
@@ -304,7 +304,7 @@ RAN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
 def test_an_exception_is_a_failure_though_the_status_is_ok(
     attributes: dict[str, Any], exception: dict[str, str], has_failed: object
 ) -> None:
-    """It is none where the step tells of an end, has no content at all, was left on purpose, or is not of a model."""
+    """There is none if the step reports an end, has no content, was left on purpose, or is no model call."""
     span = a_span(attributes, status_code=1, events=(an_event("exception", exception),))
     reading = read_span(span, (), NO_KEYS)
     assert (reading.error_type is not None) == has_failed
@@ -320,7 +320,7 @@ def test_a_pause_for_a_person_is_a_failure_if_the_status_says_so() -> None:
 
 
 def test_attributes_that_the_sender_dropped_are_told() -> None:
-    """Where something is missing, the count of what was dropped may be why."""
+    """The count of dropped attributes is noted, as a possible reason for missing values."""
     reading = read({"gen_ai.operation.name": "chat"}, dropped_attributes_count=3)
     assert "span: 3 attributes were dropped by the sender" in reading.notes
 

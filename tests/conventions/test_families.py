@@ -1,4 +1,4 @@
-"""Dialects that have no recording, each as its documentation or its source tells."""
+"""Dialects that have no recording, each according to its documentation or its source."""
 
 import json
 from typing import Any
@@ -79,7 +79,7 @@ def test_claude_code_counts_cached_tokens_apart() -> None:
 
 
 def test_claude_code_tools_are_read_with_and_without_a_type() -> None:
-    """The name of the span tells what it does where `span.type` is not there; the result may be in an event."""
+    """The name of the span gives its type if `span.type` is missing; the result may be in an event."""
     events = (an_event("tool.output", {"output": "3 files"}),)
     attributes = {"tool_name": "Bash", "tool_input": '{"command": "ls"}', "success": "false"}
     tool = read(attributes, name="claude_code.tool", scope="com.anthropic.claude_code", events=events)
@@ -183,7 +183,7 @@ def test_autogen_says_little() -> None:
 
 
 def test_genkit_keys_have_colons() -> None:
-    """The subtype tells what a span does; input and output are JSON."""
+    """The subtype gives the type of a span; input and output are JSON."""
     tool = read(
         {
             "genkit:metadata:subtype": "tool",
@@ -238,7 +238,7 @@ def test_laminar_spans_have_a_type() -> None:
 
 
 def test_voltagent_shares_a_key_with_claude_code() -> None:
-    """`span.type` tells what a span does; usage and conversation have bare and own names."""
+    """`span.type` gives the type of a span; usage and conversation have bare and own names."""
     agent = read(
         {
             "span.type": "agent",

@@ -197,7 +197,7 @@ def test_events_are_read(name: str) -> None:
 
 
 def test_log_records_are_read() -> None:
-    """A log record of OpenTelemetry's older conventions tells it in its body."""
+    """A log record of OpenTelemetry's older conventions has the finish reason in its body."""
     span = a_span(GENAI)
     log = a_log(span, "gen_ai.choice", {"index": 0, "finish_reason": "length", "message": {"content": "cut o"}})
     assert read_all(span, logs=[log]).finish_reason == "length"
@@ -324,7 +324,7 @@ def test_the_words_of_an_answer_are_no_reason() -> None:
 
 
 def test_a_trace_has_the_reason_of_its_last_answer() -> None:
-    """It is that of the last model that tells one; agents count where no model does."""
+    """The finish reason is that of the last model call with one, or of an agent if no model has one."""
     agent = a_span({"gen_ai.operation.name": "invoke_agent", "gen_ai.response.finish_reasons": ["stop"]})
     calls = [
         a_span({**GENAI, "gen_ai.response.finish_reasons": [reason]}, parent=agent, start_s=at)

@@ -45,7 +45,7 @@ def test_voltagents_writing_is_no_retrieval(name: str, kind: SpanType) -> None:
 
 
 def test_voltagents_tool_is_one_call_with_its_failure() -> None:
-    """The run has the model's id; what it was called with and how it failed are on its span."""
+    """The run has the model's call id; the arguments and the failure are on the tool's span."""
     attributes = {"entity.type": "tool", "span.type": "tool", "tool.name": "weather", "tool.call.id": "c1"}
     attributes |= {"tool.arguments": json.dumps(OSLO), "input": json.dumps(OSLO)}
     span = a_span(attributes, name="tool.execution:weather", scope=VOLT, status_code=2, status_message="unknown city")
@@ -59,7 +59,7 @@ def test_voltagents_tool_is_one_call_with_its_failure() -> None:
 
 
 def test_calls_in_messages_of_an_interface_have_their_results() -> None:
-    """Vercel's interface keeps a call and what came of it in one part."""
+    """Vercel's UI messages keep a call and its result in one part."""
     done = {"type": "tool-weather", "toolCallId": "c1", "state": "output-available", "input": OSLO, "output": 7}
     failed = {"type": "dynamic-tool", "toolName": "track", "toolCallId": "c2", "state": "output-error", "input": {}}
     requested = {"type": "tool-weather", "toolCallId": "c3", "state": "input-available", "input": OSLO}
@@ -82,7 +82,7 @@ def a_raw_request(service: str, body: dict[str, Any], parent: Span | None = None
 
 @pytest.mark.parametrize("service", ["openai", "openrouter", "nvidia_nim", "azure_ai", "perplexity"])
 def test_litellms_raw_request_tells_a_call_of_a_model(service: str) -> None:
-    """Below a span of the application it is the only one that tells all: LiteLLM writes the rest on that span."""
+    """Below an application's span, the raw request is the only full record: LiteLLM writes the rest on that span."""
     usage = {"prompt_tokens": 63, "completion_tokens": 34, "completion_tokens_details": {"reasoning_tokens": 3}}
     usage["prompt_tokens_details"] = {"cached_tokens": 8}
     body = {"messages": [{"role": "user", "content": "q"}], "model": "m", "usage": usage}
@@ -107,7 +107,7 @@ def test_litellms_raw_answer_of_anthropic_is_read() -> None:
 
 
 def test_all_calls_below_a_span_that_litellm_wrote_on_are_counted() -> None:
-    """It writes what it tells of the first call on the span of the application, and nothing of the second."""
+    """LiteLLM writes the first call on the span of the application, and nothing of the second."""
     first = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 63, "gen_ai.usage.output_tokens": 34}
     first |= {"gen_ai.output.messages": '[{"role": "assistant", "parts": [], "finish_reason": "tool_calls"}]'}
     whole = a_span({**first, "litellm.call_id": "l"}, name="POST /ask")
@@ -120,7 +120,7 @@ def test_all_calls_below_a_span_that_litellm_wrote_on_are_counted() -> None:
 
 
 def test_a_model_that_only_asked_for_tools_gave_no_final_response() -> None:
-    """The JSON of its messages is its output, and not what was answered."""
+    """The output of a model that only requested tools is the JSON of its messages, and no final response."""
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("weather", OSLO, "c1")])}
     reading = read_all(a_span(attributes))
     assert (reading.output is None, reading.final_response) == (False, None)
@@ -130,7 +130,7 @@ LLAMA = "opentelemetry.instrumentation.llamaindex"
 
 
 def test_llama_indexs_tools_are_tools_in_openllmetry() -> None:
-    """It calls all tasks; the name of the tool is in what came back."""
+    """OpenLLMetry labels every LlamaIndex tool a task; the tool's name is in the result."""
     output = {"blocks": [{"block_type": "text", "text": "7"}], "tool_name": "weather", "is_error": False}
     attributes = {"traceloop.span.kind": "task", "traceloop.entity.name": "FunctionTool.task"}
     attributes |= {
@@ -147,7 +147,7 @@ def test_llama_indexs_tools_are_tools_in_openllmetry() -> None:
 
 
 def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
-    """A tool that raised has no span of its own; the step tells the result and that it failed."""
+    """A tool that raised has no span of its own; the step's span has the result and the failure."""
     requested = [{"role": "assistant", "tool_calls": [CALLED]}]
     model = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(requested)})
     output = {"blocks": [{"block_type": "text", "text": "gone"}], "tool_name": "weather", "is_error": True}
@@ -158,7 +158,7 @@ def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
 
 
 def test_logfires_request_data_holds_the_answer_of_openais_agents() -> None:
-    """The client's list of messages has grown when the span ends; what was asked is in `input`, counts in `usage`."""
+    """The client's list of messages has grown when the span ends; the prompt is in `input`, token counts in `usage`."""
     prompt = [{"role": "user", "content": "q"}]
     answer = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
     usage = {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 2}}
@@ -238,7 +238,7 @@ def test_litellms_results_have_their_ids() -> None:
 
 
 def test_mlflows_stream_has_the_calls_that_its_answer_lacks() -> None:
-    """Of a stream of chat completions it tells the words in the answer, and all pieces in events."""
+    """For a streamed chat completion, MLflow records the text in the answer, and all deltas in events."""
     deltas: list[dict[str, Any]] = [{"content": "Let me look."}]
     for index, name in enumerate(("weather", "track")):
         begun = {"index": index, "id": f"c{index}", "function": {"name": name, "arguments": ""}}

@@ -1,4 +1,4 @@
-"""Reading never fails, ends in time, and what it yields can be written as JSON in UTF-8."""
+"""Reading never fails, ends in time, and its result can be written as JSON in UTF-8."""
 
 import json
 import time
@@ -160,7 +160,7 @@ PLACES_OF_CONTENT = ["gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("operation", ["chat", "execute_tool"])
 def test_huge_and_broken_values_are_read_in_time(name: str, operation: str) -> None:
-    """A megabyte of anything under any name is read within seconds, where an honest one takes some milliseconds."""
+    """A megabyte of anything under any name is read within seconds; an honest one takes some milliseconds."""
     for key in PLACES_OF_CONTENT:
         span = a_span({"gen_ai.operation.name": operation, key: HOSTILE[name]})
         begun = time.process_time()
@@ -169,7 +169,7 @@ def test_huge_and_broken_values_are_read_in_time(name: str, operation: str) -> N
 
 
 def test_large_traces_are_read_in_time() -> None:
-    """Ten thousand spans are read within seconds: wide, deep, and calls that nothing but their order tells apart."""
+    """Ten thousand spans are read within seconds: wide, deep, and calls that differ only by their order."""
     root = a_span({"gen_ai.operation.name": "invoke_agent"})
     wide = [root]
     chain = [root]

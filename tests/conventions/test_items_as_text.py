@@ -1,4 +1,4 @@
-"""Items of OpenAI's clients that an instrumentation wrote as the text of an object are read as what they are."""
+"""Items of OpenAI's clients that an instrumentation wrote as a Python repr are read as the items."""
 
 import json
 from typing import Any
@@ -85,7 +85,7 @@ def test_an_item_is_read_as_what_it_is(text: str, expected: dict[str, Any]) -> N
 
 
 def test_what_a_provider_did_itself_is_no_answer() -> None:
-    """A search is kept as it came, and is no text."""
+    """A provider's own search call is kept unchanged, and is no text."""
     (part,) = opened(SEARCH)
     assert isinstance(part, dict)
     assert (part["type"], part["id"]) == ("web_search_call", "ws_1")
@@ -125,7 +125,7 @@ WRITTEN = (
     '{"id": "rs_1", "summary": [{"text": "hm", "type": "summary_text"}], "type": "reasoning"}',
     '{"reasoningContent": {"reasoningText": {"text": "hm"}}}',
 )
-"""Texts that are calls or thoughts where a library makes texts of them."""
+"""Texts that are calls or reasoning, for libraries that write these as texts."""
 
 
 @pytest.mark.parametrize("text", WRITTEN)
@@ -188,7 +188,7 @@ def test_a_user_writes_json_where_answers_are_json(scope: str, text: str) -> Non
 
 
 def test_a_turn_of_openais_agents_is_a_call_and_its_answer() -> None:
-    """Thoughts and calls end the answer; a thought among what was asked is the model's own, whatever role it has."""
+    """Reasoning and calls end the answer; reasoning in the prompt is the model's own, whatever role it has."""
     prompt = [("user", ["Is there hose?"]), ("user", [str({"text": "hm", "type": "reasoning_text"})])]
     span = a_chat(prompt, [THOUGHTS, CALL])
     reading = read(span.attributes, scope=SCOPE)
@@ -244,7 +244,7 @@ def test_any_text_is_read(text: str, end: str) -> None:
 
 @pytest.mark.parametrize("endless", ["['" + "\\'" * 9_000 + "]", '{"' + '\\"' * 9_000 + "}"])
 def test_a_string_without_an_end_is_looked_for_once(endless: str) -> None:
-    """To look for its end at each quote within takes the square of the length: 22 s for 32 kB."""
+    """Searching for the end at each quote within takes quadratic time: 22 s for 32 kB."""
     for pattern in (literals._STRING, values._LITERAL_STRING):
         assert len([*pattern.finditer(endless)]) == 1
     assert values.parsed(endless) == endless

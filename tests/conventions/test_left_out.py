@@ -1,4 +1,4 @@
-"""Parts that libraries leave out of messages, and send elsewhere, are read where they belong."""
+"""Parts that libraries leave out of messages, and send elsewhere, are read into these messages."""
 
 import json
 from typing import Any

@@ -199,7 +199,7 @@ def test_instructions_beside_the_messages_come_first() -> None:
 
 
 def test_one_answer_told_in_pieces_is_one_message() -> None:
-    """Items of the responses API, and calls told one by one before any result, are one answer."""
+    """Items of the Responses API, and calls listed one by one before any result, are one answer."""
     calls = [{"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"} for n in (1, 2)]
     expected = [
         {
@@ -254,7 +254,7 @@ def test_genai_messages_give_what_was_asked_and_answered(as_text: bool) -> None:
 
 
 def test_the_final_answer_follows_the_last_tool_result() -> None:
-    """Where one message holds a whole trajectory, text before the last result is the answer only if it is all."""
+    """If one message holds a whole trajectory, text before the last result is the answer only without later text."""
     before: Any = {"type": "text", "content": "Let me look."}
     after: Any = {"type": "text", "content": "It is sunny."}
     requested, returned = CALL["parts"][0], RESULT["parts"][0]
@@ -268,7 +268,7 @@ def test_the_final_answer_follows_the_last_tool_result() -> None:
 
 
 def test_what_the_user_says_last_is_no_answer() -> None:
-    """A prompt that a chain renders ends with the user's words, and is shown as it came."""
+    """A prompt that a chain renders ends with the user's words, and is shown unchanged."""
     rendered = json.dumps({"messages": [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Hi"}]})
     reading = read({"openinference.span.kind": "PROMPT", "output.value": rendered})
     assert (reading.span_type, reading.output) == ("chain", rendered)
@@ -301,7 +301,7 @@ def test_an_answer_without_words_is_its_text(parts: Any, expected: str) -> None:
 
 
 def test_words_beside_an_answer_without_words_are_the_output() -> None:
-    """A span that tells its output in words is shown by these, and thoughts with a call are no answer."""
+    """A span with a textual output is shown by it, and reasoning with a call is no answer."""
     thoughts: Any = [{"role": "assistant", "parts": [{"type": "reasoning", "content": "A plan."}]}]
     attributes = {"openinference.span.kind": "LLM", "gen_ai.output.messages": thoughts, "output.value": "It is sunny."}
     assert read(attributes).output == "It is sunny."
@@ -354,7 +354,7 @@ def test_thoughts_are_read_of_every_block(block: dict[str, Any]) -> None:
     ],
 )
 def test_thoughts_beside_the_content_are_read_once(beside: dict[str, Any]) -> None:
-    """A message that tells its thoughts in a key of their own, or in two, has them once, before the words."""
+    """A message with its reasoning in a separate key, or in two, has it once, before the text."""
     message = {"role": "assistant", "content": "Done.", **beside}
     assert messages_of([message], "assistant") == [
         {"role": "assistant", "parts": [{"type": "reasoning", "content": THOUGHT}, text_part("Done.")]}

@@ -24,7 +24,7 @@ OSLO: dict[str, Any] = {"city": "Oslo"}
 def test_counts_that_openinference_leaves_out_are_in_the_raw_answer(
     usage: dict[str, Any], expected: tuple[int | None, ...]
 ) -> None:
-    """Its instrumentation of Mistral tells neither cached nor reasoning tokens; the answer has them."""
+    """OpenInference's instrumentation of Mistral records no cached or reasoning tokens; the response has them."""
     attributes = {
         "openinference.span.kind": "LLM",
         "llm.token_count.prompt": 61,
@@ -35,7 +35,7 @@ def test_counts_that_openinference_leaves_out_are_in_the_raw_answer(
 
 
 def test_smolagents_thoughts_and_counts_are_in_the_response_that_python_wrote() -> None:
-    """Its instrumentation tells thoughts as a text behind the words, and neither cached nor reasoning tokens."""
+    """The instrumentation of smolagents appends reasoning to the text, and records no cached or reasoning tokens."""
     message = "ChatCompletionMessage(content='7 °C', role='assistant', reasoning_content='Look it up.')"
     usage = (
         "CompletionUsage(completion_tokens=30, completion_tokens_details=CompletionTokensDetails(reasoning_tokens=9), "
@@ -74,7 +74,7 @@ THINKING = {"type": "thinking", "thinking": "Look it up.", "signature": "c2ln"}
     ],
 )
 def test_thoughts_that_attributes_leave_out_are_in_the_reply(reply: dict[str, Any]) -> None:
-    """The attributes have the words alone; what the model sent itself has what it thought before."""
+    """The attributes have the text alone; the raw reply of the model has the reasoning before it."""
     attributes = {"openinference.span.kind": "LLM", "output.value": json.dumps(reply)}
     attributes |= {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "7 °C"}
     reading = read(attributes)
@@ -98,7 +98,7 @@ def test_a_request_that_counts_tokens_asks_no_model() -> None:
 
 
 def test_a_crew_was_asked_its_inputs_else_its_first_task() -> None:
-    """The span of a crew has no other input; a task is a template where the crew has inputs."""
+    """The span of a crew has no other input; a task is a template if the crew has inputs."""
     attributes = {"openinference.span.kind": "CHAIN", "crew_tasks": json.dumps([{"description": "Ask about {city}."}])}
     scope = "openinference.instrumentation.crewai"
     assert read({**attributes, "crew_inputs": ""}, scope=scope).input == "Ask about {city}."
@@ -142,7 +142,7 @@ def test_autogens_own_span_tells_that_a_tool_failed() -> None:
 
 
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
-    """What the model is sent tells of a failure that the tool's span does not."""
+    """The model's next input contains a failure that the tool's span lacks."""
     prefix = "llm.output_messages.0.message.tool_calls.0.tool_call"
     model = a_span(
         {

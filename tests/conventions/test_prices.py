@@ -90,7 +90,7 @@ def test_an_own_price_of_a_model_is_that_of_its_releases() -> None:
 
 
 def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
-    """They are parts of what was asked and answered; cached ones beyond the input are added to it."""
+    """They are parts of the input and the output; cached tokens beyond the input are added to it."""
     own = OwnKeys(prices=price_table({"m": {"input": 10, "cached": 1, "output": 20, "reasoning": 50}}))
     cached = {"gen_ai.usage.cache_read.input_tokens": 400_000, "gen_ai.usage.reasoning.output_tokens": 60_000}
     assert priced("m", own=own, more=cached).cost_usd == pytest.approx(6 + 0.4 + 0.8 + 3)
@@ -100,7 +100,7 @@ def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
 
 
 def test_a_cost_that_is_told_wins() -> None:
-    """Of a span, and of a trace: where one of its spans tells a cost, none is computed beside it."""
+    """A recorded cost of a span is kept, and no cost is computed in a trace with one."""
     attributes = {"operation.cost": 0.5}
     assert priced("gpt-5", more=attributes).cost_usd == 0.5
     spans = [a_span({**USED, "gen_ai.request.model": "gpt-5", **more}) for more in (attributes, {})]

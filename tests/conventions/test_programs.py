@@ -1,4 +1,4 @@
-"""Spans of real programs are read as what they did: the score of each recording, which can only rise."""
+"""Spans of real programs are read correctly: the score of each recording, which can only rise."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def test_a_recording_is_read_as_well_as_before(scores: dict[str, Score], name: s
 
 
 def test_the_numbers_are_of_recordings() -> None:
-    """No number is of a recording that is not there."""
+    """Every number belongs to an existing recording."""
     assert WRONG.keys() <= PROGRAMS.keys()
 
 

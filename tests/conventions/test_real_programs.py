@@ -13,13 +13,13 @@ USAGE = "langfuse.observation.usage_details"
 
 
 def test_claude_codes_detailed_arguments_stand_below_a_headline() -> None:
-    """The line that names the tool is no part of what it was called with."""
+    """The line that names the tool is no part of its arguments."""
     attributes = {"span.type": "tool", "tool_name": "Bash", "tool_input": '[TOOL INPUT: Bash]\n{"command": "ls"}'}
     assert read(attributes, name="claude_code.tool").tool_arguments == {"command": "ls"}
 
 
 def test_a_failed_execution_is_a_failure_of_its_tool() -> None:
-    """Where no log record came, the span of the execution tells that the call failed."""
+    """Without a log record, the span of the execution shows that the call failed."""
     tool = a_span({"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1"}, name="claude_code.tool")
     attributes = {"span.type": "tool.execution", "success": False, "error": "Shell command failed"}
     below = a_span(attributes, name="claude_code.tool.execution", parent=tool, status_code=2)
@@ -86,7 +86,7 @@ def test_calls_with_two_ids_are_told_once() -> None:
 
 
 def test_ids_that_adk_makes_up_are_none() -> None:
-    """Gemini gives its calls no ids: two equal names are told apart by arguments and order."""
+    """Gemini gives its calls no ids: two calls of one name are distinguished by arguments and order."""
     calls = [call("f", {"a": number}, f"adk-{number}")["parts"][0] for number in (1, 2)]
     model_attributes = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
     numbered = [{**one, "id": f"f_{number}"} for number, one in enumerate(calls)]
@@ -115,7 +115,7 @@ def test_ids_that_adk_makes_up_are_none() -> None:
 
 
 def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:
-    """Where a framework writes arguments its own way and no id, name and order are left."""
+    """If a framework writes arguments in its own form and no id, calls are paired by name and order."""
     model = a_span(
         {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "c1")])}, start_s=0
     )
@@ -132,7 +132,7 @@ def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:
 
 
 def test_llama_indexs_results_are_their_blocks() -> None:
-    """A ToolOutput is what the tool gave back, without what it was called with."""
+    """A ToolOutput is read as the tool's result, without its arguments."""
     output = {
         "blocks": [{"block_type": "text", "text": "7 degrees"}],
         "tool_name": "f",
@@ -203,7 +203,7 @@ def test_the_whole_after_its_pieces_is_all() -> None:
 
 
 def test_a_tools_message_as_text_is_its_content() -> None:
-    """What Python writes of LangChain's message is taken apart, also where the tool failed."""
+    """Python's repr of a LangChain message is parsed, also if the tool failed."""
     written = "content='Error: gone' name='f' tool_call_id='c1' status='error'"
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": written}
     reading = read(attributes)
@@ -234,7 +234,7 @@ def test_a_result_that_speaks_of_an_error_is_none() -> None:
 
 
 def test_botocores_input_gets_the_cached_tokens() -> None:
-    """Bedrock's counts leave out what was read from and written to the cache."""
+    """Bedrock's counts leave out the tokens read from and written to the cache."""
     attributes = {
         "gen_ai.usage.input_tokens": 5,
         "gen_ai.usage.cache_read.input_tokens": 3,
@@ -289,14 +289,14 @@ def test_voltagents_spans_are_its_own(name: str, attributes: dict[str, Any], kin
 
 
 def test_the_instructions_of_an_answer_do_not_precede_it() -> None:
-    """OpenAI's responses repeat what they were told; it is no part of what was answered."""
+    """OpenAI's responses repeat the instructions, which are no part of the answer."""
     answer = {"instructions": "Be kind.", "output": [{"type": "message", "role": "assistant", "content": "a"}]}
     reading = read({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)})
     assert reading.output_messages == (text("assistant", "a"),)
 
 
 def test_an_empty_first_message_gives_way_to_the_raw_input() -> None:
-    """LangGraph's root has the role of a message as an attribute, and what was said in the raw input."""
+    """LangGraph's root has the role of a message as an attribute, and its text in the raw input."""
     attributes = {"openinference.span.kind": "CHAIN", "llm.input_messages.0.message.role": "user"}
     reading = read({**attributes, "input.value": json.dumps({"messages": [{"role": "user", "content": "q"}]})})
     assert reading.input == "q"
@@ -358,7 +358,7 @@ def test_logfire_tells_what_anthropic_cached_in_the_raw_usage_alone() -> None:
 
 
 def test_mlflows_usage_of_responses_may_stand_beside_the_answer() -> None:
-    """The attributes `usage` and `instructions` are read where the answer has none."""
+    """The attributes `usage` and `instructions` are read if the answer has neither."""
     usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
     answer = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}]
     attributes = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": '{"input": "hi", "model": "m"}'}
@@ -369,7 +369,7 @@ def test_mlflows_usage_of_responses_may_stand_beside_the_answer() -> None:
 
 
 def test_openlits_failing_tool_is_one_call() -> None:
-    """Its span names the tool and no id; what the model is sent afterwards tells the same call."""
+    """OpenLIT's tool span has a name and no id; the model's next input contains the same call."""
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.output.messages": json.dumps([call("track", {"a": 1}, "c1")]),
@@ -415,7 +415,7 @@ def test_genkits_thoughts_are_no_words_of_the_answer() -> None:
 
 @pytest.mark.parametrize("written", ["{0}", "UsageMetrics({0})"], ids=["its text", "its form"])
 def test_crewais_usage_may_be_what_python_writes_of_it(written: str) -> None:
-    """Where the map is missing, the counts stand beside their names."""
+    """If the usage is a repr instead of a map, each count is read from beside its name."""
     usage = "total_tokens=18 prompt_tokens=11 cached_prompt_tokens=3 completion_tokens=7 reasoning_tokens=2"
     attributes = {"crewai.crew.token_usage": written.format(usage), "traceloop.span.kind": "workflow"}
     reading = read(attributes, scope="opentelemetry.instrumentation.crewai.instrumentation")
@@ -444,7 +444,7 @@ def test_a_span_keeps_what_it_tells_itself_of_its_call() -> None:
 
 
 def test_a_record_of_the_span_itself_counts_before_that_of_another() -> None:
-    """A call that is executed twice under one id has each time what the record of that execution tells."""
+    """A call that is executed twice under one id has each time the values from the record of that execution."""
     turn = a_span({"span.type": "interaction"}, name="claude_code.interaction")
     own = {"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1"}
     first, second, third = (a_span(own, name="claude_code.tool", parent=turn, start_s=at) for at in (1, 5, 9))

@@ -54,7 +54,7 @@ def test_a_record_beside_a_call_is_not_counted(words: dict[str, Any], more: dict
 
 
 def test_a_record_that_tells_no_model_is_not_counted() -> None:
-    """It is of no model then, but beside the call it tells the same tokens."""
+    """A record without a model is not counted, since the call beside it has the same tokens."""
     assert used(a_call(), a_span(COUNTS, name="usage", start_ns=int(1.6 * SECOND_NS), end_ns=int(1.6 * SECOND_NS))) == (
         1_000,
         100,
@@ -114,7 +114,7 @@ def test_a_record_takes_no_time(seconds: float, calls: int) -> None:
 
 
 def test_records_alone_are_calls() -> None:
-    """A program that tells no more than models and tokens has these counted."""
+    """A program that records only models and tokens has these counted."""
     assert used(a_record(), a_record(start_s=1)) == (2_000, 200)
     assert read(USE).span_type == "llm"
 
@@ -135,7 +135,7 @@ def test_the_record_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("kind, expected", [("compaction", "llm"), ("aggregation", "llm"), ("subtask", "other")])
 def test_ag2_records_calls_that_no_span_tells(kind: str, expected: str) -> None:
-    """Calls for maintenance have no other span; what a worker used counts where the worker has none."""
+    """Maintenance calls have no other span; the usage of a worker counts if the worker has no span."""
     record = a_record(ag2(kind, **{"gen_ai.usage.input_tokens": 7}), scope=AG2, start_s=3)
     assert read(record.attributes, scope=AG2).span_type == expected
     assert used(a_call(scope=AG2), record) == (1_007, 200)

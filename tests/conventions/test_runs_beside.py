@@ -1,4 +1,4 @@
-"""Runs of tools that two libraries tell side by side are told once."""
+"""Tool runs that two libraries record side by side are counted once."""
 
 import json
 from typing import Any

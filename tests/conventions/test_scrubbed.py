@@ -43,7 +43,7 @@ def test_scrubbed_messages_are_not_captured(kind: str) -> None:
 
 
 def test_messages_that_are_scrubbed_in_part_are_captured() -> None:
-    """A mark among words, or in an earlier message, leaves the rest as what was said."""
+    """A redaction mark within a text, or in an earlier message, leaves the rest as content."""
     messages = [{"role": "user", "content": MARK}, {"role": "user", "content": f"It is {MARK}."}]
     span = a_span(a_request_of_logfire(messages, {"role": "assistant", "content": "Fine."}))
     case = case_of_trace(read_all(span), [span])

@@ -1,4 +1,4 @@
-"""Conversations that are sent again with each call of a model: looking through them once tells what all of them do."""
+"""Conversations that are sent again with each call of a model: one pass finds the same results as reading each."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _NEW = 3  # of four kinds of turns the one that begins a conversation anew
 
 
 def member(number: int, **fields: Any) -> TraceMember:
-    """Return a span below the root, which is number 0; each begins after the one before it."""
+    """Return a span below the root, which is number 0; each begins after the previous one."""
     nothing: dict[str, Any] = dict.fromkeys(TraceMember.__slots__)
     return TraceMember(
         **nothing
@@ -90,7 +90,7 @@ def test_what_is_looked_through_once_tells_all(turns: list[tuple[list[Any], list
 
 
 def an_exchange(number: int) -> tuple[list[Any], list[Any]]:
-    """Build an answer of a model that calls a tool, and what came of it."""
+    """Build an answer of a model that calls a tool, and the tool's result."""
     call = {"type": "tool_call", "id": f"c{number}", "name": "look", "arguments": {"q": number}}
     result = {"type": "tool_call_response", "id": f"c{number}", "response": f"found {number}"}
     return [{"role": "assistant", "parts": [call]}], [{"role": "tool", "parts": [result]}]
@@ -124,6 +124,6 @@ def test_a_conversation_that_grows_is_looked_through_once() -> None:
     ids=["call of nobody", "other name", "no id", "result without its call", "call twice"],
 )
 def test_what_is_no_more_than_results_is_told_apart(parts: list[Any]) -> None:
-    """Where more is told of tools than results of the calls before them, all of it has to be looked through."""
+    """If a conversation has more of tools than results of its earlier calls, it has to be read in full."""
     span = member(1, prompt=json.dumps([{"role": "user", "parts": parts}]))
     assert Conversations({("c0", "look")}).results(span) is None

@@ -16,7 +16,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: 
 
 
 def test_dialects_have_names_of_their_own() -> None:
-    """Two dialects of one name could not be told apart."""
+    """No two dialects have the same name."""
     names = [dialect.name for dialect in DIALECTS]
     assert len(set(names)) == len(names)
 
@@ -41,7 +41,7 @@ def test_rows_of_a_dialect_are_spelled_as_the_table_says(dialect: Dialect) -> No
     for slot, rows in dialect.places.items():
         for row in rows:
             assert pattern.fullmatch(row), row
-            # A slot that says what a span is about, and not what it holds, goes by a value.
+            # A slot for the state of a span, and not for its content, depends on a value.
             value = place_of(row, slot=slot, rank=1, dialect=dialect.name).value
             assert (value != "") == (slot in ("failed", "pending") or row == "only memory.semantic=false"), row
 
@@ -68,7 +68,7 @@ def test_each_kind_of_a_dialect_is_read(dialect: Dialect) -> None:
 
 
 def test_the_page_about_reading_names_every_dialect() -> None:
-    """What is read is documented."""
+    """Every dialect with signs is documented."""
     page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
     assert [dialect.name for dialect in DIALECTS if dialect.signs and f"`{dialect.name}`" not in page] == []
 

@@ -81,7 +81,7 @@ def test_reasoning_tokens_have_many_names(key: str) -> None:
     ],
 )  # fmt: skip
 def test_reasoning_tokens_stand_beside_the_answer(attributes: dict[str, Any], scope: str) -> None:
-    """What platforms hand on of Gemini's and OpenAI's own counts is read, and added where the output leaves it out."""
+    """Gemini's and OpenAI's own counts that platforms pass on are read, and added if the output omits them."""
     assert counts(read(attributes, scope=scope)) == (100, 50, None, 20)
 
 
@@ -155,7 +155,7 @@ def test_what_a_count_leaves_out_is_added(attributes: dict[str, Any], expected: 
     ],
 )
 def test_adk_counts_the_output_in_three_ways(output: int, usage: dict[str, int], expected: tuple[int | None]) -> None:
-    """Its older versions told the total as the output, later ones left the thoughts out: its response tells which."""
+    """Older ADK versions record the total as the output, later ones omit reasoning: the response shows which."""
     usage_metadata = {"prompt_token_count": 100, "total_token_count": 170, **usage}
     reading = read(
         {

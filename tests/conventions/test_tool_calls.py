@@ -89,7 +89,7 @@ def test_parallel_runs_are_told_apart_by_their_arguments() -> None:
 
 
 def test_equal_runs_are_paired_in_their_order() -> None:
-    """Two calls and two runs that nothing tells apart."""
+    """Two indistinguishable calls and two runs are paired in their order."""
     root = a_span()
     model = a_model(requesting((OSLO, "c1"), (OSLO, "c2")), parent=root, start_s=1)
     reading = read_all(root, model, a_run(OSLO, parent=root, start_s=2), a_run(OSLO, parent=root, start_s=3))
@@ -143,7 +143,7 @@ def test_more_runs_than_calls_are_all_listed() -> None:
 
 
 def test_a_later_round_is_paired_with_its_own_call() -> None:
-    """The model asks for the same twice, one after the other: each run belongs to what was asked before it."""
+    """If the model requests the same call twice in a row, each run belongs to the request before it."""
     root = a_span()
     spans = []
     for number in (1, 2):
@@ -196,7 +196,7 @@ def test_a_call_executed_again_under_its_id_is_two_executions() -> None:
 
 
 def test_executions_of_one_request_share_it_and_the_last_has_its_response() -> None:
-    """Each has the arguments that were asked for, the last one the response, and all are listed where they ran."""
+    """Each execution has the requested arguments, the last one the response, and all are listed in execution order."""
     model = a_model(requesting((OSLO, "c1"), (BERGEN, "c2")), start_s=0)
     runs = [
         a_run(None, "c1", start_s=1, status_code=2),
@@ -352,7 +352,7 @@ def test_calls_that_share_an_id_have_each_its_own_result(results: tuple[str, str
 
 
 def test_a_result_is_not_that_of_an_earlier_turn_with_its_id() -> None:
-    """A conversation of earlier traces told results under the same id, before the call was asked for."""
+    """A history from earlier traces has results under the same id, before the call was requested."""
     for arguments in (BERGEN, OSLO):
         before = [text("user", "Pay."), requesting((arguments, "call_0")), response(FAILED, "call_0")]
         reading = read_all(*turns((OSLO, "paid"), before=before))
@@ -405,7 +405,7 @@ def test_answers_that_repeat_what_was_called_before_add_no_calls() -> None:
     ],
 )
 def test_failures_are_known_with_and_without_a_status(fields: Any, error: str | None) -> None:
-    """A tool fails by its status, or by what it gave back."""
+    """A tool call fails by its status, or by its result."""
     [one] = read_all(a_run(OSLO, "c1", **fields)).tool_calls
     assert (one.is_error, one.error) == (error is not None, error)
 

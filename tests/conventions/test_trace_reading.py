@@ -60,7 +60,7 @@ def test_costs_add_up_where_they_are_told() -> None:
 
 
 def test_input_and_output_are_those_of_the_root() -> None:
-    """A root that tells them is believed, whatever is below it."""
+    """The input and output of the root are used if it has them, whatever is below it."""
     root = a_span({"input": "q", "output": "a"})
     below = a_model(parent=root, attributes={"gen_ai.input.messages": [text("user", "other")]})
     reading = read_all(root, below)
@@ -99,7 +99,7 @@ def test_steps_without_a_span_around_them_end_with_the_last_one() -> None:
 
 
 def test_messages_without_words_are_no_output_while_there_are_words() -> None:
-    """A root that tells calls of tools alone, or blanks around the words, gives way to the last words."""
+    """A root with only tool calls, or only blanks, as its output gives way to the last text below it."""
     root = an_agent(attributes={"gen_ai.output.messages": [call("f", {})]})
     words = a_model(parent=root, start_s=1, attributes={"gen_ai.output.messages": [text("assistant", "said")]})
     assert read_all(root, words).output == "said"
@@ -122,7 +122,7 @@ def test_no_code_prefers_the_last_words_to_the_output() -> None:
 
 
 def test_a_root_that_never_came_is_stood_in_for() -> None:
-    """Of spans whose parents are not there, the first is the root."""
+    """Of spans whose parents are missing, the first is the root."""
     spans = [a_span({"input": str(number)}, parent="f" * 16, start_s=number) for number in (2, 1)]
     assert read_all(*spans).input == "1"
 

@@ -41,7 +41,7 @@ def answering(*messages: Any, kind: str = "chat") -> dict[str, Any]:
 
 
 class Run:
-    """An agent that calls a model and a tool, each step a second later than the one before."""
+    """An agent that calls a model and a tool, each step a second later than the previous one."""
 
     def __init__(self, first: Any = DRAFT, root: Mapping[str, Any] | None = None, **of_root: Any) -> None:
         self.root = a_span({**AGENT, **(root or {})}, end_ns=100 * SECOND_NS, **of_root)
@@ -166,7 +166,7 @@ def answered_runs() -> dict[str, tuple[Run, str]]:
 @pytest.mark.parametrize("name", unanswered_runs())
 @pytest.mark.parametrize("first", [DRAFT, REQUEST], ids=["words", "call"])
 def test_a_run_that_ended_before_its_answer_has_no_output(name: str, first: Any) -> None:
-    """Words before a call are no answer of a run that then failed or told nothing, nor is the call."""
+    """Text before a call is no answer of a run that then failed or returned nothing, nor is the call."""
     assert unanswered_runs(first)[name].output is None
 
 
@@ -208,7 +208,7 @@ def test_evaluators_of_the_output_skip_a_run_without_an_answer(name: str, evalua
 
 
 def cut(tree: Tree, *, failed: bool) -> Iterator[TraceMember]:
-    """Yield the spans of a run without what came of its last call of a model, here and in the spans around it."""
+    """Yield the spans of a run without the output of its last model call, here and in the spans above it."""
     last = [span for span in tree.spans.values() if span.span_type == "llm" and span.output is not None][-1]
     around = {last.span_id, *tree.above(last.span_id)}
     for span in tree.spans.values():

@@ -69,12 +69,12 @@ plain = st.recursive(
     ],
 )
 def test_arguments_are_json_else_a_literal_else_text(value: object, expected: JsonValue) -> None:
-    """What is JSON is read so, then what Python would write, and nothing is ever evaluated."""
+    """A value is read as JSON, else as a Python literal, else as text, and nothing is ever evaluated."""
     assert parsed(value) == expected
 
 
 def test_lists_and_maps_are_taken_clean_from_attributes() -> None:
-    """What JSON cannot carry is replaced where an attribute is taken up, and other values stay."""
+    """Values that JSON cannot carry are replaced when an attribute is read, and other values stay."""
     assert taken({"a": math.nan, "b": [b"\x00\xff"]}) == {"a": "NaN", "b": ["AP8="]}
     assert (taken(b"\x00"), taken("a"), taken(7)) == (b"\x00", "a", 7)
 
@@ -136,7 +136,7 @@ texts_with_brackets = st.text(alphabet='[]{}"\\,: a\né')
     st.booleans(),
 )
 def test_brackets_in_strings_are_no_levels(depth: int, texts: list[str], is_map: bool, is_ascii: bool) -> None:  # noqa: FBT001 - drawn by hypothesis
-    """How deep JSON is nested is told by its lists and maps, whatever its texts have of brackets and quotes."""
+    """The depth of JSON depends on its lists and maps, whatever brackets and quotes its texts have."""
     value: JsonValue = [*texts]
     for level in range(depth - 1):
         text = texts[level % len(texts)]
@@ -161,7 +161,7 @@ def test_brackets_in_strings_are_no_levels(depth: int, texts: list[str], is_map:
     ],
 )
 def test_broken_json_says_where(text: str, reason: str) -> None:
-    """Cut off, broken in the middle, and too deep are told apart."""
+    """Truncated, malformed and too deeply nested JSON have different errors."""
     with pytest.raises(NotJson, match=reason):
         decode(text)
 

@@ -97,7 +97,7 @@ def test_autogens_task_is_what_the_user_said() -> None:
     ],
 )
 def test_objects_are_maps_of_their_named_fields(written: str, expected: dict[str, Any]) -> None:
-    """Enumerations are their values, and what has no name or no value is left out or null."""
+    """Enumerations are their values, and fields without a name or a value are left out or null."""
     assert plain(written_object(written)) == expected
 
 
@@ -122,7 +122,7 @@ def test_objects_are_maps_of_their_named_fields(written: str, expected: dict[str
     ],
 )
 def test_anything_else_is_no_object(other: str) -> None:
-    """Prose, cut-off objects, expressions, what is too deep or too long: none is read, and none raises."""
+    """Prose, cut-off objects, expressions, and too deep or too long texts are not read, and none raises."""
     assert written_object(other) is None
 
 

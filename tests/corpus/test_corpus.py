@@ -1,4 +1,4 @@
-"""The corpus holds what it claims: lossless payloads, nothing of the recording machine, and facts that are there."""
+"""The corpus holds what it claims: lossless payloads, nothing of the recording machine, and facts that exist."""
 
 import ast
 import json

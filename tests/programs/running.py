@@ -1,4 +1,4 @@
-"""Run a program in an environment of its own, and keeps what it exported beside the truth."""
+"""The runs of programs in their own environments, whose exports are kept beside the truth."""
 
 import json
 import os

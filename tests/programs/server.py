@@ -1,4 +1,4 @@
-"""The model server of the recorded programs: five protocols, streamed and not, and a journal of what it answered."""
+"""The model server of the recorded programs: five protocols, streamed and not, and a journal of its answers."""
 
 import threading
 import time

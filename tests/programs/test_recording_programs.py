@@ -136,7 +136,7 @@ def test_of_joined_messages_the_question_is_claimed(server: ProgramsServer) -> N
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
 def test_thoughts_are_claimed_if_something_says_that_they_are(server: ProgramsServer, kind: str) -> None:
-    """Thoughts that are sent as words cannot be told from the answer behind them."""
+    """Reasoning that is sent as text cannot be distinguished from the answer after it."""
     exchange = ask(server, *BODIES["chat"])
     output = json.dumps([{"type": kind, "content": exchange.answer.reasoning, "finish_reason": "stop"}])
     (claims,) = truth_of(server, a_recorded_span(exchange, usage=exchange.answer.tokens.output, output=output))[

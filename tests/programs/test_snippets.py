@@ -16,7 +16,7 @@ QUESTION = "Is the hose in stock?"
 
 
 def test_ten_frameworks_have_an_example() -> None:
-    """The page has an example for each of at least ten frameworks, and each names what it installs."""
+    """The page has an example for each of at least ten frameworks, and each names its packages."""
     assert len(SNIPPETS) >= 10
     assert all(bool(snippet.pip) != bool(snippet.npm) for snippet in SNIPPETS)
 

@@ -129,7 +129,7 @@ def truths(exchanges: Sequence[Exchange], spans: Mapping[bytes, Span], *, has_mo
 def _add_runs(
     exchange: Exchange, spans: Mapping[bytes, Span], of_model: set[bytes], traces: Mapping[str, Truth]
 ) -> None:
-    """Add the runs of the tools that an answer called, where a trace has calls of the model."""
+    """Add the runs of the tools that an answer called, if a trace has calls of the model."""
     for call in exchange.answer.calls:
         for span in tool_spans(call, exchange.at_ns, spans.values(), of_model):
             truth = traces.get(span.trace_id)

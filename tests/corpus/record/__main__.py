@@ -1,8 +1,8 @@
 """Records dialects again: `python -m tests.corpus.record [DIALECT…]`, all of them without arguments.
 
 Each is recorded in an environment of its own with the pinned libraries of its script, which come from the package
-registries; then nothing leaves the machine. Vercel's and VoltAgent's need `npm` and `node`. What cannot be recorded is
-told at the end, and stops nothing else.
+registries; then nothing leaves the machine. Vercel's and VoltAgent's need `npm` and `node`. A dialect that
+fails is reported at the end, and stops no other.
 """
 
 import shutil
@@ -105,7 +105,7 @@ def record(dialect: str) -> str | None:
 
 
 def main(dialects: Sequence[str]) -> int:
-    """Record some dialects, or all; 1 where one could not be."""
+    """Record some dialects, or all; return 1 if one could not be recorded."""
     unknown = [name for name in dialects if name not in EVERYTHING]
     if unknown:
         sys.stderr.write(f"there is no {', '.join(unknown)}; there are {', '.join(EVERYTHING)}\n")

@@ -22,7 +22,7 @@ class OpenLLMetry(openai_application.Dialect):
     embedding_name = "openai.embeddings"
 
     def response(self, question: str, turn: int) -> Expected:
-        """Claim calls by the id of their item, and results, where they are sent, by the id of the call."""
+        """Claim calls by the id of their item, and results, if sent, by the id of the call."""
         item = expect.asks_tools(replace(script.OSLO, id=ITEM_ID))
         sent_messages = [
             expect.text("user", question),

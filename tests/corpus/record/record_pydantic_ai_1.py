@@ -88,7 +88,7 @@ def main() -> None:
     with recording(f"pydantic-ai-1-v{version}") as recorder:
         export_traces(recorder)
         Agent.instrument_all(InstrumentationSettings(version=version))
-        client = httpx.AsyncClient(proxy=os.environ["HTTP_PROXY"])  # its own does not look for one
+        client = httpx.AsyncClient(proxy=os.environ["HTTP_PROXY"])  # its own client ignores the variable
         application.PROVIDER["provider"] = OpenAIProvider(http_client=client)
         record(recorder, list if version == 1 else together)
 

@@ -36,7 +36,7 @@ class Recording:
 
     @contextmanager
     def scenario(self, name: str, expected: Expected) -> Iterator[None]:
-        """Write what is exported inside, with its expectation."""
+        """Write the spans exported inside, with their expectation."""
         with self._exported():
             yield
         folder = CORPUS / self.dialect / name
@@ -48,7 +48,7 @@ class Recording:
 
     @contextmanager
     def session(self, name: str) -> Iterator[None]:
-        """Write what is exported inside: the traces of one session."""
+        """Write the spans exported inside: the traces of one session."""
         with self._exported():
             yield
         for signal, message in received(self.server.received).items():

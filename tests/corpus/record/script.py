@@ -34,7 +34,7 @@ class ToolCall:
 
     id: str
     arguments: dict[str, object]
-    result: object  # None where the tool raises
+    result: object  # None if the tool raises
     name: str = "get_weather"
 
     @property
