@@ -129,7 +129,7 @@ _PARTS: Final[Mapping[Slot, tuple[Slot, ...]]] = {
     "input_tokens": ("cached_tokens", "written_tokens"),
     "output_tokens": ("reasoning_tokens",),
 }
-"""The counts that must not exceed another one; with a total, all together show which counts leave others out."""
+"""Counts that are parts of another one and must not exceed it; beside a total they show which tokens that one omits."""
 _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
 
 
