@@ -107,6 +107,17 @@ def test_the_environment_is_read_in_one_place() -> None:
     assert readers.count("storage/starting.py") == 1
 
 
+def test_rows_become_arrow_in_one_place() -> None:
+    """DuckDB 1.5 and 2 need different calls, between which one module chooses."""
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "storage").rglob("*.py")
+        if re.search(r"\.to_arrow_(table|reader)\(", path.read_text(encoding="utf-8"))
+    }
+    # Both read what `rows_of` of that module returns.
+    assert readers == {"storage/engine/arrow.py", "storage/engine/kept_cursors.py", "storage/query/apart_child.py"}
+
+
 def test_endings_of_file_names_are_read_in_one_place() -> None:
     """Only one function reads file name extensions, so that uppercase ones are recognized everywhere."""
     reading = re.compile(r"""\.suffix\b(?! *=)|glob\(f?"\*\.\w|endswith\(\(?["']\.""")

@@ -19,6 +19,7 @@ from collector.api.base import request_turns
 from collector.api.base.route_turns import TurnRoute, _query_names
 from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
+from collector.path_names import subject_of
 from collector.web.site import make_site
 from storage.offline.datasets import Dataset, Datasets
 from storage.query.listing import Listing
@@ -34,6 +35,13 @@ def test_every_route_in_a_thread_takes_turns() -> None:
     alone = [route for route in (*routes(), *make_site().routes) if not isinstance(route, TurnRoute)]
     on_loop = [route for route in alone if isinstance(route, APIRoute) and iscoroutinefunction(route.endpoint)]
     assert alone == on_loop
+
+
+def test_the_first_segment_of_each_route_is_literal() -> None:
+    """The gate looks for the route of a request among those of its first segment, and decides access by it."""
+    subjects = {subject_of(getattr(route, "path", "{")) for route in (*routes(), *make_site().routes)}
+    assert {subject for subject in subjects if "{" in subject} == set()
+    assert len(subjects) > 20
 
 
 def test_the_parameters_that_a_request_may_have_are_those_of_the_contract() -> None:

@@ -21,6 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from storage import sql
+from storage.engine.arrow import arrow_table
 from storage.engine.database import ROW_GROUP_ROWS, Database
 from storage.errors import Unpublished
 from storage.ingest.writer import Writer
@@ -146,7 +147,7 @@ class Lake:
             delta = DeltaTable(uri, storage_options=STORE_OPTIONS)
         except TableNotFoundError:
             with self._database.cursor() as cursor:
-                rows = cursor.execute(table.about(sql.query("lake_rows")), {"first": 0, "last": -1}).to_arrow_table()
+                rows = _rows(cursor, table, first=0, last=-1)
             schema = delta_schema(rows.schema)
             delta = DeltaTable.create(
                 uri,
@@ -181,15 +182,14 @@ class Lake:
     def _next_rows(self, table: LakeTable, after: int) -> tuple[pa.Table, int, bool]:
         """Return the next rows in any order, the number up to which they are all, and True if there are more."""
         with self._database.cursor() as cursor:
-            numbers = cursor.execute(table.about(sql.query("lake_numbers")), {"after": after, "rows": MOST_ROWS})
-            left = numbers.to_arrow_table().column("number").to_numpy()
+            select = table.about(sql.query("lake_numbers"))
+            left = arrow_table(cursor, select, {"after": after, "rows": MOST_ROWS}).column("number").to_numpy()
             pieces: list[pa.Table] = []
             rows, nbytes, at_once = 0, 0, _FIRST_ROWS
             while rows < len(left) and nbytes < _MOST_BYTES:
                 some = left[rows : rows + at_once]
-                bounds = {"first": int(some[0]), "last": int(some[-1])}
                 try:
-                    piece = cursor.execute(table.about(sql.query("lake_rows")), bounds).to_arrow_table()
+                    piece = _rows(cursor, table, first=int(some[0]), last=int(some[-1]))
                 except duckdb.OutOfMemoryException:
                     if at_once == 1:
                         raise
@@ -199,11 +199,13 @@ class Lake:
                 rows, nbytes = rows + len(some), nbytes + piece.nbytes
                 at_once = min(max(rows * _BYTES_AT_ONCE // max(nbytes, 1), 1), ROW_GROUP_ROWS)
             if not pieces:
-                pieces.append(
-                    cursor.execute(table.about(sql.query("lake_rows")), {"first": 0, "last": -1}).to_arrow_table()
-                )
+                pieces.append(_rows(cursor, table, first=0, last=-1))
             has_more = rows < len(left) or len(left) == MOST_ROWS
             return pa.concat_tables(pieces), int(left[rows - 1]) if rows else after, has_more
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, table: LakeTable, *, first: int, last: int) -> pa.Table:
+    return arrow_table(cursor, table.about(sql.query("lake_rows")), {"first": first, "last": last})
 
 
 @contextmanager
