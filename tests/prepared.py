@@ -15,7 +15,7 @@ def prepare(directory: Path) -> None:
     """Create a database if there is none."""
     file = directory / FILE_NAME
     if not file.exists():
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # as a first start does: no warning about it
         file.write_bytes(_empty_database())
 
 
