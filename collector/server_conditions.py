@@ -194,9 +194,14 @@ def _behind(store: Store) -> Sightings:
 
 
 def _unpublished(lake: LakePublisher | None) -> Sightings:
-    if lake is None or lake.failing is None:
+    if lake is None:
         return {}
-    return {"": f"nothing was published in the lake for {duration_text(lake.lag_s * 1e3)}: {one_line(lake.failing)}"}
+    if lake.failing is not None:
+        waits = duration_text(lake.lag_s * 1e3)
+        return {"": f"nothing was published in the lake for {waits}: {one_line(lake.failing)}"}
+    if lake.held is not None:
+        return {"moving": f"traces of more than {lake.mover.hot_days} days stay in the database: {one_line(lake.held)}"}
+    return {}
 
 
 def _certificate(certificate: Certificate | None) -> Sightings:

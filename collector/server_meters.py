@@ -433,6 +433,11 @@ def _lake_meters(lake: LakePublisher | None) -> Sequence[Meter]:
             text="Publications in the lake that failed since the start; their rows are published later.",
             read=lambda: lake.failures,
         ),
+        Meter(
+            name="tracejury_lake_moved_total",
+            text="What left the database for the lake since the start: traces, and their spans.",
+            read=lambda: _by("what", lake.mover.counts),
+        ),
     )
 
 

@@ -409,6 +409,15 @@ class Settings(BaseModel):
     lake_interval_seconds: Annotated[
         float, Field(ge=0.1, le=86_400, description="time between publications in the lake")
     ] = 30
+    lake_hot_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="days for which traces stay in the database. After it, whole traces leave it once they are in"
+            " the lake",
+        ),
+    ] = 7
     results_endpoint: Annotated[
         ResultsUrl | None,
         Field(

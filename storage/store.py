@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
@@ -72,10 +73,12 @@ from storage.upkeep.deletions import Deletions
 from storage.upkeep.erasure import Erasure
 from storage.upkeep.kept_row_groups import make_rewriting
 from storage.upkeep.leftovers import remove_leftovers
+from storage.upkeep.moving import Moving
 from storage.upkeep.retention import Retention
 from storage.work import Report, StartStep, logged, no_report
 
 if TYPE_CHECKING:
+    from storage.lake.moving import LakeMoving
     from storage.lake.publishing import Lake
 
 log = logging.getLogger(__name__)
@@ -237,6 +240,19 @@ class Store:
         from storage.lake.publishing import Lake  # noqa: PLC0415 - an extra, and it takes a while to load
 
         return Lake(self._database, self._writer, uri)
+
+    @cached_property
+    def moving(self) -> Moving:
+        """Return what deletes traces that have moved to a lake."""
+        return Moving(self._database, self._writer, self._rewriting, self.retention, self.aging)
+
+    def lake_moving(self, lake: "Lake") -> "LakeMoving":
+        """Return what moves traces to this lake."""
+        from storage.lake.boundary import Boundaries  # noqa: PLC0415 - as in `lake`
+        from storage.lake.moving import LakeMoving  # noqa: PLC0415
+        from storage.lake.removing import Removal  # noqa: PLC0415
+
+        return LakeMoving(lake, Removal(lake, self._database), Boundaries(self._database, self._writer))
 
     def rename_in_lake(self) -> None:
         """Let this directory publish under a name of its own, as a copy of another one has to."""

@@ -166,3 +166,68 @@ def check_numbers(table: LakeTable, stored: pa.Table, lake: pa.Table) -> None:
         same = f"SELECT {columns} FROM lake SEMI JOIN expected USING ({table.number}) ORDER BY {table.number}"
         connection.execute("SET TimeZone = 'UTC'")
         assert connection.execute(same).fetchall() == connection.execute("FROM expected").fetchall(), table.name
+
+
+def rows_as_one(store: Store, place: Place) -> dict[str, pa.Table]:
+    """Return the rows of each table from which traces move, by number: those here and those in the lake alone.
+
+    This is what readers see; it says the same before, while and after traces move.
+    """
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for table in MOVED:
+            with store._database.cursor() as cursor:
+                hot = cursor.execute(f"FROM {table.name}").to_arrow_table()
+            expected = delta_rows(table, hot, directory_id="", today=dt.date.min).drop_columns([DIRECTORY, PARTITION])
+            connection.register(f"hot_{table.name}", expected)
+            connection.register(f"lake_{table.name}", place.rows(table.name))
+        with store._database.cursor() as cursor:
+            connection.register("boundary", cursor.execute("FROM lake_boundary").to_arrow_table())
+        connection.execute(_VISIBLE)
+        whole = {}
+        for table in MOVED:
+            columns = ", ".join(f'"{name}"' for name in connection.table(f"hot_{table.name}").columns)
+            union = f"FROM hot_{table.name} UNION ALL SELECT {columns} FROM cold_{table.name}"
+            whole[table.name] = connection.execute(f"FROM ({union}) ORDER BY {table.number}").to_arrow_table()
+            numbers = whole[table.name].column(table.number)
+            assert len(numbers.unique()) == len(numbers), table.name
+        return whole
+
+
+MOVED = tuple(table for table in LAKE_TABLES if table.name not in {"review_entry", "judge_call"})
+_VISIBLE = (
+    "".join(
+        f"""
+    CREATE VIEW cold_{table} AS
+    SELECT l.* FROM lake_{table} AS l JOIN boundary AS b USING (directory_id)
+    ANTI JOIN (SELECT {key} AS key FROM hot_{table} WHERE batch < (SELECT max(first_batch) FROM boundary)) AS h
+        ON h.key = l.{key}
+    WHERE l.batch < b.first_batch;
+    """
+        for table, key in (("log_record", "write_number"), ("trace_part", "write_number"), ("span", "seq"))
+    )
+    + "".join(
+        f"""
+    CREATE VIEW cold_{table} AS
+    SELECT l.* FROM lake_{table} AS l JOIN boundary AS b USING (directory_id)
+    ANTI JOIN (SELECT seq FROM hot_span WHERE batch < (SELECT max(first_batch) FROM boundary)) AS s ON s.seq = l.seq
+    ANTI JOIN (SELECT {number} AS number FROM hot_{table}) AS h ON h.number = l.{number}
+    WHERE l.seq < b.first_seq;
+    """
+        for table, number in (("decision", "write_number"), ("evaluation", "number"))
+    )
+    + """
+    CREATE VIEW cold_superseded AS
+    SELECT l.* FROM lake_superseded AS l SEMI JOIN cold_evaluation AS e ON e.job_id = l.job_id
+    ANTI JOIN hot_superseded AS h ON h.write_number = l.write_number;
+    """
+    + "".join(
+        f"""
+    CREATE VIEW cold_{table} AS
+    SELECT l.* FROM lake_{table} AS l SEMI JOIN cold_trace_part AS p ON p.tenant = l.tenant AND p.trace_id = l.trace_id
+    ANTI JOIN hot_trace_part AS h
+        ON h.tenant = l.tenant AND h.trace_id = l.trace_id AND h.write_number < l.write_number;
+    """
+        for table in ("trace_reading", "tool_call")
+    )
+)

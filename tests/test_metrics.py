@@ -100,6 +100,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
         ("tracejury_swept_spans_total", {}, 0),
         ("tracejury_results_untold", {}, 0),
         ("tracejury_lake_failures_total", {}, 0),
+        ("tracejury_lake_moved_total", {"what": "spans"}, 0),
         ("tracejury_judge_seconds_count", {}, 0),
     ):
         assert metrics[sample(name, **labels)] == value, name

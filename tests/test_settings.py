@@ -85,6 +85,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "webhook_rotation_hours": (1.5, "1.5"),
     "lake": ("s3://bucket/prefix", "s3://bucket/prefix"),
     "lake_interval_seconds": (5.5, "5.5"),
+    "lake_hot_days": (30, "30"),
     "results_endpoint": ("https://collector/v1/logs", "https://collector/v1/logs"),
     "results_headers": ({"authorization": "VARIABLE"}, "{authorization: VARIABLE}"),
     "results_batch": (9, "9"),
@@ -172,6 +173,7 @@ WRONG: dict[str, list[Any]] = {
     "webhook_rotation_hours": [-1, 9000, "soon"],
     "lake": ["lake", "s3://", "http://bucket", "s3://key:hush@bucket/x", ["/lake"]],
     "lake_interval_seconds": [0, 86_401, "soon"],
+    "lake_hot_days": [0, 36_501, 1.5, "soon"],
     "results_endpoint": [
         "collector:4318",
         "https://xn--/x",

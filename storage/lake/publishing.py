@@ -18,15 +18,16 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import ROW_GROUP_ROWS, Database
 from storage.errors import Unpublished
 from storage.ingest.writer import Writer
-from storage.lake.store_check import STORE_OPTIONS, check_store
-from storage.lake.tables import PARTITION, LakeTable, columns_with_bounds, delta_rows, delta_schema
+from storage.lake.deltas import DeltaTables
+from storage.lake.store_check import check_store
+from storage.lake.tables import LakeTable, delta_rows
 
 MOST_ROWS: Final = 131_072
 _MOST_BYTES: Final = 64 << 20
@@ -41,8 +42,7 @@ _BYTES_AT_ONCE: Final = 16 << 20
 """The size of one query: rows are read in pieces of about this many bytes, at most a row group, and the first is small.
 Guesses; to read a span of 3.9 kB takes 10 µs of CPU in pieces of a row group, and 16 to 19 in pieces of 2,048 rows."""
 
-_PARQUET: Final = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=MOST_ROWS)
-_LOG_DAYS: Final = "interval 1 days"
+PARQUET: Final = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ class Lake:
 
     def __init__(self, database: Database, writer: Writer, uri: str) -> None:
         self._database, self._writer = database, writer
-        self._uri = uri.rstrip("/")
+        self._deltas = DeltaTables(uri)
+        self.uri = self._deltas.uri
         self._directory_id = ""
         self._positions: dict[str, Position] = {}
-        self._tables: dict[str, DeltaTable] = {}
         self._seen: dict[str, int] = {}  # number of writes of a table whose rows are all published
         self.rows: Counter[str] = Counter()  # published since the start, by table
 
@@ -76,8 +76,8 @@ class Lake:
         Raises:
             Unpublished: the store is unsafe, or cannot be reached.
         """
-        with reaching(self._uri):
-            check_store(self._uri)
+        with reaching(self.uri):
+            check_store(self.uri)
 
     def publish(self, table: LakeTable) -> bool:
         """Publish the next rows of a table in one commit; return True if there are more.
@@ -90,18 +90,18 @@ class Lake:
             return False
         self._read_positions()
         try:
-            with reaching(self._uri):
+            with reaching(self.uri):
                 has_more = self._publish(table)
         except BaseException:  # whatever it was, the lake knows how far it is
-            self._tables.pop(table.name, None)
+            self._deltas.forget(table.name)
             raise
         if not has_more:
             self._seen[table.name] = writes
         return has_more
 
     def _publish(self, table: LakeTable) -> bool:
-        delta = self._load(table)
-        after = self._require_own(table, delta)
+        delta = self.load(table)
+        after = self.own_position(table, delta)
         rows, last, has_more = self._next_rows(table, after)
         if not rows.num_rows:
             return has_more
@@ -112,7 +112,7 @@ class Lake:
             delta_rows(table, rows, directory_id=self._directory_id, today=today),
             mode="append",
             schema_mode="merge",
-            writer_properties=_PARQUET,
+            writer_properties=PARQUET,
             commit_properties=CommitProperties(app_transactions=[Transaction(self._directory_id, last)]),
         )
         self.rows[table.name] += rows.num_rows
@@ -136,43 +136,35 @@ class Lake:
         self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_position"), parameters), 1)
         self._positions[table.name] = position
 
-    def _load(self, table: LakeTable) -> DeltaTable:
-        """Return the table as of now; create it if it does not exist."""
-        delta = self._tables.get(table.name)
-        if delta is not None:
-            delta.update_incremental()
-            return delta
-        uri = f"{self._uri}/{table.name}"
-        try:
-            delta = DeltaTable(uri, storage_options=STORE_OPTIONS)
-        except TableNotFoundError:
-            with self._database.cursor() as cursor:
-                rows = _rows(cursor, table, first=0, last=-1)
-            schema = delta_schema(rows.schema)
-            delta = DeltaTable.create(
-                uri,
-                schema=schema,
-                mode="ignore",
-                partition_by=[PARTITION],
-                configuration={
-                    "delta.dataSkippingStatsColumns": columns_with_bounds(schema),
-                    "delta.logRetentionDuration": _LOG_DAYS,
-                },
-                storage_options=STORE_OPTIONS,
-            )
-        self._tables[table.name] = delta
-        return delta
+    @property
+    def directory_id(self) -> str:
+        """Return the name of this directory in the lake."""
+        self._read_positions()
+        return self._directory_id
 
-    def _require_own(self, table: LakeTable, delta: DeltaTable) -> int:
+    def load(self, table: LakeTable) -> DeltaTable:
+        """Return the table as of now; create it if it does not exist."""
+
+        def columns() -> pa.Schema:
+            with self._database.cursor() as cursor:
+                return _rows(cursor, table, first=0, last=-1).schema
+
+        return self._deltas.load_or_create(table.name, columns)
+
+    def own_position(self, table: LakeTable, delta: DeltaTable) -> int:
         """Return the number up to which the lake has rows of this directory, all of which are this directory's.
 
         The number may be lower than the last published one, if the lake is another one or was restored.
+
+        Raises:
+            Unpublished: some are not.
         """
+        self._read_positions()
         position = self._positions.get(table.name, Position())
         stored = delta.transaction_version(self._directory_id) or 0
         if stored > position.published and stored not in position.attempted:
             raise Unpublished(
-                f"{self._uri}/{table.name} has rows of this data directory up to number {stored}, of which this one"
+                f"{self.uri}/{table.name} has rows of this data directory up to number {stored}, of which this one"
                 f" published those up to {position.published}: a copy of the directory publishes too, or this is an"
                 " older state of it. Stop the copy; of an older state make a data directory by `tracejury backup` and"
                 " `tracejury restore`, which has a name of its own in the lake"

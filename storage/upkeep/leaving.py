@@ -23,6 +23,17 @@ MOST_ROWS: Final = 65_536
 """Rows that one transaction deletes from a table in which one trace may have any number. A guess: that is half a
 megabyte of DuckDB's log."""
 
+STEP_SPANS, STEP_PARTS = 16_384, 16_384
+"""The limits of one transaction: two row groups of spans. Four row groups, with three decisions a span, took 50 ms at
+the median and 164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle
+one."""
+
+_REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
+"""One transaction covers at most this many spans and commits, even if few of the spans have expired: each row group
+from which it deletes a row has holes, which cost memory."""
+
+_MOVED: Final = frozenset({"tool_call", "trace_reading"})
+
 FOR_EVER_US: Final = 4_102_444_800_000_000  # the year 2100
 
 Places: TypeAlias = Mapping[str, NDArray[np.int64]]
@@ -118,6 +129,71 @@ def erase(
     counts = pc.value_counts(seqs.column("trace_id")).to_pylist()
     spans_of = {each["values"]: each["counts"] for each in counts}
     return Left(spans=int(seqs.num_rows), places=places, spans_of=spans_of)
+
+
+def move(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], first_batch: int) -> Left:
+    """Delete the rows about these traces that the lake has too, so that no trace is in both in part."""
+    if not leaving:
+        return Left(spans=0, places={})
+    cursor.register("leaving_traces", _table(leaving))
+    batches = {"first_batch": min(each.first_batch for each in leaving), "last_batch": first_batch - 1}
+    seqs = arrow_table(cursor, sql.query("leaving_spans"), batches)
+    of_spans = _places_of_spans(cursor, seqs) if seqs.num_rows else {}
+    of_traces = {table: places for table, places in _places_of_traces(cursor, leaving).items() if table in _MOVED}
+    parts = _found(cursor, sql.query("places_of_parts"), batches)
+    logs = _found(cursor, sql.query("places_of_logs"), {"first_batch": first_batch})
+    places = {**of_spans, "trace_part": parts, **of_traces, "log_record": logs}
+    _delete(cursor, places)
+    return Left(spans=int(seqs.num_rows), places=places)
+
+
+def move_rest(cursor: duckdb.DuckDBPyConnection, commits: Mapping[str, int], results: Mapping[str, int]) -> Left:
+    """Delete rows about traces that moved before these rows came, if the lake has them too; `spans` counts them."""
+    logs = _found(cursor, sql.query("places_of_lone_logs"), commits)
+    seqs = arrow_table(cursor, sql.query("lone_results"), results)
+    places = {"log_record": logs, **(_places_of_spans(cursor, seqs) if seqs.num_rows else {})}
+    _delete(cursor, places)
+    return Left(spans=sum(map(len, places.values())), places=places)
+
+
+def staying_among(
+    cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], published: Mapping[str, int]
+) -> set[tuple[str, str]]:
+    """Return those of these traces that must not move now: pinned, with work left, or with unpublished rows."""
+    cursor.register("leaving_traces", _table(leaving))
+    return set(cursor.execute(sql.query("traces_that_stay"), published).fetchall())
+
+
+def next_window(
+    cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, int]
+) -> tuple[int | None, list[TraceName]]:
+    """Return the traces of the next parts, and the commit up to which these were looked at; whole commits."""
+    rows = cursor.execute(statement, {**parameters, "parts": STEP_PARTS}).fetchall()
+    if not rows:
+        return None, []
+    if len(rows) == STEP_PARTS and rows[0][-1] != rows[-1][-1]:
+        rows = [row for row in rows if row[-1] != rows[-1][-1]]  # the last commit may have more parts
+    keys: dict[TraceName, None] = {}
+    spans, until = 0, rows[0][-1]
+    furthest = _furthest(cursor, rows[0][-1], rows[-1][-1])
+    for tenant, trace_id, trace_key, span_count, batch in rows:
+        if batch != until and (spans >= STEP_SPANS or batch > furthest):
+            break
+        keys[TraceName(tenant, trace_id, trace_key)] = None
+        spans, until = spans + span_count, batch
+    return until, list(keys)
+
+
+def _furthest(cursor: duckdb.DuckDBPyConnection, first: int, last: int) -> int:
+    """Return the last of these commits up to which one transaction may reach."""
+    bounds = {"first_batch": first, "last_batch": last, "commits": _REACH_COMMITS}
+    spans, furthest = 0, first
+    for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
+        spans += more
+        if spans > _REACH_SPANS:
+            break
+        furthest = batch
+    return max(first, furthest)
 
 
 def _calls_of(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving]) -> pa.Table:

@@ -16,17 +16,8 @@ from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
-from storage.upkeep.leaving import TABLES, Places, TraceName, erase, leaving_among
+from storage.upkeep.leaving import STEP_SPANS, TABLES, Places, TraceName, erase, leaving_among, next_window
 from storage.upkeep.rewriting import Rewriting
-
-_STEP_SPANS, _STEP_PARTS = 16_384, 16_384
-"""The limits of one transaction: two row groups of spans. Four row groups, with three decisions a span, took 50 ms at
-the median and 164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle
-one."""
-
-_REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
-"""One transaction covers at most this many spans and commits, even if few of the spans have expired: each row group
-from which it deletes a row has holes, which cost memory."""
 
 _ROUNDS = 5
 """How often a sweep by size checks if the rest is small enough, since bytes a span are an estimate."""
@@ -177,6 +168,10 @@ class Retention:
             time.sleep(_TRIM_PAUSE_S)
         return freed[-1]
 
+    def note_freed(self) -> None:
+        """Note that rows were deleted elsewhere, so that the next sweep returns their space."""
+        self._has_room = True
+
     def pin(self, trace_id: str, *, now_us: int, tenant: str = "", why: str = BY_HAND) -> None:
         """Keep a trace until it is unpinned for the same reason."""
         parameters = {"tenant": tenant, "trace_id": trace_id, "why": why, "now_us": now_us}
@@ -213,13 +208,14 @@ class Retention:
         after, gone, spans = -1, 0, 0
         while not stopped():
             with self._database.cursor() as cursor:
-                until, keys = _next_window(cursor, cutoff_us, after)
+                bounds = {"cutoff_us": cutoff_us, "after": after}
+                until, keys = next_window(cursor, sql.query("expired_parts"), bounds)
             if until is None:
                 break
             step = _SweepStep(keys, cutoff_us, after + 1, until)
             while step.more:
                 self._rewriting.make_room(TABLES, stopped)
-                self._writer.store(step.run, _STEP_SPANS, frees=True)
+                self._writer.store(step.run, STEP_SPANS, frees=True)
                 self._rewriting.note(step.places)
             gone, spans, after = gone + step.traces, spans + step.spans, until
         return gone, spans
@@ -240,17 +236,17 @@ class Retention:
 
     def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:
         """Delete what expires by age alone: requests to judges, ended backfills, scores of unknown traces."""
-        deleted = [_STEP_SPANS]
+        deleted = [STEP_SPANS]
         bounds = {"before_us": before_us}
 
         def delete(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.execute(sql.query("sweep_backfill"), bounds)
             cursor.execute(sql.query("sweep_deletion"), bounds)
             cursor.execute(sql.query("sweep_annotation"), bounds)
-            calls = cursor.execute(sql.query("sweep_judge_call"), bounds | {"rows": _STEP_SPANS}).fetchall()
+            calls = cursor.execute(sql.query("sweep_judge_call"), bounds | {"rows": STEP_SPANS}).fetchall()
             deleted.append(calls[0][0])
 
-        while deleted[-1] == _STEP_SPANS and not stopped():
+        while deleted[-1] == STEP_SPANS and not stopped():
             self._writer.store(delete, 1, frees=True)
 
 
@@ -278,34 +274,3 @@ def _over(spans: int, used_bytes: int, max_bytes: int | None) -> int:
     if max_bytes is None or used_bytes <= max_bytes:
         return 0
     return -(-spans * (used_bytes - max_bytes) // used_bytes)
-
-
-def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) -> tuple[int | None, list[TraceName]]:
-    """Return the traces of the next expired parts, and the commit up to which these were looked at; whole commits."""
-    parameters = {"cutoff_us": cutoff_us, "after": after, "parts": _STEP_PARTS}
-    rows = cursor.execute(sql.query("expired_parts"), parameters).fetchall()
-    if not rows:
-        return None, []
-    if len(rows) == _STEP_PARTS and rows[0][-1] != rows[-1][-1]:
-        rows = [row for row in rows if row[-1] != rows[-1][-1]]  # the last commit may have more parts
-    keys: dict[TraceName, None] = {}
-    spans, until = 0, rows[0][-1]
-    furthest = _furthest(cursor, rows[0][-1], rows[-1][-1])
-    for tenant, trace_id, trace_key, span_count, batch in rows:
-        if batch != until and (spans >= _STEP_SPANS or batch > furthest):
-            break
-        keys[TraceName(tenant, trace_id, trace_key)] = None
-        spans, until = spans + span_count, batch
-    return until, list(keys)
-
-
-def _furthest(cursor: duckdb.DuckDBPyConnection, first: int, last: int) -> int:
-    """Return the last of these commits up to which one transaction may reach."""
-    bounds = {"first_batch": first, "last_batch": last, "commits": _REACH_COMMITS}
-    spans, furthest = 0, first
-    for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
-        spans += more
-        if spans > _REACH_SPANS:
-            break
-        furthest = batch
-    return max(first, furthest)

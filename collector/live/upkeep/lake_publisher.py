@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from collector.following import FollowerThread, IngestFirst, LastingReason
+from collector.live.upkeep.lake_mover import LakeMover
 from collector.settings import BadSettings, Settings
 from storage.backoff import backoff_s
 from storage.errors import Overloaded, Unpublished
@@ -21,13 +22,17 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S: Final = 1.0  # after a failure; doubles up to the interval
 _PAUSE_S: Final = 5.0  # after a failure of our own
+_MOVES_AGAIN_S: Final = 60.0  # after a failure to move; a guess
 
 
 class LakePublisher:
     """Publisher of all tables, every `interval_s`. While the store is away rows wait in the database, nothing else."""
 
-    def __init__(self, lake: "Lake", *, interval_s: float, ingest_is_behind: Callable[[], bool]) -> None:
+    def __init__(
+        self, lake: "Lake", mover: LakeMover, *, interval_s: float, ingest_is_behind: Callable[[], bool]
+    ) -> None:
         self._lake = lake
+        self.mover = mover
         self._interval_s = interval_s
         self._ingest_first = IngestFirst(ingest_is_behind)
         self._caught_up_s = time.monotonic()
@@ -35,6 +40,8 @@ class LakePublisher:
         self._reason = LastingReason(log, "rows wait for the lake: %s")
         self.failures = 0  # since the start
         self.failing: str | None = None  # why rows wait now
+        self.held: str | None = None  # why traces do not move now
+        self._moves_at_s = 0.0
         self._thread = FollowerThread(
             self._publish_on, name="lake", doing="publishing in the lake", log=log, pause_s=_PAUSE_S
         )
@@ -63,6 +70,7 @@ class LakePublisher:
             began_s = time.monotonic()
             if self._publish_all():
                 failures, self._caught_up_s = 0, began_s
+                self._move()
                 self._thread.stopping.wait(self._interval_s)
             else:
                 failures += 1
@@ -91,6 +99,17 @@ class LakePublisher:
             problems.append(str(error))
             return False
 
+    def _move(self) -> None:
+        if time.monotonic() < self._moves_at_s:
+            return
+        try:
+            self.mover.move(self._thread.stopping.is_set)
+            self.held = None
+        except (Unpublished, Overloaded) as error:
+            self.held = str(error)
+            self._moves_at_s = time.monotonic() + _MOVES_AGAIN_S
+            log.warning("traces wait to move to the lake: %s", error)
+
     def _note(self, problems: list[str]) -> None:
         self.failures += len(problems)
         if problems:
@@ -115,9 +134,10 @@ async def publishing(
         return None
     try:
         lake = store.lake(settings.lake)
+        mover = LakeMover(store.lake_moving(lake), store.moving, hot_days=settings.lake_hot_days)
     except ImportError as error:
         raise BadSettings(f"lake: {error.name} is not installed; install tracejury[lake]") from error
-    publisher = LakePublisher(lake, interval_s=settings.lake_interval_seconds, ingest_is_behind=ingest_is_behind)
+    publisher = LakePublisher(lake, mover, interval_s=settings.lake_interval_seconds, ingest_is_behind=ingest_is_behind)
     publisher.start()
     stack.push_async_callback(asyncio.to_thread, publisher.close)
     return publisher

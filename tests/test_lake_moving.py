@@ -1,0 +1,356 @@
+"""Whole traces move to the lake once all of their rows are there, and no reader sees a row less or twice."""
+
+import datetime as dt
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.live.upkeep.lake_mover import LakeMover
+from collector.otlp.decode import Request, decode
+from collector.otlp.signals import LOGS
+from storage.errors import Unpublished
+from storage.lake.publishing import Lake
+from storage.store import Store
+from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from tests.log_requests import a_log, a_log_export
+from tests.matching import Clock, InForce, active, reading_and_matching, remember, write
+from tests.storing import RECEIVED_AT_US, START_NS, a_store, an_export, commit, rows, trace_id
+
+pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
+
+DAY_NS = 86_400_000_000_000
+RULES = (active(1), active(2, target="TRACE"))
+
+
+@pytest.fixture(params=["file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory, and one in an object store."""
+    with a_place(request.param, tmp_path / "place") as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory."""
+    with a_place("file", tmp_path / "place") as made:
+        yield made
+
+
+@dataclass(slots=True)
+class Days:
+    """A store to which traces come day by day, judged by two rules, and its lake."""
+
+    store: Store
+    place: Place
+    lake: Lake
+    clock: Clock
+    in_force: InForce
+
+    def send(self, day: int, *traces: ExportTraceServiceRequest, logs: int | None = None) -> None:
+        """Commit traces of a day, and a log record about the first span of a trace; wait until all is decided."""
+        received_at_us = RECEIVED_AT_US + day * DAY_NS // 1000
+        requests = [Request(body=trace.SerializeToString()) for trace in traces]
+        if logs is not None:
+            record = a_log(day, trace=logs, span=100 * logs, at_ns=START_NS + day * DAY_NS)
+            requests.append(Request(body=a_log_export(record).SerializeToString(), signal=LOGS))
+        commit(self.store, *(decode([request], received_at_us=received_at_us).batch for request in requests))
+        self.settle()
+
+    def settle(self) -> None:
+        """Let all traces be added up and decided."""
+        with reading_and_matching(self.store, self.in_force) as wait:
+            assert wait()
+            self.clock.pass_s(3700)
+            assert wait()
+        self.judge()
+
+    def judge(self) -> None:
+        """Store a result of each job that waits."""
+        write(self.store, _JUDGE)
+        write(
+            self.store,
+            "UPDATE result_state SET last_number = greatest(last_number, (SELECT max(number) FROM evaluation))",
+        )
+        write(self.store, "DELETE FROM job")
+
+    def publish(self) -> dict[str, pa.Table]:
+        """Publish all, and return the rows as one."""
+        publish_all(self.lake)
+        return rows_as_one(self.store, self.place)
+
+    def mover(self, day: int, hot_days: int = 1) -> LakeMover:
+        """Return what moves traces on a day."""
+        now_ns = START_NS + day * DAY_NS
+        return LakeMover(self.store.lake_moving(self.lake), self.store.moving, hot_days=hot_days, clock=lambda: now_ns)
+
+    def move(self, day: int) -> None:
+        """Move what is due on a day, of which the one before is hot."""
+        self.mover(day).move(lambda: False)
+
+    def hot(self) -> list[int]:
+        """Return the numbers of the traces that are in the database."""
+        ids = rows(self.store, "SELECT DISTINCT trace_id FROM trace_part ORDER BY trace_id")
+        return [int(str(each), 16) - 1 for (each,) in ids]
+
+
+_JUDGE = """
+    INSERT INTO evaluation BY NAME
+    SELECT job_id, revision, seq, tenant, project, trace_id, span_id, round, 'tone' AS name, 'scored' AS outcome,
+        0.5 AS score, true AS passed, 1 AS attempts, now()::TIMESTAMP AS created_at, 'f' AS fingerprint,
+        (SELECT last_number FROM result_state) + row_number() OVER (ORDER BY job_id) AS number
+    FROM job
+"""
+
+
+@contextmanager
+def days(directory: Path, place: Place) -> Iterator[Days]:
+    """Open a store whose traces come day by day."""
+    clock = Clock()
+    in_force = InForce(rules=RULES, clock=clock)
+    with a_store(directory) as store:
+        store.moving.doubt = lambda: None  # the clock of these tests is set
+        if not rows(store, "SELECT 1 FROM rule_revision"):
+            remember(store, *RULES)
+        yield Days(store=store, place=place, lake=store.lake(place.uri), clock=clock, in_force=in_force)
+
+
+def a_trace(number: int, day: int, *, spans: int = 3, first: int = 0) -> ExportTraceServiceRequest:
+    """Build a trace of a day, which calls tools."""
+    export = an_export(spans, trace=number, first=100 * number + first, start_ns=START_NS + day * DAY_NS)
+    for span in export.resource_spans[0].scope_spans[0].spans:
+        for name, value in {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}.items():
+            span.attributes.add(key=name).value.string_value = value
+    return export
+
+
+def same(one: dict[str, pa.Table], other: dict[str, pa.Table]) -> None:
+    """Check that two states have the same rows."""
+    for table in MOVED:
+        assert one[table.name].to_pylist() == other[table.name].to_pylist(), table.name
+
+
+def test_traces_move_and_no_row_is_lost_or_double(place: Place, tmp_path: Path) -> None:
+    """Rows here and in the lake together are those of before, in each table, by number and value; old ones left."""
+    with days(tmp_path / "data", place) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0), logs=0)
+        made.send(1, a_trace(2, 1))
+        made.send(2, a_trace(3, 2), logs=3)
+        before = made.publish()
+        assert all(before[table.name].num_rows for table in MOVED if table.name != "superseded")
+        for day, hot in ((2, [2, 3]), (3, [3]), (4, [])):
+            made.move(day)
+            assert made.hot() == hot
+            same(before, rows_as_one(made.store, place))
+        for table in MOVED:
+            assert rows(made.store, f"SELECT count(*) FROM {table.name}") == [(0,)], table.name
+        assert rows(made.store, "SELECT sum(scored) FROM evaluation_day") == [(before["evaluation"].num_rows,)]
+        assert made.store.moving.counts == {"traces": 4, "spans": 12}
+
+
+def test_nothing_moves_before_it_is_published(place: Place, tmp_path: Path) -> None:
+    """A trace of which any table has an unpublished row stays, and moves the next time."""
+    with days(tmp_path / "data", place) as made:
+        made.send(0, *(a_trace(number, 0) for number in range(8)))
+        made.send(1, a_trace(8, 1))
+        publish_all(made.lake)
+        for number, table in enumerate(MOVED):
+            column = table.number
+            value = (
+                "nextval('write_number')" if column == "write_number" else "(SELECT max(number) + 1 FROM evaluation)"
+            )
+            where = f"trace_id = '{trace_id(number)}'"
+            if table.name == "decision":
+                where = f"seq IN (SELECT seq FROM span WHERE {where})"
+            if table.name == "superseded":
+                job = f"(SELECT min(job_id) FROM evaluation WHERE {where})"
+                write(made.store, f"INSERT INTO superseded (job_id, superseded_at) VALUES ({job}, now()::TIMESTAMP)")
+            elif table.name == "log_record":
+                made.send(0, logs=number)
+            else:
+                row = f"(SELECT min(rowid) FROM {table.name} WHERE {where})"
+                write(made.store, f"UPDATE {table.name} SET {column} = {value} WHERE rowid = {row}")
+        made.move(2)
+        assert made.hot() == list(range(9))
+        before = made.publish()
+        made.move(2)
+        assert made.hot() == [8]
+        same(before, rows_as_one(made.store, place))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.kill("storage/lake", "storage/upkeep", "collector/live/upkeep")
+def test_kills_while_traces_move_lose_no_row(place: Place, tmp_path: Path, seed: int, kills: int) -> None:
+    """After kill -9 of what moves, and of the store, rows here and in the lake are those of before; then all move."""
+    source = random.Random(seed)
+    before: dict[str, pa.Table] = {}
+    for kill in range(kills + 1):
+        with days(tmp_path / "data", place) as made:
+            if before:
+                same(before, rows_as_one(made.store, place))
+            number = 10 * kill
+            made.send(kill, *(a_trace(number + each, kill) for each in range(6)), logs=number)
+            publish_all(made.lake)
+            made.send(kill, a_trace(number, kill, first=3), a_trace(max(0, number - 30), kill, first=3 * kill))
+            before = made.publish()
+        if kill < kills:
+            _move_and_kill(tmp_path / "data", place, source, START_NS + (kill + 2) * DAY_NS, loses_store=kill % 3 == 1)
+    with days(tmp_path / "data", place) as made:
+        made.move(kills + 3)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, place))
+        for table in MOVED:
+            assert place.rows(table.name).num_rows == before[table.name].num_rows, table.name
+
+
+def _move_and_kill(data: Path, place: Place, source: random.Random, now_ns: int, *, loses_store: bool) -> None:
+    command = [sys.executable, "-m", "tests.lake_moving_process", str(data), place.uri, str(now_ns)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at work\n"
+        time.sleep(source.uniform(0, 4))
+        if loses_store and place.store is not None:
+            place.kill_store()
+            time.sleep(source.uniform(0, 1))
+        process.kill()
+    if loses_store and place.store is not None:
+        place.start_store()
+
+
+def test_traces_that_go_on_are_pinned_or_wait_stay_whole(folder: Place, tmp_path: Path) -> None:
+    """A trace with a later part, a pin or a job stays with all of its rows, and moves as a whole once that is over."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0), a_trace(2, 0), a_trace(3, 0))
+        made.store.retention.pin(trace_id(1), now_us=RECEIVED_AT_US)
+        write(
+            made.store,
+            "INSERT INTO job BY NAME SELECT 99 AS job_id, 1 AS revision, 5 AS seq, '' AS tenant, "
+            f"'{trace_id(2)}' AS trace_id, 0 AS round, 'ready' AS state, 0 AS attempts, now()::TIMESTAMP AS created_at",
+        )
+        commit(
+            made.store,
+            decode(
+                [Request(body=a_trace(0, 1, first=3).SerializeToString())],
+                received_at_us=RECEIVED_AT_US + DAY_NS // 1000,
+            ).batch,
+        )
+        with reading_and_matching(made.store, made.in_force) as wait:
+            assert wait()
+            made.clock.pass_s(3700)
+            assert wait()
+        write(made.store, "DELETE FROM job WHERE job_id <> 99")
+        before = made.publish()
+        made.move(2)
+        assert made.hot() == [0, 1, 2]
+        same(before, rows_as_one(made.store, folder))
+        made.store.retention.unpin(trace_id(1))
+        write(made.store, "DELETE FROM job")
+        made.move(3)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, folder))
+        lake = folder.rows("span")
+        assert lake.num_rows == before["span"].num_rows
+
+
+def test_earlier_versions_of_what_moves_leave_the_lake(place: Place, tmp_path: Path) -> None:
+    """Of moved traces that grew, were decided again or got a late log record the lake has the last rows alone."""
+    with days(tmp_path / "data", place) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        publish_all(made.lake)
+        made.send(0, a_trace(0, 0, first=3, spans=4))
+        publish_all(made.lake)
+        made.send(0, logs=1)
+        write(
+            made.store,
+            f"UPDATE span SET input = 'late', write_number = nextval('write_number') WHERE trace_id = '{trace_id(1)}'",
+        )
+        before = made.publish()
+        older = {name: place.rows(name).num_rows for name in ("span", "decision", "trace_reading", "tool_call")}
+        assert all(count > before[name].num_rows for name, count in older.items()), older
+        made.move(2)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, place))
+        for table in MOVED:
+            assert place.rows(table.name).num_rows == before[table.name].num_rows, table.name
+
+
+def test_a_trace_that_comes_back_moves_again(folder: Place, tmp_path: Path) -> None:
+    """Late spans, log records and results of a trace that moved are here, seen once, and follow it later."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        assert made.hot() == []
+        made.send(2, a_trace(0, 0, first=3), logs=1)
+        seq = folder.rows("evaluation").column("seq")[0].as_py()
+        write(
+            made.store,
+            f"INSERT INTO decision (revision, seq, outcome, decided_at) VALUES (3, {seq}, 2, now()::TIMESTAMP)",
+        )
+        before = made.publish()
+        publish_all(made.lake)
+        made.send(2, a_trace(0, 0, first=6))  # so that its sums have an earlier version
+        before = made.publish()
+        assert before["span"].num_rows == 12
+        assert before["trace_reading"].num_rows == 3
+        for day in (3, 4):
+            made.move(day)
+            same(before, rows_as_one(made.store, folder))
+        for table in MOVED:
+            assert rows(made.store, f"SELECT count(*) FROM {table.name}") == [(0,)], table.name
+            assert folder.rows(table.name).num_rows == before[table.name].num_rows, table.name
+
+
+def test_what_expired_does_not_come_back(folder: Place, tmp_path: Path) -> None:
+    """A trace that expired here before it could move is not in the lake once the boundary has passed it."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0), logs=0)
+        made.publish()
+        write(
+            made.store,
+            f"UPDATE trace_part SET expires_at = make_timestamp({RECEIVED_AT_US}) WHERE trace_id = '{trace_id(0)}'",
+        )
+        assert made.store.retention.sweep(now_us=RECEIVED_AT_US + 1).traces == 1
+        before = rows_as_one(made.store, folder)
+        made.move(2)
+        same(before, rows_as_one(made.store, folder))
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+        assert set(folder.rows("trace_reading").column("trace_id").to_pylist()) == {trace_id(1)}
+
+
+def test_a_doubtful_clock_and_unmatched_spans_hold_moving_up(folder: Place, tmp_path: Path) -> None:
+    """Nothing moves while the clock is in doubt, and no trace that is not matched."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        commit(
+            made.store, decode([Request(body=a_trace(1, 0).SerializeToString())], received_at_us=RECEIVED_AT_US).batch
+        )
+        made.publish()
+        made.store.moving.doubt = lambda: "the clock is in doubt"
+        with pytest.raises(Unpublished, match="the clock is in doubt"):
+            made.move(2)
+        made.store.moving.doubt = lambda: None
+        made.move(2)
+        assert made.hot() == [1]
+
+
+def test_the_boundary_never_goes_back(folder: Place, tmp_path: Path) -> None:
+    """More hot days, or a clock that is behind, leave the boundary where it is."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.send(3, a_trace(1, 3))
+        before = made.publish()
+        made.move(5)
+        boundary = rows(made.store, "FROM lake_boundary")
+        made.mover(5, hot_days=4).move(lambda: False)
+        assert rows(made.store, "FROM lake_boundary") == boundary
+        assert boundary[0][1] == dt.date(2026, 11, 25)
+        same(before, rows_as_one(made.store, folder))
