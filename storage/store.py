@@ -78,8 +78,8 @@ from storage.upkeep.retention import Retention
 from storage.work import Report, StartStep, logged, no_report
 
 if TYPE_CHECKING:
-    from storage.lake.moving import LakeMoving
     from storage.lake.publishing import Lake
+    from storage.lake.upkeep import LakeUpkeep
 
 log = logging.getLogger(__name__)
 
@@ -246,13 +246,13 @@ class Store:
         """Return what deletes traces that have moved to a lake."""
         return Moving(self._database, self._writer, self._rewriting, self.retention, self.aging)
 
-    def lake_moving(self, lake: "Lake") -> "LakeMoving":
-        """Return what moves traces to this lake."""
-        from storage.lake.boundary import Boundaries  # noqa: PLC0415 - as in `lake`
-        from storage.lake.moving import LakeMoving  # noqa: PLC0415
-        from storage.lake.removing import Removal  # noqa: PLC0415
+    def lake_upkeep(self, lake: "Lake") -> "LakeUpkeep":
+        """Return what moves traces to this lake, and removes them there; deletions are about it, too, from now on."""
+        from storage.lake.upkeep import LakeUpkeep  # noqa: PLC0415 - as in `lake`
 
-        return LakeMoving(lake, Removal(lake, self._database), Boundaries(self._database, self._writer))
+        upkeep = LakeUpkeep(lake, self._database, self._writer)
+        self.erasure.lake = upkeep.erasure
+        return upkeep
 
     def rename_in_lake(self) -> None:
         """Let this directory publish under a name of its own, as a copy of another one has to."""

@@ -180,9 +180,10 @@ def rows_as_one(store: Store, place: Place) -> dict[str, pa.Table]:
                 hot = cursor.execute(f"FROM {table.name}").to_arrow_table()
             expected = delta_rows(table, hot, directory_id="", today=dt.date.min).drop_columns([DIRECTORY, PARTITION])
             connection.register(f"hot_{table.name}", expected)
-            connection.register(f"lake_{table.name}", place.rows(table.name))
+            connection.register(f"all_{table.name}", place.rows(table.name))
         with store._database.cursor() as cursor:
             connection.register("boundary", cursor.execute("FROM lake_boundary").to_arrow_table())
+            connection.register("removal", cursor.execute("FROM lake_removal").to_arrow_table())
         connection.execute(_VISIBLE)
         whole = {}
         for table in MOVED:
@@ -197,6 +198,20 @@ def rows_as_one(store: Store, place: Place) -> dict[str, pa.Table]:
 MOVED = tuple(table for table in LAKE_TABLES if table.name not in {"review_entry", "judge_call"})
 _VISIBLE = (
     "".join(
+        f"""
+    CREATE VIEW lake_{table.name} AS
+    SELECT l.* FROM all_{table.name} AS l ANTI JOIN removal AS r ON r.tenant = l.tenant AND r.trace_id = l.trace_id;
+    """
+        for table in MOVED
+        if table.name not in {"decision", "superseded"}
+    )
+    + """
+    CREATE VIEW lake_superseded AS FROM all_superseded;
+    CREATE VIEW lake_decision AS
+    SELECT d.* FROM all_decision AS d
+    ANTI JOIN (SELECT seq FROM all_span SEMI JOIN removal USING (tenant, trace_id)) AS s ON s.seq = d.seq;
+    """
+    + "".join(
         f"""
     CREATE VIEW cold_{table} AS
     SELECT l.* FROM lake_{table} AS l JOIN boundary AS b USING (directory_id)

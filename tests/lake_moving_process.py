@@ -1,4 +1,4 @@
-"""A process that publishes and moves until it is killed: `python -m tests.lake_moving_process DATA LAKE NOW_NS`."""
+"""A process that moves and erases until it is killed: `python -m tests.lake_moving_process DATA LAKE NOW_NS`."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.storing import a_store
 
 
 def main() -> None:
-    """Move what is due at a moment."""
+    """Move what is due at a moment, and work off deletions."""
     data, uri, now_ns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     leaving.STEP_PARTS = leaving.STEP_SPANS = 2  # many transactions
     with a_store(data) as store:
@@ -18,7 +18,10 @@ def main() -> None:
         store.moving.doubt = lambda: None
         lake = store.lake(uri)
         publish_all(lake)
-        LakeMover(store.lake_moving(lake), store.moving, hot_days=1, clock=lambda: now_ns).move(lambda: False)
+        upkeep = store.lake_upkeep(lake)
+        LakeMover(upkeep, store.moving, hot_days=1, clock=lambda: now_ns).move(lambda: False)
+        while store.erasure.work():
+            pass
         print("done", flush=True)  # noqa: T201
 
 

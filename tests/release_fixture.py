@@ -202,6 +202,8 @@ def _leave_work(data: Path, copy: Path) -> None:
         store._writer.store(lambda cursor: cursor.execute(published), 1)
         moved = "INSERT INTO lake_boundary VALUES ('fixture', '2026-01-02', 0, 0)"
         store._writer.store(lambda cursor: cursor.execute(moved), 1)
+        removed = f"INSERT INTO lake_removal VALUES ('', '{_DELETED}', 0, 0, 0, 0)"
+        store._writer.store(lambda cursor: cursor.execute(removed), 1)
         names = [str(name) for (name,) in rows(store, _TABLES)]
         empty = [name for name in names if rows(store, f'SELECT count(*) FROM "{name}"') == [(0,)]]
         if empty:

@@ -90,7 +90,7 @@ class Days:
     def mover(self, day: int, hot_days: int = 1) -> LakeMover:
         """Return what moves traces on a day."""
         now_ns = START_NS + day * DAY_NS
-        return LakeMover(self.store.lake_moving(self.lake), self.store.moving, hot_days=hot_days, clock=lambda: now_ns)
+        return LakeMover(self.store.lake_upkeep(self.lake), self.store.moving, hot_days=hot_days, clock=lambda: now_ns)
 
     def move(self, day: int) -> None:
         """Move what is due on a day, of which the one before is hot."""
@@ -202,7 +202,7 @@ def test_kills_while_traces_move_lose_no_row(place: Place, tmp_path: Path, seed:
             made.send(kill, a_trace(number, kill, first=3), a_trace(max(0, number - 30), kill, first=3 * kill))
             before = made.publish()
         if kill < kills:
-            _move_and_kill(tmp_path / "data", place, source, START_NS + (kill + 2) * DAY_NS, loses_store=kill % 3 == 1)
+            move_and_kill(tmp_path / "data", place, source, START_NS + (kill + 2) * DAY_NS, loses_store=kill % 3 == 1)
     with days(tmp_path / "data", place) as made:
         made.move(kills + 3)
         assert made.hot() == []
@@ -211,7 +211,8 @@ def test_kills_while_traces_move_lose_no_row(place: Place, tmp_path: Path, seed:
             assert place.rows(table.name).num_rows == before[table.name].num_rows, table.name
 
 
-def _move_and_kill(data: Path, place: Place, source: random.Random, now_ns: int, *, loses_store: bool) -> None:
+def move_and_kill(data: Path, place: Place, source: random.Random, now_ns: int, *, loses_store: bool) -> None:
+    """Publish, move and erase in a process that is killed, and the store with it, if it is not done before."""
     command = [sys.executable, "-m", "tests.lake_moving_process", str(data), place.uri, str(now_ns)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

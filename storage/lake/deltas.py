@@ -16,6 +16,7 @@ from storage.lake.tables import PARTITION, columns_with_bounds, delta_schema
 Bounds: TypeAlias = Mapping[str, tuple[object, object]]
 """The least and the greatest value of columns."""
 
+GREATEST: Final = (1 << 63) - 1
 _LOG_DAYS: Final = "interval 1 days"
 _READAHEAD: Final = 2  # batches, and files, that are read ahead, so that a scan takes little memory; a guess
 

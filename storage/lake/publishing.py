@@ -8,6 +8,7 @@ publishers one fails. After any failure the table is loaded again, and its posit
 
 import datetime as dt
 import re
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -59,12 +60,15 @@ class Position:
 
 
 class Lake:
-    """Rows of one data directory in the tables of the lake. For one thread."""
+    """Rows of one data directory in the tables of the lake. One thread publishes; others take the lock."""
 
     def __init__(self, database: Database, writer: Writer, uri: str) -> None:
         self._database, self._writer = database, writer
         self._deltas = DeltaTables(uri)
         self.uri = self._deltas.uri
+        self.lock = threading.RLock()
+        """Held from the reading of rows to their commit, so that no deleted row is published after its removal."""
+
         self._directory_id = ""
         self._positions: dict[str, Position] = {}
         self._seen: dict[str, int] = {}  # number of writes of a table whose rows are all published
@@ -90,7 +94,7 @@ class Lake:
             return False
         self._read_positions()
         try:
-            with reaching(self.uri):
+            with self.lock, reaching(self.uri):
                 has_more = self._publish(table)
         except BaseException:  # whatever it was, the lake knows how far it is
             self._deltas.forget(table.name)

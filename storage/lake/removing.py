@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,9 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.lake.boundary import NOTHING, Boundary
-from storage.lake.deltas import Bounds, scan
+from storage.lake.deltas import GREATEST, Bounds, scan
 from storage.lake.publishing import PARQUET, Lake, reaching
-from storage.lake.tables import DIRECTORY, LAKE_TABLES, LakeTable
+from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES, LakeTable
 
 _TRIES: Final = 5  # of a commit beside other writers; a guess
 _AT_ONCE: Final = 500_000
@@ -26,8 +26,6 @@ _AT_ONCE: Final = 500_000
 _OF_SPANS: Final = ("span", "decision", "evaluation")
 _OF_TRACES: Final = ("trace_reading", "tool_call")
 _KEYS: Final = ("tenant", "trace_id", "write_number")
-_GREATEST: Final = (1 << 63) - 1
-_BY_NAME: Final = {table.name: table for table in LAKE_TABLES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ class Removal:
         Raises:
             Unpublished: not now.
         """
-        with reaching(self._lake.uri):
+        with self._lake.lock, reaching(self._lake.uri):
             deltas = {table.name: self._lake.load(table) for table in LAKE_TABLES}
             numbers = {table.name: self._lake.own_position(table, deltas[table.name]) for table in LAKE_TABLES}
             with self._database.cursor() as cursor:
@@ -81,7 +79,7 @@ class Removal:
                 .when_matched_delete()
                 .execute()
             )
-            self.rows[table.name] += int(_committed(delta, merge)["num_target_rows_deleted"])
+            self.rows[table.name] += int(committed(delta, merge)["num_target_rows_deleted"])
 
     def _remove_stale(
         self, deltas: Mapping[str, DeltaTable], name: str, before: Boundary, boundary: Boundary, *, is_own: bool
@@ -95,7 +93,7 @@ class Removal:
         def stale(
             table: str, statement: str, columns: Sequence[str], where: Bounds, parameters: Mapping[str, int]
         ) -> None:
-            delta, about = deltas[table], _BY_NAME[table]
+            delta, about = deltas[table], BY_NAME[table]
             with self._database.cursor() as cursor:
                 cursor.register("lake_rows", scan(delta, columns, where={DIRECTORY: of_name, **where}))
                 cursor.register("lake_parts", parts())
@@ -110,18 +108,22 @@ class Removal:
         for table in _OF_SPANS if least_seq < boundary.first_seq else ():
             bounds = {"seq": (least_seq, boundary.first_seq - 1)}
             seqs = {"from_seq": before.first_seq, "first_seq": boundary.first_seq, "all": not is_own} | first
-            stale(table, sql.query("stale_of_spans"), ("seq", _BY_NAME[table].number), bounds, seqs)
+            stale(table, sql.query("stale_of_spans"), ("seq", BY_NAME[table].number), bounds, seqs)
         if least_number is not None:
             for table in _OF_TRACES if is_own else (*_OF_TRACES, "log_record", "trace_part"):
-                later = {"write_number": (least_number, _GREATEST)}
+                later = {"write_number": (least_number, GREATEST)}
                 stale(table, sql.query("stale_of_traces"), _KEYS, later, first | {"all": not is_own})
         if is_own and before.first_batch < boundary.first_batch:
             for table in ("log_record", "trace_part"):  # parts last: by them, rows about expired traces are found
                 stale(table, sql.query("stale_of_commits"), ("batch", "write_number"), {"batch": new["batch"]}, first)
 
 
-def _committed(delta: DeltaTable, act: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Commit beside others: Delta refuses a commit if another one changed what it had read."""
+def committed(delta: DeltaTable, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Commit beside others: Delta refuses a commit if another one changed what it had read.
+
+    Raises:
+        CommitFailedError: Delta refused the commit as often as it was tried.
+    """
     for attempt in range(1, _TRIES + 1):
         try:
             return act()

@@ -42,6 +42,8 @@ LAKE_TABLES: Final = (
 )
 """Times that senders set are no partitions: one request could make a hundred thousand of them."""
 
+BY_NAME: Final = {table.name: table for table in LAKE_TABLES}
+
 
 def delta_schema(rows: pa.Schema) -> pa.Schema:
     """Return the columns of a table in the lake, of those in the database."""

@@ -9,26 +9,40 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import duckdb
+import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
-from storage.errors import Busy, Overloaded
+from storage.errors import Busy, Overloaded, Unpublished
 from storage.ingest.writer import Writer
 from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
 from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
-from storage.upkeep.leaving import TABLES, Left, erase
+from storage.upkeep.leaving import TABLES, Left, erase, remove_from_lake
 from storage.upkeep.leftovers import foreign_copies, forget_answers, forget_records
 from storage.upkeep.rewriting import Progress, Rewriting
 
 log = logging.getLogger(__name__)
 
-_ERASED: Final = (*TABLES, "deletion")
+_ERASED: Final = (*TABLES, "deletion", "lake_removal")
 """Tables that hold words of a deleted trace, or whom it was about."""
+
+T = TypeVar("T")
+
+
+class DeletingLake(Protocol):
+    """A lake, for deletions."""
+
+    def find(self, criteria: Mapping[str, object]) -> pa.Table:
+        """Return the traces in the lake that match all criteria."""
+
+    def erase(self) -> None:
+        """Remove the traces that the lake has to lose, with all of their bytes."""
 
 
 class Erasure:
@@ -50,6 +64,7 @@ class Erasure:
         self._rewriting = rewriting
         self._set_aside = set_aside
         self._empty_spool = empty_spool
+        self.lake: DeletingLake | None = None
         self._working = threading.Lock()
         self._pass: Iterator[None] | None = None
         self.blocked: str | None = None  # why no deletion can end now
@@ -118,6 +133,8 @@ class Erasure:
             self._writer.deletions += 1
             left.append(erase(cursor, step.leaving, *step.commits, whole=step.is_last))
             is_over = step.is_last and not left[-1].more
+            if is_over and step.leaving:
+                remove_from_lake(cursor, step.leaving, is_requested=True)
             traces, spans = Counter[str](), Counter[str]()
             for trace in step.leaving:
                 deletion_id = step.deletion_ids[trace.trace_id]
@@ -153,7 +170,17 @@ class Erasure:
 
     def _end(self, deletion: Deletion) -> None:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
-        self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1, frees=True)
+        lake, criteria = self.lake, asdict(deletion.criteria)
+        cold = None if lake is None else self._in_lake(lambda: lake.find(criteria))
+
+        def end(cursor: duckdb.DuckDBPyConnection) -> None:
+            if cold is not None and cold.num_rows:
+                cursor.register("lake_leaving", cold)
+                cursor.execute(sql.query("count_lake_removals"), {"deletion_id": deletion.deletion_id})
+                cursor.execute(sql.query("put_lake_removals"), {"all": True})
+            cursor.execute(sql.query("end_deletion"), parameters)
+
+        self._writer.store(end, 1, frees=True)
         log.info("deletion %s: deleted the rows of %d traces", deletion.deletion_id, deletion.traces)
         self.deletions.let_merge()
 
@@ -178,6 +205,8 @@ class Erasure:
             return
         began_s = time.time()
         self._check_copies()
+        if self.lake is not None:
+            self._in_lake(self.lake.erase)
         yield from self._rewriting.steps(_ERASED, is_last=True)
         self._empty_spool()
         forget_answers(self._database.path.parent, began_s)
@@ -191,6 +220,16 @@ class Erasure:
         self._count(freed_bytes=freed_bytes)
         log.info("erased the data of %d deletions from disk; freed %d MiB", len(erasing), freed_bytes >> 20)
         self.deletions.let_merge()
+
+    def _in_lake(self, act: Callable[[], T]) -> T:
+        """Do a deletion's work in the lake, without which it cannot end."""
+        try:
+            result = act()
+        except Unpublished as error:
+            self.blocked = f"the lake may hold what was deleted: {error}"
+            raise Overloaded(self.blocked, retry_after_s=60) from error
+        self.blocked = None
+        return result
 
     def _unstored(self) -> list[Path]:
         return [*self._set_aside.glob("*.arrow"), *(self._database.path.parent / "spool").glob("*.unreadable")]

@@ -156,6 +156,14 @@ def move_rest(cursor: duckdb.DuckDBPyConnection, commits: Mapping[str, int], res
     return Left(spans=sum(map(len, places.values())), places=places)
 
 
+def remove_from_lake(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], *, is_requested: bool) -> None:
+    """Note that the lake has to lose these traces, as far as readers would find them there; or in any case."""
+    columns = ("tenant", "trace_id", "first_batch", "last_batch")
+    rows = {column: [getattr(each, column) for each in leaving] for column in columns}
+    cursor.register("lake_leaving", pa.table(rows))
+    cursor.execute(sql.query("put_lake_removals"), {"all": is_requested})
+
+
 def staying_among(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], published: Mapping[str, int]
 ) -> set[tuple[str, str]]:

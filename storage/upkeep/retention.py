@@ -16,7 +16,16 @@ from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
-from storage.upkeep.leaving import STEP_SPANS, TABLES, Places, TraceName, erase, leaving_among, next_window
+from storage.upkeep.leaving import (
+    STEP_SPANS,
+    TABLES,
+    Places,
+    TraceName,
+    erase,
+    leaving_among,
+    next_window,
+    remove_from_lake,
+)
 from storage.upkeep.rewriting import Rewriting
 
 _ROUNDS = 5
@@ -266,6 +275,8 @@ class _SweepStep:
         """Find expired rows again, because spans may have come since, and delete. The writer's thread calls this."""
         leaving = leaving_among(cursor, self._keys, cutoff_us=self._cutoff_us, in_any_case=False)
         left = erase(cursor, leaving, self._first_batch, self._last_batch, whole=True)
+        if leaving:
+            remove_from_lake(cursor, leaving, is_requested=False)
         self.traces = sum(each.last_batch <= self._last_batch for each in leaving)  # the others go on elsewhere
         self.spans, self.places, self.more = left.spans, left.places, left.more
 

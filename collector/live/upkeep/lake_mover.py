@@ -10,7 +10,7 @@ from storage.errors import Unpublished
 from storage.upkeep.moving import Moving
 
 if TYPE_CHECKING:
-    from storage.lake.moving import LakeMoving
+    from storage.lake.upkeep import LakeUpkeep
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ class LakeMover:
     """Lets traces of before the last `hot_days` leave the database once the lake has them. For one thread."""
 
     def __init__(
-        self, lake: "LakeMoving", moving: Moving, *, hot_days: int, clock: Callable[[], int] = time.time_ns
+        self, lake: "LakeUpkeep", moving: Moving, *, hot_days: int, clock: Callable[[], int] = time.time_ns
     ) -> None:
         self._lake, self._moving = lake, moving
         self.hot_days = hot_days
@@ -53,6 +53,7 @@ class LakeMover:
             pinned=compared.pinned,
             stopped=stopped,
         )
+        self._lake.tidy(now)
         if stopped():
             return
         self._moved_to = day

@@ -134,7 +134,7 @@ async def publishing(
         return None
     try:
         lake = store.lake(settings.lake)
-        mover = LakeMover(store.lake_moving(lake), store.moving, hot_days=settings.lake_hot_days)
+        mover = LakeMover(store.lake_upkeep(lake), store.moving, hot_days=settings.lake_hot_days)
     except ImportError as error:
         raise BadSettings(f"lake: {error.name} is not installed; install tracejury[lake]") from error
     publisher = LakePublisher(lake, mover, interval_s=settings.lake_interval_seconds, ingest_is_behind=ingest_is_behind)

@@ -1,0 +1,176 @@
+"""Removal of whole traces from the lake: of those that clients deleted, and of those that expired there."""
+
+import datetime as dt
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from numpy.typing import NDArray
+
+from storage import sql
+from storage.engine.arrow import arrow_table
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.lake.boundary import Boundaries
+from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
+from storage.lake.publishing import Lake, reaching
+from storage.lake.removing import Removal
+from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
+
+_BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
+"""Tables that name the trace. Those from which others are found come last, so that an interrupted removal can go on.
+Decisions are found by the numbers of spans."""
+
+_PERSON: Final = ("session_id", "user_id")
+_EQUAL: Final = ("tenant", "trace_id", *_PERSON)
+_NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
+_EVER, _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
+_TRACES_AT_ONCE: Final = 200_000  # whose numbers are in memory: a guess, some 100 MB with ten spans and decisions each
+_TIMES: Final = ("tenant", "trace_id", "start_time", "last_start_time", "end_time")
+_PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
+
+
+class LakeErasure:
+    """Removes traces from the lake, and finds those that a deletion selects."""
+
+    def __init__(
+        self, lake: Lake, removal: Removal, boundaries: Boundaries, database: Database, writer: Writer
+    ) -> None:
+        self._lake, self._removal, self._boundaries = lake, removal, boundaries
+        self._database, self._writer = database, writer
+
+    def find(self, criteria: Mapping[str, object]) -> pa.Table:
+        """Return the traces in the lake that match all criteria, by name, with the bounds of their parts.
+
+        Raises:
+            Unpublished: the lake cannot be read now.
+        """
+        deltas = DeltaTables(self._lake.uri)  # while rows are published
+        equal = {name: (value, value) for name, value in criteria.items() if name in _EQUAL and value is not None}
+        person = {name: equal.pop(name) for name in _PERSON if name in equal}
+        parameters = {"project": criteria["project"], "before_ns": criteria["before_ns"], "of_person": bool(person)}
+        names = self._names()
+        with reaching(self._lake.uri):
+            tables = [deltas.load(table) for table in (("span", "trace_reading") if person else ())]
+            parts = _scan(deltas.load("trace_part"), _PART, names, equal)
+            named = [_scan(delta, ("trace_id",), names, equal | person) for delta in tables]
+            with self._database.cursor() as cursor:
+                cursor.register("lake_parts", parts)
+                cursor.register("lake_told", pa.concat_tables([_NO_TRACES, *(reader.read_all() for reader in named)]))
+                return arrow_table(cursor, sql.query("traces_in_lake"), parameters)
+
+    def erase(self) -> None:
+        """Remove the traces that the lake has to lose, and all files with earlier versions of rows.
+
+        Raises:
+            Unpublished: not now; what is removed stays removed.
+            Overloaded: the database cannot be written now.
+        """
+        with self._lake.lock:
+            self.remove_requested()
+            with reaching(self._lake.uri):
+                for table in LAKE_TABLES:
+                    self._lake.load(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    def remove_requested(self) -> None:
+        """Remove the traces that the lake has to lose.
+
+        Raises:
+            Unpublished, Overloaded: as `erase`.
+        """
+        with self._lake.lock, reaching(self._lake.uri):
+            with self._database.cursor() as cursor:
+                traces = arrow_table(cursor, sql.query("lake_removals"))
+            if traces.num_rows:
+                self._remove(traces)
+                last = {"last": pc.max(traces.column("last_write")).as_py()}
+                self._writer.store(lambda cursor: cursor.execute(sql.query("end_lake_removals"), last), 1, frees=True)
+
+    def expire(self, now: dt.datetime) -> int:
+        """Remove the traces that have expired in the lake; return how many.
+
+        Raises:
+            Unpublished: not now.
+        """
+        with self._lake.lock, reaching(self._lake.uri):
+            delta, first_batch = self._lake.load(BY_NAME["trace_part"]), self._first_batch()
+            moved: Bounds = {"batch": (0, first_batch - 1)}
+            keys = ("tenant", "trace_id", "batch")
+            expired: Bounds = {**moved, "expires_at": (_EVER, now)}
+            alive: Bounds = {"expires_at": (now + dt.timedelta(microseconds=1), _NEVER)}
+            with self._database.cursor() as cursor:
+                cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
+                cursor.register("lake_told", _scan(delta, keys, self._names(), alive))
+                traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
+            greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
+            self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
+            return int(traces.num_rows)
+
+    def _remove(self, traces: pa.Table) -> None:
+        in_order = traces.sort_by("first_batch")
+        for begin in range(0, traces.num_rows, _TRACES_AT_ONCE):
+            some = in_order.slice(begin, _TRACES_AT_ONCE)
+            for name in self._names():
+                self._remove_some(name, some)
+
+    def _remove_some(self, name: str, traces: pa.Table) -> None:
+        batches = {"batch": (pc.min(traces.column("first_batch")).as_py(), pc.max(traces.column("last_batch")).as_py())}
+        last = pc.max(traces.column("last_write")).as_py()
+        with self._database.cursor() as cursor:
+            where = {DIRECTORY: (name, name), **batches}
+            cursor.register("lake_parts", scan(self._lake.load(BY_NAME["trace_part"]), _TIMES, where=where))
+            cursor.register("lake_traces", traces)
+            ((first_ns, last_ns),) = cursor.execute(sql.query("times_in_lake")).fetchall()
+        times: Bounds = {} if first_ns is None else {"start_time": (first_ns, last_ns)}
+        spans = self._rows("span", name, batches, traces)
+        seqs = spans.column("seq")
+        bounds: Bounds = {"seq": (pc.min(seqs).as_py(), pc.max(seqs).as_py())} if spans.num_rows else {}
+        if spans.num_rows:
+            self._remove_decisions(name, spans, bounds, last)
+        within_of = {"evaluation": bounds, "trace_part": batches, "trace_reading": times, "tool_call": times}
+        for table in _BY_TRACE:
+            within = within_of.get(table, {})
+            rows = spans if table == "span" else self._rows(table, name, within, traces)
+            self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
+
+    def _remove_decisions(self, name: str, spans: pa.Table, bounds: Bounds, last: int) -> None:
+        about, of_name = BY_NAME["decision"], {DIRECTORY: (name, name)}
+        delta = self._lake.load(about)
+        with self._database.cursor() as cursor:
+            cursor.register("lake_rows", scan(delta, ("seq", "write_number"), where={**of_name, **bounds}))
+            cursor.register("lake_seqs", spans)
+            rows = arrow_table(cursor, sql.query("decisions_to_remove"), {"last": last})
+        self._removal.remove(about, delta, name, _numbers(rows))
+
+    def _rows(self, table: str, name: str, within: Bounds, traces: pa.Table) -> pa.Table:
+        about, seq = BY_NAME[table], "seq" if table == "span" else "NULL::BIGINT"
+        columns = ("tenant", "trace_id", about.number, *(("seq",) if table == "span" else ()))
+        last = "last_result" if table == "evaluation" else "last_write"
+        with self._database.cursor() as cursor:
+            rows = scan(self._lake.load(about), columns, where={DIRECTORY: (name, name), **within})
+            cursor.register("lake_rows", rows)
+            cursor.register("lake_traces", traces.append_column("last_number", traces.column(last)))
+            return arrow_table(cursor, about.about(sql.query("rows_to_remove")).replace("$seq", seq), {})
+
+    def _names(self) -> set[str]:
+        return {self._lake.directory_id, *self._boundaries.all()}
+
+    def _first_batch(self) -> int:
+        return max((boundary.first_batch for boundary in self._boundaries.all().values()), default=0)
+
+
+def _scan(
+    delta: DeltaTable | None, columns: Sequence[str], names: Iterable[str], where: Bounds
+) -> pa.RecordBatchReader:
+    if delta is None:  # the table does not exist yet
+        return pa.table({column: pa.array([], pa.string()) for column in columns}).to_reader()
+    readers = [scan(delta, columns, where={DIRECTORY: (name, name), **where}) for name in names]
+    return pa.RecordBatchReader.from_batches(readers[0].schema, itertools.chain.from_iterable(readers))
+
+
+def _numbers(rows: pa.Table) -> NDArray[np.int64]:
+    return np.unique(rows.column("number").to_numpy().astype(np.int64))

@@ -1,0 +1,57 @@
+"""Upkeep of the files of the lake: few and large ones, and none that no reader needs."""
+
+import datetime as dt
+from collections import Counter
+from typing import Final
+
+from deltalake import DeltaTable
+
+from storage.lake.publishing import PARQUET, Lake, reaching
+from storage.lake.removing import committed
+from storage.lake.tables import LAKE_TABLES, PARTITION
+
+_TARGET_BYTES: Final = 256 << 20
+_SMALL_BYTES: Final = _TARGET_BYTES // 2
+_READING_H: Final = 1
+"""Files that were replaced stay for so long, for readers that have begun. A guess: no statement may take an hour."""
+
+_WRITING_H: Final = 24
+"""Files that no commit names stay for so long: their commit may be under way. A guess: commits take seconds."""
+
+
+class LakeMaintenance:
+    """Merges and removes files of the lake. For the thread of the lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def run(self, today: dt.date) -> None:
+        """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
+
+        Raises:
+            Unpublished: not now.
+        """
+        for table in LAKE_TABLES:
+            with self._lake.lock, reaching(self._lake.uri):
+                delta = self._lake.load(table)
+                _compact(delta, today)
+                delta.create_checkpoint()
+                delta.cleanup_metadata()
+                for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
+                    delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
+
+
+def _compact(delta: DeltaTable, today: dt.date) -> None:
+    files = delta.get_add_actions(flatten=True)
+    days = zip(files.column(f"partition.{PARTITION}").to_pylist(), files.column("size_bytes").to_pylist(), strict=True)
+    small = Counter(day for day, size in days if size < _SMALL_BYTES and day < today)
+    for day in sorted(day for day, count in small.items() if count > 1):
+        committed(
+            delta,
+            lambda day=day: delta.optimize.compact(  # type: ignore[misc] # called below, in this turn
+                partition_filters=[(PARTITION, "=", str(day))],
+                target_size=_TARGET_BYTES,
+                max_concurrent_tasks=1,
+                writer_properties=PARQUET,
+            ),
+        )

@@ -1,0 +1,54 @@
+"""Upkeep of a lake: what has moved there, what has to leave it, and its files.
+
+For moving, the lake is made exactly what is to move. Then the boundary is stored, by which readers take these traces
+from the lake unless they are still in the database; and then they are deleted there (`storage.upkeep.moving`).
+"""
+
+import datetime as dt
+
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.lake.boundary import NOTHING, Boundaries, Boundary
+from storage.lake.erasing import LakeErasure
+from storage.lake.maintenance import LakeMaintenance
+from storage.lake.publishing import Lake
+from storage.lake.removing import Compared, Removal
+
+
+class LakeUpkeep:
+    """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
+
+    def __init__(self, lake: Lake, database: Database, writer: Writer) -> None:
+        self._lake = lake
+        self._boundaries = Boundaries(database, writer)
+        self._removal = Removal(lake, database)
+        self._maintenance = LakeMaintenance(lake)
+        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer)
+        self.removed = self._removal.rows
+
+    def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
+        """Move the boundary to a day, or as near as work that is not done allows, and never back.
+
+        Raises:
+            Unpublished: not now; the boundary stays where it was.
+            Overloaded: the database cannot be written now.
+        """
+        self.erasure.remove_requested()
+        before = self._boundaries.all()
+        own = before.get(self._lake.directory_id, NOTHING)
+        due = self._boundaries.at(day)
+        first_batch, first_seq = max(own.first_batch, due.first_batch), max(own.first_seq, due.first_seq)
+        boundary = Boundary(max(own.day, day), first_batch, first_seq)
+        compared = self._removal.remove_stale(before, boundary)
+        if boundary != own:
+            self._boundaries.put(self._lake.directory_id, boundary)
+        return boundary, compared
+
+    def tidy(self, now: dt.datetime) -> None:
+        """Remove what has expired, and files that are not needed.
+
+        Raises:
+            Unpublished: not now.
+        """
+        self.erasure.expire(now)
+        self._maintenance.run(now.date())

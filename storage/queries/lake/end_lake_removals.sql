@@ -1,0 +1,3 @@
+-- Forget traces that the lake has lost.
+DELETE FROM lake_removal
+WHERE last_write <= $last;

@@ -1,0 +1,232 @@
+"""What is deleted or has expired leaves the lake as well: rows, files and log; all other rows stay."""
+
+import datetime as dt
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from storage.errors import Overloaded, Unpublished
+from storage.lake.publishing import Lake
+from storage.store import Store
+from storage.upkeep.deletions import DONE, DeletionCriteria
+from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, trace_id
+from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill
+
+pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
+
+SECRET = "the-words-of-a-person"
+START = dt.datetime.fromtimestamp(RECEIVED_AT_US / 1e6, dt.UTC)
+
+
+@pytest.fixture(params=["file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory, and one in an object store."""
+    with a_place(request.param, tmp_path / "place") as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory."""
+    with a_place("file", tmp_path / "place") as made:
+        yield made
+
+
+def a_secret_trace(number: int, day: int, *, user: str = SECRET) -> ExportTraceServiceRequest:
+    """Build a trace of a user, whose texts are to be erased."""
+    export = a_trace(number, day)
+    for span in export.resource_spans[0].scope_spans[0].spans:
+        span.name = f"step of {SECRET}"
+        for name, value in {"user.id": user, "gen_ai.tool.call.result": f"result for {SECRET}"}.items():
+            span.attributes.add(key=name).value.string_value = value
+    return export
+
+
+def files_with(folder: Place, text: str) -> list[str]:
+    """Return the files of a lake that hold a text, in any value or as bytes: also those that no commit names."""
+    holders = []
+    for path in Path(folder.uri).rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if path.suffix == ".parquet":
+                content += repr(pq.ParquetFile(path).read().to_pylist()).encode()
+            if text.encode() in content:
+                holders.append(str(path))
+    return holders
+
+
+def erase_all(store: Store) -> None:
+    """Work all deletions off."""
+    while store.erasure.work():
+        pass
+    assert not store.deletions.open()
+
+
+def without(made: Days, *traces: int) -> dict[str, set[object]]:
+    """Return the numbers of the rows that are not about these traces, by table."""
+    ids = {trace_id(number) for number in traces}
+    whole = rows_as_one(made.store, made.place)
+    seqs = {row["seq"] for row in whole["span"].to_pylist() if row["trace_id"] in ids}
+    return {
+        table.name: {
+            row[table.number]
+            for row in whole[table.name].to_pylist()
+            if row.get("trace_id") not in ids and row.get("seq") not in seqs
+        }
+        for table in MOVED
+    }
+
+
+@pytest.mark.parametrize("by", ["id", "user"])
+def test_an_erased_trace_is_in_no_file_of_the_lake(folder: Place, tmp_path: Path, by: str) -> None:
+    """Of cold and hot traces, deleted by id or by user, no file, log or checkpoint holds a word; others stay."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0), logs=0)
+        made.send(3, a_secret_trace(2, 3), a_trace(3, 3), logs=2)
+        made.publish()
+        made.move(2)
+        assert made.hot() == [2, 3]
+        made.send(3, a_secret_trace(4, 3))  # not published
+        folder.table("span").create_checkpoint()
+        assert len(files_with(folder, SECRET)) >= 4
+        expected = without(made, 0, 2, 4)
+        one = [DeletionCriteria(trace_id=trace_id(number)) for number in (0, 2, 4)]
+        for criteria in one if by == "id" else [DeletionCriteria(user_id=SECRET)]:
+            made.store.deletions.request(criteria, now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert without(made) == expected
+        assert files_with(folder, SECRET) == []
+        assert [each.state for each in made.store.deletions.page(tenant=None, skip=0, most=5)] == [DONE] * len(
+            one if by == "id" else [None]
+        )
+        assert sum(each.traces for each in made.store.deletions.page(tenant=None, skip=0, most=5)) == 3
+        publish_all(made.lake)
+        made.move(5)
+        assert without(made) == expected
+        assert files_with(folder, SECRET) == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.kill("storage/lake", "storage/upkeep", "collector/live/upkeep")
+def test_kills_while_traces_are_erased_leave_no_text(folder: Place, tmp_path: Path, seed: int, kills: int) -> None:
+    """After kill -9 of what moves and erases, deletions go on, and in the end no file has a word of theirs."""
+    source = random.Random(seed)
+    with days(tmp_path / "data", folder) as made:
+        for day in range(3):
+            made.send(day, a_secret_trace(10 * day, day), a_trace(10 * day + 1, day), logs=10 * day)
+            made.publish()
+        expected = without(made, 0, 10, 20)
+        made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
+    for _ in range(kills):
+        move_and_kill(tmp_path / "data", folder, source, START_NS + 3 * DAY_NS, loses_store=False)
+    with days(tmp_path / "data", folder) as made:
+        made.move(3)
+        erase_all(made.store)
+        assert without(made) == expected
+        assert files_with(folder, SECRET) == []
+
+
+def test_a_deletion_waits_for_a_lake_that_is_away(place: Place, tmp_path: Path) -> None:
+    """While the store is away a deletion is not done, says why, and leaves nothing visible of what was here."""
+    if place.store is None:
+        pytest.skip("a directory is not away")
+    with days(tmp_path / "data", place) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
+        made.send(3, a_secret_trace(2, 3))
+        made.publish()
+        made.move(2)
+        expected = without(made, 0, 2)
+        place.kill_store()
+        for number in (0, 2):
+            made.store.deletions.request(DeletionCriteria(trace_id=trace_id(number)), now_us=RECEIVED_AT_US)
+        with pytest.raises(Overloaded, match="the lake may hold what was deleted"):
+            erase_all(made.store)
+        assert made.hot() == []
+        assert "the lake may hold" in (made.store.erasure.blocked or "")
+        place.start_store()
+        erase_all(made.store)
+        assert without(made) == expected
+        assert set(place.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+        assert made.store.erasure.blocked is None
+
+
+def test_what_is_swept_after_the_boundary_leaves_the_lake(folder: Place, tmp_path: Path) -> None:
+    """A trace that was kept by a pin, and expires, is hidden at once, and removed from the lake the next time."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.store.retention.pin(trace_id(0), now_us=RECEIVED_AT_US)
+        made.publish()
+        made.move(2)
+        assert made.hot() == [0]
+        expected = without(made, 0)
+        made.store.retention.unpin(trace_id(0))
+        assert made.store.retention.sweep(now_us=RECEIVED_AT_US + 31 * DAY_NS // 1000).traces == 1
+        assert without(made) == expected
+        made.move(3)
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+        assert rows(made.store, "SELECT count(*) FROM lake_removal") == [(0,)]
+
+
+def test_expired_traces_leave_the_lake(place: Place, tmp_path: Path) -> None:
+    """A moved trace whose parts have all expired is removed from every table, unless it is pinned; others stay."""
+    with days(tmp_path / "data", place) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0), a_trace(2, 0), logs=0)
+        made.send(5, a_trace(3, 5), a_trace(2, 5, first=3))
+        made.publish()
+        made.move(7)
+        assert made.hot() == []
+        made.store.retention.pin(trace_id(1), now_us=RECEIVED_AT_US)
+        expected = without(made, 0)
+        upkeep = made.store.lake_upkeep(made.lake)
+        assert upkeep.erasure.expire(START + dt.timedelta(days=20)) == 0
+        assert upkeep.erasure.expire(START + dt.timedelta(days=31)) == 1
+        assert without(made) == expected
+        assert [place.rows(name).num_rows for name in ("trace_reading", "trace_part")] == [3, 4]
+
+
+def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) -> None:
+    """Files of earlier days become one a day while another directory publishes, and no row is lost or double."""
+    commits = 8
+    with a_store(tmp_path / "one") as one, a_store(tmp_path / "two") as two:
+        lake = one.lake(place.uri)
+        for trace in range(commits):
+            commit(one, a_batch(an_export(3, trace=trace, first=10 * trace)))
+            publish_all(lake)
+        assert len(place.table("span").file_uris()) == commits
+
+        def publish() -> None:
+            other = two.lake(place.uri)
+            for trace in range(commits):
+                commit(two, a_batch(an_export(3, trace=100 + trace, first=1000 + 10 * trace)))
+                _publish_in_the_end(other)
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        upkeep = one.lake_upkeep(lake)
+        tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+        for _ in range(3):
+            upkeep.tidy(tomorrow)
+        thread.join()
+        upkeep.tidy(tomorrow)
+        for name in ("span", "trace_part"):
+            published = place.rows(name)
+            numbers = zip(
+                published.column("directory_id").to_pylist(), published.column("write_number").to_pylist(), strict=True
+            )
+            assert len(set(numbers)) == published.num_rows == (6 if name == "span" else 2) * commits
+            assert len(place.table(name).file_uris()) == 1
+
+
+def _publish_in_the_end(lake: Lake) -> None:
+    for _ in range(50):
+        with suppress(Unpublished):  # refused beside a merge, and made again
+            publish_all(lake)
+            return
+    raise AssertionError
