@@ -1,7 +1,9 @@
 """Upkeep of the files of the lake: few and large ones, and none that no reader needs."""
 
 import datetime as dt
+import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from deltalake import DeltaTable
@@ -25,27 +27,28 @@ class LakeMaintenance:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def run(self, today: dt.date) -> None:
+    def run(self, today: dt.date, stopped: Callable[[], bool]) -> None:
         """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
 
         Raises:
             Unpublished: not now.
         """
-        for table in LAKE_TABLES:
+        for table in itertools.takewhile(lambda _: not stopped(), LAKE_TABLES):
             with self._lake.lock, reaching(self._lake.uri):
                 delta = self._lake.load(table)
-                _compact(delta, today)
+                _compact(delta, today, stopped)
                 delta.create_checkpoint()
                 delta.cleanup_metadata()
                 for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
                     delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
 
 
-def _compact(delta: DeltaTable, today: dt.date) -> None:
+def _compact(delta: DeltaTable, today: dt.date, stopped: Callable[[], bool]) -> None:
     files = delta.get_add_actions(flatten=True)
     days = zip(files.column(f"partition.{PARTITION}").to_pylist(), files.column("size_bytes").to_pylist(), strict=True)
     small = Counter(day for day, size in days if size < _SMALL_BYTES and day < today)
-    for day in sorted(day for day, count in small.items() if count > 1):
+    due = sorted(day for day, count in small.items() if count > 1)
+    for day in itertools.takewhile(lambda _: not stopped(), due):
         committed(
             delta,
             lambda day=day: delta.optimize.compact(  # type: ignore[misc] # called below, in this turn

@@ -123,6 +123,10 @@ class Lake:
         return has_more
 
     def _read_positions(self) -> None:
+        with self.lock:  # else two threads may make two names
+            self._read_positions_once()
+
+    def _read_positions_once(self) -> None:
         if self._directory_id:
             return
         with self._database.cursor() as cursor:

@@ -5,6 +5,7 @@ from the lake unless they are still in the database; and then they are deleted t
 """
 
 import datetime as dt
+from collections.abc import Callable
 
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
@@ -44,11 +45,11 @@ class LakeUpkeep:
             self._boundaries.put(self._lake.directory_id, boundary)
         return boundary, compared
 
-    def tidy(self, now: dt.datetime) -> None:
+    def tidy(self, now: dt.datetime, stopped: Callable[[], bool] = lambda: False) -> None:
         """Remove what has expired, and files that are not needed.
 
         Raises:
             Unpublished: not now.
         """
         self.erasure.expire(now)
-        self._maintenance.run(now.date())
+        self._maintenance.run(now.date(), stopped)

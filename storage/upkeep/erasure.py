@@ -65,6 +65,7 @@ class Erasure:
         self._set_aside = set_aside
         self._empty_spool = empty_spool
         self.lake: DeletingLake | None = None
+        self._without_lake: set[str] = set()  # deletions that cannot end because the lake is away
         self._working = threading.Lock()
         self._pass: Iterator[None] | None = None
         self.blocked: str | None = None  # why no deletion can end now
@@ -92,7 +93,8 @@ class Erasure:
             if not waiting and self._pass is None:
                 return False
             deleting = [each for each in waiting if each.state == DELETING]
-            first = self._next_in_turn(deleting)
+            able = [each for each in deleting if each.deletion_id not in self._without_lake]
+            first = self._next_in_turn(able or deleting)
             if first is not None and self._pass is None and self._rewriting.has_room(TABLES):
                 self._delete_some(together(deleting, first))
             else:
@@ -171,7 +173,9 @@ class Erasure:
     def _end(self, deletion: Deletion) -> None:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
         lake, criteria = self.lake, asdict(deletion.criteria)
+        self._without_lake.add(deletion.deletion_id)
         cold = None if lake is None else self._in_lake(lambda: lake.find(criteria))
+        self._without_lake.discard(deletion.deletion_id)
 
         def end(cursor: duckdb.DuckDBPyConnection) -> None:
             if cold is not None and cold.num_rows:

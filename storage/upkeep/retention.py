@@ -13,6 +13,7 @@ import duckdb
 from storage import sql
 from storage.aging import Aging
 from storage.engine.database import Database
+from storage.errors import Overloaded
 from storage.ingest.writer import Writer
 from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
@@ -208,7 +209,12 @@ class Retention:
         until_s = time.monotonic() + _FINISH_S
         waiting = {each.deletion_id for each in self._deletions.open()}
         while waiting and not stopped() and time.monotonic() < until_s:
-            self._erasure.work()
+            try:
+                self._erasure.work()
+            except Overloaded:
+                if self._erasure.blocked is None:
+                    raise
+                return  # what blocks deletions may last, and must not keep the sweep from its end
             waiting &= {each.deletion_id for each in self._deletions.open()}
             self._has_room = True
 

@@ -53,7 +53,7 @@ class LakeMover:
             pinned=compared.pinned,
             stopped=stopped,
         )
-        self._lake.tidy(now)
+        self._lake.tidy(now, stopped)
         if stopped():
             return
         self._moved_to = day
