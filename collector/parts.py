@@ -25,6 +25,7 @@ from collector.observing import Watch, commit_watcher
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
 from collector.settings import Settings
+from collector.settings_loading import environment_variable
 from storage.aging import AgingOptions
 from storage.engine.database import DatabaseOptions
 from storage.engine.workarounds import Workarounds
@@ -120,6 +121,8 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             watch=commit_watcher(watch) if watch else None,
         ),
         aging=aging_options(settings),
+        lake=settings.lake,
+        lake_endpoint=environment_variable("AWS_ENDPOINT_URL"),
     )
 
 

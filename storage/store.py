@@ -27,7 +27,7 @@ from storage.engine.damage import LOST_RECORDS, Damage
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
 from storage.engine.permissions import keep_new_files_private, make_private
-from storage.engine.read_database import ReadDatabase
+from storage.engine.read_database import ColdReader, ReadDatabase
 from storage.engine.room import needing_room, release_reserve
 from storage.errors import Busy, Damaged, Overloaded, ReadOnly
 from storage.ingest.batch import SpanBatch
@@ -113,6 +113,9 @@ class StoreOptions:
     writer: WriterOptions = field(default_factory=WriterOptions)
     aging: AgingOptions = field(default_factory=AgingOptions)
     may_only_read: bool = False  # opens read-only directories, too; then all writes are refused
+    lake: str | None = None  # where rows are read that moved there
+    lake_endpoint: str | None = None  # the URL of the object store, unless its provider has one
+    cold: ColdReader | None = None  # reader of the lake, made by `open`
     http: str = ""  # the URL that answers during the opening, for readers of the lock
     report: Report = no_report  # receives the steps of the opening, in its thread
 
@@ -133,16 +136,16 @@ class Store:
         self._backlog, self._backlog_limit = writer.shares, (limit := options.backlog_bytes)
         self.aging, self.delays = aging, delays = Aging(database, writer, options.aging), StoredDelays(writer)
         self._appending = threading.Lock()
-        self.queries = Queries(read_db := ReadDatabase(database))
+        self.queries = Queries(read_db := ReadDatabase(database, options.cold))
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
         self.windows = Windows(database, writer.edition)
         self.trace_meanings = TraceMeanings(database, writer, followed.changes)
         self.matching = Matching(database, writer, followed.committed)
-        self.jobs = Jobs(database, writer)
+        self.jobs = Jobs(database, writer, read_db)
         self.connections = Connections(database, writer)
         self.spending = JudgeCallStore(database, writer, database.path.parent / "calls")
-        self.judgements = Judgements(database)
+        self.judgements = Judgements(read_db)
         self.status = StatusReader(database)
         self.rulebook = Rulebook(database, writer)
         self.rule_record = RuleRecord(database)
@@ -188,11 +191,12 @@ class Store:
         Files that this process creates from then on, anywhere, are readable by their owner alone.
 
         Raises:
+            ImportError: there is a lake, and the extra `lake` is not installed.
             Unusable: the directory is in use, or its database is foreign or newer.
             ReadOnly: the directory cannot be written, and has to be.
             NoRoom: the disk is full.
         """
-        options = options or StoreOptions()
+        options = _with_lake(options or StoreOptions())
         keep_new_files_private()
         with needing_room(directory), ExitStack() as undo:
             lock = DirectoryLock(directory, may_only_read=options.may_only_read)
@@ -467,6 +471,16 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _with_lake(options: StoreOptions) -> StoreOptions:
+    """Return options with the reader of the lake, if there is one."""
+    if options.lake is None:
+        return options
+    from storage.lake.reading import LakeReader  # noqa: PLC0415 - an extra, and it takes a while to load
+
+    reader = LakeReader(options.lake, options.lake_endpoint)
+    return replace(options, cold=reader, database=replace(options.database, attach=reader.attach))
 
 
 class _Followed:

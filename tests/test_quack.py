@@ -21,8 +21,9 @@ from collector.app import running
 from collector.quack.clients import ClientConnection, Clients, connections, left
 from collector.settings import Settings
 from storage import sql
+from storage.engine.opening import extension
 from storage.errors import Unusable
-from storage.query.quack import Quack, QuackOptions, _extension, _QuackSession
+from storage.query.quack import Quack, QuackOptions, _QuackSession
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.attacks import ATTACKS, HIDDEN, LETHAL
 from tests.live import ANY_PORTS, PATIENCE_S, Live, a_live_server, held_cursors, until
@@ -408,7 +409,7 @@ def test_an_address_that_is_taken_is_named(server: Closed, tmp_path: Path) -> No
 def test_a_missing_extension_is_named() -> None:
     """Without the wheel the server says which one to install."""
     with pytest.raises(Unusable, match=f"pip install duckdb-extension-nowhere=={duckdb.__version__}"):
-        _extension("nowhere")
+        extension("nowhere", "quack")
 
 
 class _Desk:

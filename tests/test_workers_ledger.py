@@ -13,6 +13,7 @@ from collector.conventions.own import OwnKeys
 from collector.live.jobs.work.connection_queue import Breaker
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
+from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn
 from storage.store import Store
@@ -56,7 +57,7 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("collector.live.jobs.work.ledger._PAUSE_S", 0.01)
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
-        jobs = Unsure(store._database, store._writer)
+        jobs = Unsure(store._database, store._writer, ReadDatabase(store._database))
         retry_policy = RetryPolicy(lease_s=0.3, look_s=0.05)
         options = WorkerOptions(own=OwnKeys({}), retry_policy=retry_policy)
         workers = Workers(jobs, store.windows, book.revisions.get, LocalJudges(), options)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -65,6 +65,7 @@ class DatabaseOptions:
     machine_bytes: int | None = None  # of memory, so that no more is advised; None: unknown
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
     workarounds: Workarounds = field(default_factory=Workarounds)
+    attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None  # more catalogs, with a folder for files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,12 +249,17 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a cursor whose queries all see one moment, whatever is committed or swept meanwhile."""
-        if hasattr(self._own, "cursor"):
+        if self.is_at_one_moment:
             with self.cursor() as cursor:
                 yield cursor
             return
         with self.cursor() as cursor, one_moment(cursor):
             yield cursor
+
+    @property
+    def is_at_one_moment(self) -> bool:
+        """Return True if this thread's queries run on one snapshot."""
+        return hasattr(self._own, "cursor")
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
@@ -533,6 +539,8 @@ class Database:
         elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk
             migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True
+        if self._options.attach is not None:
+            self._options.attach(connection, self._scratch)
         connection.execute("SET enable_external_access = false")
 
 

@@ -1,12 +1,16 @@
 """DuckDB in this process, with low-priority threads."""
 
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final, TypeVar
 
 import duckdb
+
+from storage.errors import Unusable
 
 _Result = TypeVar("_Result")
 
@@ -32,6 +36,24 @@ def standing_back(starts_threads: Callable[[], _Result]) -> _Result:
     """
     with ThreadPoolExecutor(1, initializer=_be_nice) as patient:
         return patient.submit(starts_threads).result()
+
+
+def extension(name: str, needed_by: str) -> Path:
+    """Return the file of an extension of this DuckDB, which a wheel has.
+
+    Raises:
+        Unusable: the wheel is not installed.
+    """
+    package = f"duckdb_extension_{name}"
+    spec = importlib.util.find_spec(package)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    for folder in folders:
+        path = Path(folder, "extensions", f"v{duckdb.__version__}", f"{name}.duckdb_extension")
+        if path.is_file():
+            return path
+    wheel = package.replace("_", "-")
+    why = "does not fit this DuckDB" if folders else "is not installed"
+    raise Unusable(f"{needed_by}: the package {wheel} {why}: pip install {wheel}=={duckdb.__version__}")
 
 
 def _be_nice() -> None:

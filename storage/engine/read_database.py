@@ -1,9 +1,9 @@
 """Cursors for queries, beside those of the server's own work."""
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 
@@ -14,11 +14,29 @@ from storage.memory import QueryMemory
 _Piece = TypeVar("_Piece")
 
 
+class ColdReader(Protocol):
+    """Reader of rows that are not in the database any more."""
+
+    def reading(
+        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool
+    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """Return a cursor that reads them too; `begins` if it is in no transaction, and may be in one from then on."""
+
+    def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
+        """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
+
+
 class ReadDatabase:
     """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cold: ColdReader | None = None) -> None:
         self._database = database
+        self._cold = cold
+
+    def _reading(
+        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool
+    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        return nullcontext(cursor) if self._cold is None else self._cold.reading(cursor, begins=begins)
 
     @property
     def query_bytes(self) -> int | None:
@@ -48,20 +66,30 @@ class ReadDatabase:
         with (
             self._database.threads.all(),
             self._database.cursor(mends=mends, may_share=may_share, is_own=is_own) as cursor,
+            self._reading(cursor, begins=is_own and not (may_share and self._database.is_at_one_moment)) as reading,
         ):
-            yield cursor
+            yield reading
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Delegate to `Database.snapshot`."""
-        with self._database.threads.all(), self._database.snapshot() as cursor:
-            yield cursor
+        with (
+            self._database.threads.all(),
+            self._database.snapshot() as cursor,
+            self._reading(cursor, begins=False) as reading,
+        ):
+            yield reading
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
         """Delegate to `Database.at_one_moment`."""
         with self._database.threads.all(), self._database.at_one_moment():
             yield
+
+    def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
+        """Decide for a statement of a client where its rows are read."""
+        if self._cold is not None:
+            self._cold.route(cursor, statement, parameters)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """Delegate to `Database.stream`."""

@@ -13,6 +13,7 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.engine.kept_rows import KeptRows
+from storage.engine.read_database import ReadDatabase
 from storage.ingest.writer import Writer
 from storage.judging.held_jobs import finished, tell_held_by_results
 from storage.judging.job_results import JobResult, results_table, table_of
@@ -150,9 +151,9 @@ class Jobs(Repeating):
     whatever is repeated, and none is lost.
     """
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, read_db: ReadDatabase) -> None:
         super().__init__(writer)
-        self._database = database
+        self._database, self._read_db = database, read_db
         self._waiting = KeptRows(database, sql.query("waiting_jobs"))
         self._claimed = KeptRows(database, sql.query("first_claimed_job"))
         self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
@@ -245,7 +246,7 @@ class Jobs(Repeating):
     def page(self, criteria: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
         """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
         values = asdict(criteria) | {"jobs": limit, "skipped": skipped}
-        with self._database.cursor() as cursor:
+        with self._read_db.cursor() as cursor:
             rows: list[dict[str, Any]] = arrow_table(cursor, sql.query("page_of_jobs"), values).to_pylist()
         return rows
 

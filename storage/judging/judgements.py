@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.arrow import arrow_table
-from storage.engine.database import Database
+from storage.engine.read_database import ReadDatabase
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
@@ -118,7 +118,7 @@ class Judged:
 class Judgements:
     """Read-only queries about decisions and evaluations. Thread-safe."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:

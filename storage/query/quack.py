@@ -5,7 +5,6 @@ statement that runs in place of the query reads that file and nothing else. Quer
 second DuckDB, which has the views as empty tables, and which a hostile statement may break.
 """
 
-import importlib.util
 import itertools
 import json
 import logging
@@ -27,7 +26,7 @@ from duckdb.func import FunctionNullHandling
 from storage import sql
 from storage.engine.arrow import arrow_reader
 from storage.engine.cursors import is_bug
-from storage.engine.opening import open_duckdb
+from storage.engine.opening import extension, open_duckdb
 from storage.errors import BadQuery, Unusable
 from storage.limit import Limit
 from storage.query.calls import refuse_calls
@@ -96,7 +95,7 @@ def require_extensions() -> None:
         Unusable: an extension is not installed.
     """
     for name in _EXTENSIONS:
-        _extension(name)
+        extension(name, "quack")
 
 
 class Quack:
@@ -140,7 +139,7 @@ class Quack:
             }
         )
         for name in _EXTENSIONS:
-            connection.execute(f"LOAD '{_literal(str(_extension(name)))}'")
+            connection.execute(f"LOAD '{_literal(str(extension(name, 'quack')))}'")
         admit, answer = _CALLBACKS
         how = partial(connection.create_function, null_handling=FunctionNullHandling.SPECIAL, side_effects=True)
         how(admit, self._admit, ["VARCHAR"] * 3, "BOOLEAN")
@@ -324,19 +323,6 @@ def _close(batches: Iterator[pa.RecordBatch]) -> None:
     close: Callable[[], None] | None = getattr(batches, "close", None)
     if close is not None:
         close()
-
-
-def _extension(name: str) -> Path:
-    package = f"duckdb_extension_{name}"
-    spec = importlib.util.find_spec(package)
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    for folder in folders:
-        path = Path(folder, "extensions", f"v{duckdb.__version__}", f"{name}.duckdb_extension")
-        if path.is_file():
-            return path
-    wheel = package.replace("_", "-")
-    why = "does not fit this DuckDB" if folders else "is not installed"
-    raise Unusable(f"quack: the package {wheel} {why}: pip install {wheel}=={duckdb.__version__}")
 
 
 def _literal(text: str) -> str:

@@ -300,6 +300,7 @@ class Queries:
                     )
                     stopping = nullcontext() if question.apart is not None else terms.stop.armed(cursor.interrupt)
                     with one_moment(cursor), alarm, stopping:
+                        self._database.route(cursor, question.statement.query, parameters)
                         yield cursor, question
                 finally:
                     why = CANCELLED if terms.stop.is_cancelled else alarm.why

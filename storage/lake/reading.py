@@ -1,0 +1,248 @@
+"""Reading hot and cold rows as one: for each statement the files that its time leaves, or the database alone."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.cursors import begin_reading, roll_back
+from storage.engine.database import CATALOG
+from storage.ingest.windows import TRACE_ID
+from storage.lake.catalog import COLD_TABLES, LAKE_CATALOG, attach
+from storage.lake.cold_files import DAY_NS, LEAST, MOST, Boundary, Bounds, ColdFiles, of_commits
+from storage.lake.scans import Scan, names_cold, scans_of
+from storage.lake.tables import PARTITION
+
+_FOLDER: Final = "lake"
+_KEY_DIGITS: Final = 16
+_BITS: Final = 1 << 64
+_STARTS: Final = ("from_ns", "floor_ns", "before_ns", "first_ns")
+"""Parameters of our statements after which all traces start that they read."""
+_BATCHES: Final = ("span", "trace_part")
+_SEQS: Final = ("evaluation", "decision")
+_SUMS: Final = "evaluation_day"
+"""The table with sums of the results that moved. A statement of ours that adds them to results reads those here."""
+_PLACE: Final = " AS place"
+_ROW_ID: Final = re.compile(r"\browid\b")
+_TRACE: Final = "trace_id"
+_MOST_IDS: Final = 2_000
+"""Traces that are looked up one by one; all files are read for more. A guess."""
+_GONE: Final = (duckdb.IOException, duckdb.HTTPException)
+
+_Query = str | duckdb.Statement
+_Values = Mapping[str, Any] | None
+
+
+class LakeReader:
+    """Source of cursors that read the lake with the database. Thread-safe."""
+
+    def __init__(self, uri: str, endpoint: str | None = None) -> None:
+        """`endpoint` is the URL of an object store, unless its provider has one."""
+        self._uri, self._endpoint = uri, endpoint
+        self._folder = Path()
+        self._files = ColdFiles(uri)
+
+    def attach(self, connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
+        """Prepare a connection before its access to files is closed."""
+        self._folder = (scratch / _FOLDER).absolute()
+        attach(connection, self._uri, self._folder, self._endpoint)
+
+    @contextmanager
+    def reading(self, cursor: duckdb.DuckDBPyConnection, *, begins: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Return a cursor that reads both; `begins` if it is in no transaction, and may be in one from then on."""
+        reading = ColdCursor(cursor, self, begins=begins)
+        try:
+            yield cast("duckdb.DuckDBPyConnection", reading)
+        finally:
+            reading.leave()
+
+    def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: _Values) -> None:
+        """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
+        cast("ColdCursor", cursor).route(statement, parameters)
+
+    def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Boundary | None:
+        """Return what has moved as of the cursor's moment; None: nothing."""
+        rows = cursor.execute(sql.query("lake_boundaries")).fetchall()
+        if not rows:
+            return None
+        _, days, batches, seqs = zip(*rows, strict=True)
+        return Boundary(batch=max(batches), seq=max(seqs), day_ns=max(days), names=frozenset(rows))
+
+    def files(self, boundary: Boundary) -> ColdFiles:
+        """Return the files as of a boundary."""
+        self._files.refresh(boundary)
+        return self._files
+
+    def forget_files(self) -> None:
+        """List the files again with the next question, as one of them is gone."""
+        self._files.forget()
+
+    def parameters(self, boundary: Boundary, chosen: Mapping[str, list[str]]) -> dict[str, Any]:
+        """Return those of `choose_files`."""
+        empty = {table: [str(self._folder / f"{table}.parquet")] for table in COLD_TABLES}
+        lists = {table: "\n".join(empty[table] + chosen.get(table, [])) for table in COLD_TABLES}
+        until = max(self._files.newest_start_ns(boundary), 0)
+        return {**lists, "batch": boundary.batch, "seq": boundary.seq, "until": until}
+
+
+class ColdCursor:
+    """A cursor whose statements read the lake too if their rows may be there. Everything else goes to the cursor."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool) -> None:
+        self._cursor, self._reader, self._begins = cursor, reader, begins
+        self._has_begun = self._is_cold = self._is_routed = False
+        self._boundary: Boundary | None = None
+        self._registered: dict[str, pa.Table] = {}
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as that of the cursor
+        return getattr(self._cursor, name)
+
+    def execute(self, query: _Query, parameters: _Values = None) -> Any:  # noqa: ANN401 - as that of the cursor
+        """Execute a statement where its rows are."""
+        return self._run(query, parameters, lambda text: self._cursor.execute(text, parameters))
+
+    def sql(self, query: _Query, *, params: _Values = None) -> Any:  # noqa: ANN401 - as that of the cursor
+        """Delegate to the cursor as `execute`."""
+        return self._run(query, params, lambda text: self._cursor.sql(text, params=params))
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """Delegate to the cursor; the traces in a table say which rows a statement with its name is about."""
+        self._registered[name] = table
+        self._cursor.register(name, table)
+
+    def _run(self, query: _Query, parameters: _Values, run: Any) -> Any:  # noqa: ANN401
+        text = query if isinstance(query, str) else query.query
+        if self._is_routed:
+            return run(query)
+        if not names_cold(text) or _SUMS in text:
+            self._use(is_cold=False)
+            return run(query)
+        self._route(text, parameters)
+        try:
+            return run(self._suited(text, query))
+        except _GONE:
+            if not self._is_cold or not self._begins:
+                raise
+            self.leave()
+            self._has_begun = False
+            self._reader.forget_files()
+            self._route(text, parameters)
+            return run(self._suited(text, query))
+
+    def _suited(self, text: str, query: _Query) -> _Query:
+        # Views have no row ids. Those that one statement returns and another one gets are of one kind.
+        if not self._is_cold and (self._boundary is None or _PLACE not in text):
+            return query
+        number = "number" if "FROM evaluation AS e" in text else "write_number"
+        return _ROW_ID.sub(number, text.replace(f"{CATALOG}.trace_part", "trace_part"))
+
+    def route(self, statement: str, parameters: _Values = None) -> None:
+        """Decide for a client's statement, and all that follows until the cursor is left, where rows are read."""
+        self._route(statement, parameters)
+        self._is_routed = True
+
+    def leave(self) -> None:
+        """Read the database alone again."""
+        self._use(is_cold=False)
+        if self._has_begun:
+            roll_back(self._cursor)
+
+    def _use(self, *, is_cold: bool) -> None:
+        if is_cold != self._is_cold:
+            self._cursor.execute(f"USE {LAKE_CATALOG if is_cold else CATALOG}")
+            self._is_cold = is_cold
+
+    def _route(self, text: str, parameters: _Values) -> None:
+        if self._begins and not self._has_begun:
+            begin_reading(self._cursor)
+            self._has_begun = True
+        boundary = self._boundary = self._reader.boundary(self._cursor)
+        chosen: Mapping[str, list[str]] = {}
+        if boundary is not None and not _is_later(text, parameters, boundary):
+            chosen = self._chosen(text, parameters, boundary, self._reader.files(boundary))
+        if boundary is not None and any(chosen.values()):
+            self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, chosen))
+            self._use(is_cold=True)
+        else:
+            self._use(is_cold=False)
+
+    def _chosen(self, text: str, parameters: _Values, boundary: Boundary, files: ColdFiles) -> Mapping[str, list[str]]:
+        if (
+            (starts := _starts(parameters))
+            and min(starts) > files.newest_start_ns(boundary)
+            and "created_at" not in text
+        ):
+            return {}
+        named = {name: table for name, table in self._registered.items() if name in text}
+        ids = _ids(parameters, named.values())
+        scans = scans_of(text, parameters, {name: table.schema for name, table in named.items()})
+        if ids is not None:
+            scans = [scan if scan.bounds else Scan(table=scan.table, trace_ids=ids) for scan in scans]
+        bounds: dict[str, list[Bounds]] = {}
+        known: dict[frozenset[str], dict[str, Bounds] | None] = {}
+        for scan in scans:
+            if scan.trace_ids is None or "batch" in scan.bounds:
+                bounds.setdefault(scan.table, []).append(scan.bounds)
+                continue
+            if scan.trace_ids not in known:
+                known[scan.trace_ids] = self._bounds_of(scan.trace_ids, boundary, files)
+            of_traces = known[scan.trace_ids]
+            if of_traces is not None:
+                bounds.setdefault(scan.table, []).append({**scan.bounds, **of_traces.get(scan.table, {})})
+        return files.choose(boundary, bounds)
+
+    def _bounds_of(self, trace_ids: frozenset[str], boundary: Boundary, files: ColdFiles) -> dict[str, Bounds] | None:
+        """Return by table where the cold rows of traces are; None: they have none."""
+        keys = {int(trace_id[_KEY_DIGITS:], 16) for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)}
+        texts = {"keys": ",".join(map(str, keys)), "first_batch": boundary.batch, "day_ns": boundary.day_ns}
+        hot = self._cursor.execute(sql.query("traces_that_are_hot"), texts).fetchall() if keys else []
+        keys -= {key for (key,) in hot}
+        parts = files.choose(boundary, {"trace_part": [{}]})
+        if not keys or not parts["trace_part"]:
+            return None
+        self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, parts))
+        signed = ", ".join(str(key if key <= MOST else key - _BITS) for key in keys)
+        select = sql.query("extent_of_cold_traces").replace("$keys", signed)
+        ((first, last, start_ns, end_ns),) = self._cursor.execute(select).fetchall()
+        if first is None:
+            return None
+        commits: Bounds = {"batch": (first, last)}
+        first_day, last_day = files.days_of("span", commits)
+        numbers: Bounds = {"seq": of_commits(first, last)}
+        return {
+            **dict.fromkeys(_BATCHES, commits),
+            **dict.fromkeys(_SEQS, numbers),
+            "log_record": {PARTITION: (first_day - 1, last_day + 1)},
+            "trace_reading": {"start_time": (start_ns, end_ns)},
+            "tool_call": {"start_time": (start_ns - DAY_NS, end_ns + DAY_NS)},
+        }
+
+
+def _is_later(text: str, parameters: _Values, boundary: Boundary) -> bool:
+    """Return True if a statement of ours reads spans of later commits alone."""
+    return (
+        parameters is not None
+        and "trace_part" not in text
+        and (parameters.get("first_batch") or LEAST) >= boundary.batch
+    )
+
+
+def _starts(parameters: _Values) -> list[int]:
+    values = [(parameters or {}).get(name) for name in _STARTS]
+    return [value for value in values if isinstance(value, int)]
+
+
+def _ids(parameters: _Values, registered: Iterable[pa.Table]) -> frozenset[str] | None:
+    """Return the traces that a statement of ours is about, or None."""
+    named = parameters or {}
+    texts = [named.get(name) for name in ("ids", "trace_ids", "trace_id")]
+    ids = [text.split(",") for text in texts if isinstance(text, str)]
+    ids += [table.column(_TRACE).to_pylist() for table in registered if _TRACE in table.column_names]
+    distinct = frozenset(itertools.chain(*ids))
+    return distinct if ids and len(distinct) <= _MOST_IDS else None

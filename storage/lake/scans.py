@@ -1,0 +1,138 @@
+"""What a statement asks of the tables: the conditions that DuckDB's own plan pushes into its scans.
+
+The plan is made in a DuckDB of its own, whose tables are empty, so it costs the same whatever is stored.
+"""
+
+import datetime as dt
+import functools
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import CATALOG
+from storage.engine.opening import open_duckdb
+from storage.lake.catalog import COLD_TABLES, HOT_VIEWS, totals_of_readings
+from storage.lake.cold_files import LEAST, MOST
+
+_NOT_THESE: Final = "statistics_propagation,empty_result_pullup,late_materialization,join_order"
+"""Optimizers that leave out scans of empty tables, or scan a table twice."""
+
+_NUMBER: Final = r"-?\d+|'[\d .:+-]+'::(?:TIMESTAMP_NS|TIMESTAMP|TIMESTAMP WITH TIME ZONE|DATE)"
+_CONDITION: Final = re.compile(rf"(\w+)(>=|<=|>|<|=)({_NUMBER})")
+_CONDITIONS: Final = re.compile(rf"{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*")
+_ID: Final = "'[0-9a-f]{32}'"
+_IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \({_ID}(?:, {_ID})*\)")
+_WORDS: Final = re.compile(r"\w+")
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times of the database have no zone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A scan of a table: rows outside the bounds, or of other traces, do not change the answer."""
+
+    table: str
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    trace_ids: frozenset[str] | None = None  # None: of any
+
+
+def scans_of(
+    statement: str, parameters: Mapping[str, Any] | None, registered: Mapping[str, pa.Schema] | None = None
+) -> list[Scan]:
+    """Return the scans of the tables that have rows in the lake; none if the statement reads others only."""
+    if not names_cold(statement):
+        return []
+    with _lock, _empty().cursor() as cursor:
+        cursor.execute(f"USE {CATALOG}")
+        for name, schema in (registered or {}).items():
+            cursor.register(name, schema.empty_table())
+        try:
+            ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {statement}", parameters or None).fetchall()
+        except duckdb.Error:  # what it is about stays unknown
+            words = set(_WORDS.findall(statement.lower()))
+            return [Scan(table=table) for table in (COLD_TABLES if words & _views() else words & {*COLD_TABLES})]
+    return [_scan(table, node["extra_info"].get("Filters", [])) for table, node in _scanning(json.loads(plan))]
+
+
+def names_cold(statement: str) -> bool:
+    """Return True if a text has the name of a table or view with rows in the lake."""
+    return bool(set(_WORDS.findall(statement.lower())) & (_views() | {*COLD_TABLES}))
+
+
+@functools.cache
+def _views() -> frozenset[str]:
+    return frozenset(name for name, _ in sql.views()) - HOT_VIEWS
+
+
+def _scanning(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for node in nodes:
+        table = str(node["extra_info"].get("Table", "")).removeprefix(f"{CATALOG}.main.")
+        if table in COLD_TABLES:
+            yield table, node
+        yield from _scanning(node.get("children", []))
+
+
+def _scan(table: str, filters: str | list[str]) -> Scan:
+    bounds: dict[str, tuple[int, int]] = {}
+    ids: frozenset[str] | None = None
+    for text in [filters] if isinstance(filters, str) else filters:
+        if _IDS.fullmatch(text):
+            some = frozenset(re.findall(r"[0-9a-f]{32}", text))
+            ids = some if ids is None else ids & some
+        elif _CONDITIONS.fullmatch(text):
+            for column, operator, value in _CONDITION.findall(text):
+                number = _number(value)
+                least, most = bounds.get(column, (LEAST, MOST))
+                if operator in {">=", ">", "="}:
+                    least = max(least, number)
+                if operator in {"<=", "<", "="}:
+                    most = min(most, number)
+                bounds[column] = least, most
+    return Scan(table=table, bounds=bounds, trace_ids=ids)
+
+
+def _number(value: str) -> int:
+    """Return a constant of a plan as the lake has it; one outside of Python's times excludes nothing."""
+    if not value.startswith("'"):
+        return int(value)
+    text, _, kind = value[1:].partition("'::")
+    whole, _, fraction = text.split("+")[0].partition(".")
+    try:
+        since = dt.datetime.fromisoformat(whole) - _EPOCH
+    except ValueError:
+        return MOST if whole[:1] != "-" else LEAST
+    seconds: int = since // dt.timedelta(seconds=1)
+    if kind == "DATE":
+        return seconds // 86_400
+    digits = 9 if kind == "TIMESTAMP_NS" else 6
+    return seconds * int(10**digits) + int(fraction.ljust(digits, "0")[:digits] or 0)
+
+
+_lock: Final = threading.Lock()
+
+
+@functools.cache
+def _empty() -> duckdb.DuckDBPyConnection:
+    connection = open_duckdb({"threads": 1, "temp_directory": "", "python_enable_replacements": False})
+    connection.execute(f"ATTACH ':memory:' AS {CATALOG}")
+    connection.execute(f"USE {CATALOG}")
+    for _, _, step in sql.migrations():
+        connection.execute(step)
+    for name, text in sql.views():
+        connection.execute(text)
+        if name in HOT_VIEWS:
+            connection.execute(f"CREATE TABLE kept AS FROM {name} LIMIT 0")
+            connection.execute(f"DROP VIEW {name}")
+            connection.execute(f"ALTER TABLE kept RENAME TO {name}")
+        elif name == "trace_totals":
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {totals_of_readings()}")
+    connection.execute(f"SET disabled_optimizers = '{_NOT_THESE}'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET enable_external_access = false")
+    return connection

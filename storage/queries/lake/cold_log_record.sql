@@ -1,0 +1,10 @@
+-- Define the log records that are in the lake alone, as `cold_trace_part` does of parts of traces.
+CREATE VIEW lake.main.cold_log_record AS
+SELECT $columns
+FROM read_parquet(getvariable('lake')['log_record'], union_by_name = true, hive_partitioning = false) AS l
+INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id AND l.batch < b.first_batch
+ANTI JOIN (
+    SELECT write_number
+    FROM tracejury.main.log_record
+    WHERE batch < getvariable('lake')['batch']
+) AS h ON h.write_number = l.write_number;
