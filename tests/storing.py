@@ -23,11 +23,13 @@ WAIT_S = 60.0
 
 
 @contextmanager
-def a_store(directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes: int = 64 << 20) -> Iterator[Store]:
+def a_store(
+    directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes: int = 64 << 20, lake: str | None = None
+) -> Iterator[Store]:
     """Open a store that reads what spans mean, and commits at once by default."""
     prepare(directory)
     writer = WriterOptions(commit_interval_s=commit_interval_s, reads=ConventionsReader(NO_KEYS))
-    with Store.open(directory, StoreOptions(writer=writer, backlog_bytes=backlog_bytes)) as store:
+    with Store.open(directory, StoreOptions(writer=writer, backlog_bytes=backlog_bytes, lake=lake)) as store:
         yield store
 
 

@@ -1,23 +1,30 @@
 """Reading of the lake: what moved there is read as if it had stayed, by every way that leads to it."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
+import pyarrow as pa
 import pytest
 
 from collector.app import Running
 from collector.sample import SampleReport, send_sample
 from storage import sql
+from storage.engine.arrow import arrow_table
+from storage.errors import BadQuery
 from storage.lake.catalog import COLD_TABLES
+from storage.query.query_options import QueryOptions
 from storage.store import Store
+from tests.attacks import ATTACKS, HIDDEN
 from tests.lake import Place, a_place, publish_all
 from tests.live import until
-from tests.log_requests import a_log, a_log_export
-from tests.matching import write
+from tests.log_requests import a_log, a_log_batch, a_log_export, some_logs
+from tests.matching import active, adding_up, remember, write
 from tests.serving import a_server, post
-from tests.storing import WAIT_S, rows
+from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/queries", "storage/query", "storage/views", "storage/engine")
 
@@ -40,6 +47,22 @@ PATHS = (
     "/api/v1/jobs",
     "/api/v1/export/spans?from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&format=otlp-json",
 )
+RESULTS = """
+INSERT INTO evaluation
+    (job_id, revision, seq, tenant, trace_id, round, "name", outcome, score, attempts, created_at, number)
+SELECT seq, 1, seq, tenant, trace_id, 0, 'n', 'scored', 0.5, 1, received_at, seq FROM span
+"""
+DECISIONS = "INSERT INTO decision (revision, seq, outcome, decided_at) SELECT 1, seq, 2, received_at FROM span"
+ROWS = 20
+PLACED: dict[str, Callable[[int], Any]] = {
+    "tenant": lambda _: "",
+    "trace_id": lambda _: trace_id(0),
+    "trace_key": lambda _: 1,
+    "batch": lambda number: number,
+    "seq": lambda number: number,
+    "number": lambda number: number + 1,
+    "job_id": lambda number: number,
+}
 FAR_FUTURE = "2100-01-01"
 
 
@@ -50,16 +73,40 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def move(store: Store, lake: str, trace_ids: list[str]) -> None:
-    """Publish everything, and then leave some traces to the lake alone."""
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield a store whose only trace is in the lake alone."""
+    path = tmp_path_factory.mktemp("moved")
+    with a_store(path / "data", lake=str(path / "lake")) as store:
+        commit(store, a_batch(an_export(3)))
+        move(store, str(path / "lake"), [trace_id(0)])
+        yield store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory."""
+    with a_place("file", tmp_path / "place") as made:
+        yield made
+
+
+def bound(store: Store, lake: str) -> int:
+    """Publish everything, and let the boundary be after it; return the number of the first span behind it."""
     publish_all(store.lake(lake))
-    ((batch, seq),) = rows(store, "SELECT (SELECT max(batch) FROM span) + 1, (SELECT max(seq) FROM span) + 1")
+    ((batch, seq),) = rows(store, "SELECT (SELECT max(batch) FROM trace_part) + 1, (SELECT max(seq) FROM span) + 1")
     write(store, "DELETE FROM lake_boundary")
     write(
         store,
         "INSERT INTO lake_boundary SELECT DISTINCT directory_id, $day::DATE, $batch, $seq FROM lake_position",
         {"day": FAR_FUTURE, "batch": batch, "seq": seq},
     )
+    assert isinstance(seq, int)
+    return seq
+
+
+def move(store: Store, lake: str, trace_ids: list[str]) -> None:
+    """Leave some traces to the lake alone."""
+    seq = bound(store, lake)
     ids = ", ".join(f"'{trace_id}'" for trace_id in trace_ids)
     sums = sql.query("sum_evaluations").replace("$by_day", sql.select_of("evaluation_by_day"))
     sums = sums.replace("SELECT seq FROM leaving_spans", f"SELECT seq FROM span WHERE trace_id IN ({ids})")
@@ -116,3 +163,152 @@ def test_what_moved_answers_as_before(place: Place, tmp_path: Path) -> None:
         assert len(rows(server.store, "SELECT DISTINCT trace_id FROM tracejury.span")) == 1
         after = answers(server, ids)
     assert [name for name, answer in before.items() if after[name] != answer] == []
+
+
+def test_while_traces_move_every_view_answers_the_same(folder: Place, tmp_path: Path, seed: int) -> None:
+    """Before, between and after the deletions of a move, which come in any order, each view has the same rows."""
+    ids = [trace_id(number) for number in range(6)]
+    with a_store(tmp_path / "data", lake=folder.uri) as store, adding_up(store) as traces:
+        for number in range(6):
+            commit(store, a_batch(an_export(3, trace=number, first=10 * number)), a_log_batch(some_logs(2)))
+        assert traces.wait_idle(WAIT_S)
+        remember(store, active(1))
+        write(store, RESULTS)
+        write(store, DECISIONS)
+        before = views_of(store)
+        assert min(map(len, before.values())) > 0
+        random.Random(seed).shuffle(ids)
+        bound(store, folder.uri)
+        assert views_of(store) == before
+        for number in range(6):
+            move(store, folder.uri, ids[: number + 1])
+            assert views_of(store) == before
+        assert rows(store, "SELECT count(*) FROM tracejury.span") == [(0,)]
+
+
+def views_of(store: Store) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of the views that have rows in the lake."""
+    return {
+        view: rows(store, f"SELECT * FROM {view} ORDER BY ALL")
+        for view in ("spans", "logs", "traces", "evaluations", "decisions")
+    }
+
+
+def test_each_value_comes_back(folder: Place, tmp_path: Path, seed: int) -> None:
+    """Rows of any values, nested nanoseconds and unsigned numbers included, are the same when they have moved."""
+    source = random.Random(seed)
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        for table in COLD_TABLES:
+            write_rows(store, table, source)
+        read = {table: f"SELECT * FROM {table} ORDER BY ALL" for table in COLD_TABLES}
+        before = {table: arrow_of(store, select) for table, select in read.items()}
+        bound(store, folder.uri)
+        for table in COLD_TABLES:
+            write(store, f"DELETE FROM {table}")
+        after = {table: arrow_of(store, select) for table, select in read.items()}
+    for table, stored in before.items():
+        assert stored.num_rows == ROWS, table
+        assert after[table].schema == stored.schema, table
+        assert after[table].equals(stored), table
+
+
+def arrow_of(store: Store, select: str) -> pa.Table:
+    """Return rows without loss."""
+    with store.queries._database.cursor() as cursor:
+        return arrow_table(cursor, select)
+
+
+def write_rows(store: Store, table: str, source: random.Random) -> None:
+    """Store rows of one trace with any values in all columns that say nothing about the place of the row."""
+    with store._database.cursor() as cursor:
+        schema = arrow_table(cursor, f"FROM {table} LIMIT 0").schema
+        required = {row[1] for row in cursor.execute(f"PRAGMA table_info({table})").fetchall() if row[3]}
+    names = [name for name in schema.names if name != "write_number"]
+    columns = {}
+    for name in names:
+        least = 0 if name in required else 1
+        columns[name] = [
+            PLACED[name](number)
+            if name in PLACED
+            else None
+            if least and source.random() < 0.2
+            else any_value(schema.field(name).type, source)
+            for number in range(ROWS)
+        ]
+    made = pa.table({name: pa.array(values, schema.field(name).type) for name, values in columns.items()})
+
+    def insert(cursor: duckdb.DuckDBPyConnection) -> None:
+        cursor.register("made", made)
+        cursor.execute(f"INSERT INTO {table} BY NAME FROM made")
+
+    store._writer.store(insert, 1)
+
+
+def any_value(kind: pa.DataType, source: random.Random) -> Any:
+    """Return a value of a type, among them the least and the greatest."""
+    if pa.types.is_integer(kind):
+        bits = kind.bit_width - pa.types.is_signed_integer(kind)
+        least = -(1 << bits) if pa.types.is_signed_integer(kind) else 0
+        return source.choice([least, (1 << bits) - 1, 0, source.randrange(1 << bits)])
+    if pa.types.is_timestamp(kind):
+        digits = 1 if kind.unit == "ns" else 1000
+        return pa.scalar(
+            source.choice([0, 1, -1, 4_102_444_800_123_456_789 // digits, source.randrange(1 << 50)]), kind
+        )
+    if pa.types.is_floating(kind):
+        return source.choice([0.0, -0.0, 1e308, 5e-324, float("inf"), source.random()])
+    if pa.types.is_boolean(kind):
+        return source.random() < 0.5
+    if pa.types.is_list(kind):
+        return [any_value(kind.value_type, source) for _ in range(source.randrange(3))]
+    if pa.types.is_struct(kind):
+        return {field.name: any_value(field.type, source) for field in kind}
+    if pa.types.is_map(kind):
+        return [(f"key {number}", any_value(kind.item_type, source)) for number in range(source.randrange(3))]
+    return source.choice(["", "ß\U0001f600", "x" * 300, "\x00 zero", "{}"])
+
+
+@pytest.mark.parametrize(
+    "statement, views_only", [*((each, False) for each in ATTACKS), *((each, True) for each in HIDDEN)]
+)
+def test_clients_cannot_name_what_the_lake_is_read_by(moved: Store, statement: str, *, views_only: bool) -> None:
+    """With traces in the lake, statements that write, read files or other tables are refused as without."""
+    with pytest.raises(BadQuery):
+        moved.queries.sql(statement, max_rows=10, timeout_s=10, terms=QueryOptions(views_only=views_only))
+
+
+def test_no_path_of_the_lake_is_shown(moved: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No statement that may be run shows where the files of the lake are, or reads one by its path."""
+    (file, *_) = (tmp_path_factory.getbasetemp()).rglob("span/partition_day=*/*.parquet")
+    stem = str(file).removesuffix(".parquet")
+    ways = (
+        "DESCRIBE $",
+        "SUMMARIZE $",
+        "FROM (DESCRIBE $)",
+        "SHOW $",
+        "PIVOT $ ON name",
+        "UNPIVOT $ ON name",
+        "TABLE $",
+    )
+    for statement in ways:
+        for name in (f"'{file}'", f'"{file}"', f'"{stem}".parquet'):
+            with pytest.raises(BadQuery):
+                rows(moved, statement.replace("$", name))
+    for source in (
+        f"'{file}'",
+        f'"{file}"',
+        f'"{stem}".parquet',
+        f'"{stem}"."PARQUET"',
+        f"read_parquet('{file}')",
+        f"parquet_schema('{file}')",
+        f"query_table('{file}')",
+        f"query_table(['{file}'])",
+        f'(WITH "{file}" AS (SELECT 1) FROM "{file}"), \'{file}\'',
+        f"spans WHERE EXISTS (FROM '{file}')",
+        f"spans WHERE name IN (SELECT name FROM '{file.parent}/*.parquet')",
+    ):
+        with pytest.raises(BadQuery):
+            rows(moved, f"SELECT count(*) FROM {source}")
+    for statement in ("FROM duckdb_views()", "EXPLAIN ANALYZE FROM spans", "SELECT getvariable('lake') FROM spans"):
+        assert str(tmp_path_factory.getbasetemp()) not in str(rows(moved, statement))
+    assert rows(moved, "SELECT count(*) FROM spans") == [(3,)]

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "tracejury.duckdb"
 CATALOG = "tracejury"
+LAKE_CATALOG = "lake"  # with the setting of that name; its schemas are `main` and `alone`
 ROW_GROUP_ROWS = 8192
 """Commits that fill whole row groups bypass DuckDB's log. Measured, µs of CPU a span and bytes on disk: commits of
 4,096 rows through the log 20 and 338; as whole groups of 4,096 rows 14 and 361, of 8,192 rows 13 and 349."""

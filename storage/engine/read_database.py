@@ -18,9 +18,12 @@ class ColdReader(Protocol):
     """Reader of rows that are not in the database any more."""
 
     def reading(
-        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool
+        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Return a cursor that reads them too; `begins` if it is in no transaction, and may be in one from then on."""
+
+    def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
+        """Split a time, latest first: the first part has no such rows."""
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
         """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
@@ -34,9 +37,11 @@ class ReadDatabase:
         self._cold = cold
 
     def _reading(
-        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool
+        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool = True
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        return nullcontext(cursor) if self._cold is None else self._cold.reading(cursor, begins=begins)
+        if self._cold is None:
+            return nullcontext(cursor)
+        return self._cold.reading(cursor, begins=begins, is_own=is_own)
 
     @property
     def query_bytes(self) -> int | None:
@@ -66,7 +71,9 @@ class ReadDatabase:
         with (
             self._database.threads.all(),
             self._database.cursor(mends=mends, may_share=may_share, is_own=is_own) as cursor,
-            self._reading(cursor, begins=is_own and not (may_share and self._database.is_at_one_moment)) as reading,
+            self._reading(
+                cursor, begins=is_own and not (may_share and self._database.is_at_one_moment), is_own=is_own
+            ) as reading,
         ):
             yield reading
 
@@ -85,6 +92,13 @@ class ReadDatabase:
         """Delegate to `Database.at_one_moment`."""
         with self._database.threads.all(), self._database.at_one_moment():
             yield
+
+    def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
+        """Split a time into parts that are read one after another, latest first, until there are enough rows."""
+        if self._cold is None:
+            return [(from_ns, to_ns)]
+        with self._database.cursor() as cursor:
+            return self._cold.periods(cursor, from_ns, to_ns)
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
         """Decide for a statement of a client where its rows are read."""

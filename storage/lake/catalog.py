@@ -14,11 +14,10 @@ from duckdb.sqltypes import DuckDBPyType
 
 from storage import sql
 from storage.engine.arrow import arrow_table
-from storage.engine.database import CATALOG
+from storage.engine.database import CATALOG, LAKE_CATALOG
 from storage.engine.opening import extension
 from storage.lake.tables import delta_schema
 
-LAKE_CATALOG: Final = "lake"
 _S3: Final = "s3://"
 
 COLD_TABLES: Final = (
@@ -49,6 +48,7 @@ def attach(connection: duckdb.DuckDBPyConnection, uri: str, folder: Path, endpoi
     """
     (folder := folder.absolute()).mkdir(mode=0o700, parents=True, exist_ok=True)
     connection.execute(f"ATTACH ':memory:' AS {LAKE_CATALOG}")
+    connection.execute(f"CREATE SCHEMA {LAKE_CATALOG}.alone")  # for views of the rows that are not in the database
     parameters: dict[str, str | int] = {"batch": 0, "seq": 0, "until": 0}
     for table in COLD_TABLES:
         parameters[table] = str(write_empty(connection, table, folder))
@@ -63,7 +63,7 @@ def attach(connection: duckdb.DuckDBPyConnection, uri: str, folder: Path, endpoi
     connection.execute(f"USE {LAKE_CATALOG}")
     for name, text in views.items():
         if name == "trace_totals":
-            cold = totals_of_readings().replace("FROM trace_reading", "FROM cold_trace_reading")
+            cold = totals_of_readings().replace("FROM trace_reading", "FROM alone.trace_reading")
             connection.execute(f"CREATE VIEW {name} AS FROM {CATALOG}.main.{name} UNION ALL {cold}")
         elif name not in HOT_VIEWS:
             connection.execute(text)

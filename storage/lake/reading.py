@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -12,11 +13,11 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.cursors import begin_reading, roll_back
-from storage.engine.database import CATALOG
+from storage.engine.database import CATALOG, LAKE_CATALOG
 from storage.ingest.windows import TRACE_ID
-from storage.lake.catalog import COLD_TABLES, LAKE_CATALOG, attach
+from storage.lake.catalog import COLD_TABLES, attach
 from storage.lake.cold_files import DAY_NS, LEAST, MOST, Boundary, Bounds, ColdFiles, of_commits
-from storage.lake.scans import Scan, names_cold, scans_of
+from storage.lake.scans import names_cold, scans_of
 from storage.lake.tables import PARTITION
 
 _FOLDER: Final = "lake"
@@ -30,6 +31,10 @@ _SUMS: Final = "evaluation_day"
 """The table with sums of the results that moved. A statement of ours that adds them to results reads those here."""
 _PLACE: Final = " AS place"
 _ROW_ID: Final = re.compile(r"\browid\b")
+_LONGER: Final = 4
+"""Each part of the time of a list is so many times as long as the one after it. A guess."""
+_PLACED: Final = frozenset({"batch", "seq", "start_time"})
+"""Columns by which few files have the rows of some traces."""
 _TRACE: Final = "trace_id"
 _MOST_IDS: Final = 2_000
 """Traces that are looked up one by one; all files are read for more. A guess."""
@@ -54,9 +59,11 @@ class LakeReader:
         attach(connection, self._uri, self._folder, self._endpoint)
 
     @contextmanager
-    def reading(self, cursor: duckdb.DuckDBPyConnection, *, begins: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    def reading(
+        self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Return a cursor that reads both; `begins` if it is in no transaction, and may be in one from then on."""
-        reading = ColdCursor(cursor, self, begins=begins)
+        reading = ColdCursor(cursor, self, begins=begins, is_own=is_own)
         try:
             yield cast("duckdb.DuckDBPyConnection", reading)
         finally:
@@ -65,6 +72,18 @@ class LakeReader:
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: _Values) -> None:
         """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
         cast("ColdCursor", cursor).route(statement, parameters)
+
+    def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
+        """Split a time, latest first: after the last moved trace, then a day before that, and ever longer ones."""
+        boundary = self.boundary(cursor)
+        latest_ns = LEAST if boundary is None else self.files(boundary).newest_start_ns(boundary) + 2
+        if not from_ns < latest_ns:
+            return [(from_ns, to_ns)]
+        edges, days = [to_ns, *([latest_ns] if latest_ns < to_ns else [])], 1
+        while edges[-1] > from_ns:
+            edges.append(max(edges[-1] - days * DAY_NS, from_ns))
+            days *= _LONGER
+        return [(first_ns, end_ns) for end_ns, first_ns in itertools.pairwise(edges)]
 
     def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Boundary | None:
         """Return what has moved as of the cursor's moment; None: nothing."""
@@ -94,10 +113,12 @@ class LakeReader:
 class ColdCursor:
     """A cursor whose statements read the lake too if their rows may be there. Everything else goes to the cursor."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool) -> None:
-        self._cursor, self._reader, self._begins = cursor, reader, begins
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool, is_own: bool) -> None:
+        """`is_own`: its statements are ours, whose parameters say by their names what they are about."""
+        self._cursor, self._reader, self._begins, self._is_own = cursor, reader, begins, is_own
         self._has_begun = self._is_cold = self._is_routed = False
         self._boundary: Boundary | None = None
+        self._near: Bounds = {}  # where the parts of traces are searched that statements of ours name
         self._registered: dict[str, pa.Table] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as that of the cursor
@@ -120,7 +141,7 @@ class ColdCursor:
         text = query if isinstance(query, str) else query.query
         if self._is_routed:
             return run(query)
-        if not names_cold(text) or _SUMS in text:
+        if not names_cold(text) or (self._is_own and _SUMS in text):
             self._use(is_cold=False)
             return run(query)
         self._route(text, parameters)
@@ -137,7 +158,7 @@ class ColdCursor:
 
     def _suited(self, text: str, query: _Query) -> _Query:
         # Views have no row ids. Those that one statement returns and another one gets are of one kind.
-        if not self._is_cold and (self._boundary is None or _PLACE not in text):
+        if not self._is_own or not (self._is_cold or (self._boundary is not None and _PLACE in text)):
             return query
         number = "number" if "FROM evaluation AS e" in text else "write_number"
         return _ROW_ID.sub(number, text.replace(f"{CATALOG}.trace_part", "trace_part"))
@@ -164,7 +185,7 @@ class ColdCursor:
             self._has_begun = True
         boundary = self._boundary = self._reader.boundary(self._cursor)
         chosen: Mapping[str, list[str]] = {}
-        if boundary is not None and not _is_later(text, parameters, boundary):
+        if boundary is not None and not (self._is_own and _is_later(text, parameters, boundary)):
             chosen = self._chosen(text, parameters, boundary, self._reader.files(boundary))
         if boundary is not None and any(chosen.values()):
             self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, chosen))
@@ -173,21 +194,22 @@ class ColdCursor:
             self._use(is_cold=False)
 
     def _chosen(self, text: str, parameters: _Values, boundary: Boundary, files: ColdFiles) -> Mapping[str, list[str]]:
-        if (
-            (starts := _starts(parameters))
-            and min(starts) > files.newest_start_ns(boundary)
-            and "created_at" not in text
-        ):
-            return {}
         named = {name: table for name, table in self._registered.items() if name in text}
-        ids = _ids(parameters, named.values())
+        starts = _starts(parameters) if self._is_own and "created_at" not in text else []
+        if starts and min(starts) > files.newest_start_ns(boundary):
+            return {}
+        if starts and isinstance(until_ns := (parameters or {}).get("until_ns"), int):
+            self._near = {
+                "start_time": (max(min(starts), LEAST + DAY_NS) - DAY_NS, min(until_ns, MOST - DAY_NS) + DAY_NS)
+            }
+        ids = _ids(parameters, named.values()) if self._is_own else None
         scans = scans_of(text, parameters, {name: table.schema for name, table in named.items()})
         if ids is not None:
-            scans = [scan if scan.bounds else Scan(table=scan.table, trace_ids=ids) for scan in scans]
+            scans = [scan if _PLACED & scan.bounds.keys() else replace(scan, trace_ids=ids) for scan in scans]
         bounds: dict[str, list[Bounds]] = {}
         known: dict[frozenset[str], dict[str, Bounds] | None] = {}
         for scan in scans:
-            if scan.trace_ids is None or "batch" in scan.bounds:
+            if scan.trace_ids is None:
                 bounds.setdefault(scan.table, []).append(scan.bounds)
                 continue
             if scan.trace_ids not in known:
@@ -203,7 +225,7 @@ class ColdCursor:
         texts = {"keys": ",".join(map(str, keys)), "first_batch": boundary.batch, "day_ns": boundary.day_ns}
         hot = self._cursor.execute(sql.query("traces_that_are_hot"), texts).fetchall() if keys else []
         keys -= {key for (key,) in hot}
-        parts = files.choose(boundary, {"trace_part": [{}]})
+        parts = files.choose(boundary, {"trace_part": [self._near]})
         if not keys or not parts["trace_part"]:
             return None
         self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, parts))

@@ -48,7 +48,9 @@ def scans_of(
     """Return the scans of the tables that have rows in the lake; none if the statement reads others only."""
     if not names_cold(statement):
         return []
-    with _lock, _empty().cursor() as cursor:
+    with _lock:
+        connection = _empty()
+    with connection.cursor() as cursor:
         cursor.execute(f"USE {CATALOG}")
         for name, schema in (registered or {}).items():
             cursor.register(name, schema.empty_table())

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import duckdb
@@ -122,31 +122,48 @@ class Listing:
     ) -> Listed:
         """Return a page of matching traces after a place; after about `within_s`, an incomplete page and its place."""
         deadline_s = self._clock_s() + within_s
+        page: list[TraceSummary] = []
+        commits = (_LAST_COMMIT, 0)
+        place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
+        for from_ns, to_ns in self._database.periods(like.from_ns, like.to_ns):
+            if place.start_ns < from_ns:
+                continue
+            start = place if place.start_ns < to_ns else ListPosition(start_ns=to_ns - 1)
+            with self._database.snapshot() as cursor:
+                walk = _Walk(cursor, replace(like, from_ns=from_ns, to_ns=to_ns), tenant)
+                some, following = self._gathered(walk, start, limit - len(page), deadline_s)
+            page += some
+            commits = min(commits[0], walk.commits[0]), max(commits[1], walk.commits[1])
+            if len(page) > limit:
+                last = page[limit - 1]
+                following = ListPosition(start_ns=last.start_ns, trace_id=last.trace_id, tenant=last.tenant)
+                return Listed(traces=page[:limit], commits=commits, next=following, is_full=True)
+            if following is not None:
+                return Listed(traces=page, commits=commits, next=following, is_full=False)
+        return Listed(traces=page, commits=commits, next=None, is_full=True)
+
+    def _gathered(
+        self, walk: "_Walk", place: ListPosition, limit: int, deadline_s: float
+    ) -> tuple[list[TraceSummary], ListPosition | None]:
+        """Return matching traces, one more than `limit` if there are, and the place where time ran out, or None."""
         pace = _LookAhead()
         page: list[TraceSummary] = []
-        place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
-        with self._database.snapshot() as cursor:
-            walk = _Walk(cursor, like, tenant)
-            while True:
-                began_s = self._clock_s()
-                some, following = walk.step(place, parts, limit + 1 - len(page))
-                page += some
-                if len(page) > limit:
-                    last = page[limit - 1]
-                    next_place = ListPosition(start_ns=last.start_ns, trace_id=last.trace_id, tenant=last.tenant)
-                    return Listed(traces=page[:limit], commits=walk.commits, next=next_place, is_full=True)
-                if following is None:
-                    return Listed(traces=page, commits=walk.commits, next=None, is_full=True)
-                ended_s = self._clock_s()
-                pace.note(parts, ended_s - began_s)
-                fitting = pace.fitting(deadline_s - ended_s)
-                if fitting < _FIRST_PARTS * (limit + 1):
-                    return Listed(traces=page, commits=walk.commits, next=following, is_full=False)
-                place = following
-                looked_at += parts
-                as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
-                parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
+        while True:
+            began_s = self._clock_s()
+            some, following = walk.step(place, parts, limit + 1 - len(page))
+            page += some
+            if len(page) > limit or following is None:
+                return page, None
+            ended_s = self._clock_s()
+            pace.note(parts, ended_s - began_s)
+            fitting = pace.fitting(deadline_s - ended_s)
+            if fitting < _FIRST_PARTS * (limit + 1):
+                return page, following
+            place = following
+            looked_at += parts
+            as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
+            parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
     def ranked(self, like: TracesLike, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
         """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.

@@ -300,7 +300,8 @@ class Queries:
                     )
                     stopping = nullcontext() if question.apart is not None else terms.stop.armed(cursor.interrupt)
                     with one_moment(cursor), alarm, stopping:
-                        self._database.route(cursor, question.statement.query, parameters)
+                        if question.apart is None:  # else each relation is read by a statement of its own
+                            self._database.route(cursor, question.statement.query, parameters)
                         yield cursor, question
                 finally:
                     why = CANCELLED if terms.stop.is_cancelled else alarm.why

@@ -1,5 +1,5 @@
 -- Define the decisions that are in the lake alone. Of a span that stayed, the lake may have earlier decisions.
-CREATE VIEW lake.main.cold_decision AS
+CREATE VIEW lake.alone.decision AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['decision'], union_by_name = true, hive_partitioning = false) AS l
 INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id AND l.seq < b.first_seq

@@ -1,5 +1,5 @@
--- Define the log records that are in the lake alone, as `cold_trace_part` does of parts of traces.
-CREATE VIEW lake.main.cold_log_record AS
+-- Define the log records that are in the lake alone, as `lake.alone.trace_part` does of parts of traces.
+CREATE VIEW lake.alone.log_record AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['log_record'], union_by_name = true, hive_partitioning = false) AS l
 INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id AND l.batch < b.first_batch

@@ -1,5 +1,5 @@
 -- Define what the lake alone says of replaced results.
-CREATE VIEW lake.main.cold_superseded AS
+CREATE VIEW lake.alone.superseded AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['superseded'], union_by_name = true, hive_partitioning = false) AS l
 INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id

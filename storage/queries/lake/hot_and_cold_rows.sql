@@ -4,4 +4,4 @@ SELECT *
 FROM tracejury.main.$table
 UNION ALL
 SELECT *
-FROM lake.main.cold_$table;
+FROM lake.alone.$table;
