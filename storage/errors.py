@@ -24,6 +24,7 @@ StorageError
 import shlex
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 
 class StorageError(Exception):
@@ -50,6 +51,9 @@ class Reopened(Overloaded):
 
     def __init__(self, message: str = "the database is being opened again; ask again") -> None:
         super().__init__(message)
+
+
+FILE_IS_GONE: Final = "a file of the lake is gone, or cannot be read now; ask again"
 
 
 class Barred(Overloaded):

@@ -1,6 +1,7 @@
 """Reading of the lake: what moved there is read as if it had stayed, by every way that leads to it."""
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from collector.app import Running
 from collector.sample import SampleReport, send_sample
 from storage import sql
 from storage.engine.arrow import arrow_table
-from storage.errors import BadQuery
+from storage.errors import BadQuery, Overloaded, Reopened
 from storage.lake.catalog import COLD_TABLES
+from storage.lake.cold_files import DAY_NS
 from storage.query.query_options import QueryOptions
+from storage.query.traces_like import TracesLike
 from storage.store import Store
 from tests.attacks import ATTACKS, HIDDEN
 from tests.lake import Place, a_place, publish_all
@@ -24,7 +27,7 @@ from tests.live import until
 from tests.log_requests import a_log, a_log_batch, a_log_export, some_logs
 from tests.matching import active, adding_up, remember, write
 from tests.serving import a_server, post
-from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
+from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/queries", "storage/query", "storage/views", "storage/engine")
 
@@ -53,6 +56,7 @@ INSERT INTO evaluation
 SELECT seq, 1, seq, tenant, trace_id, 0, 'n', 'scored', 0.5, 1, received_at, seq FROM span
 """
 DECISIONS = "INSERT INTO decision (revision, seq, outcome, decided_at) SELECT 1, seq, 2, received_at FROM span"
+DOCS = Path(__file__).parent.parent / "docs"
 ROWS = 20
 PLACED: dict[str, Callable[[int], Any]] = {
     "tenant": lambda _: "",
@@ -90,7 +94,7 @@ def folder(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def bound(store: Store, lake: str) -> int:
+def bound(store: Store, lake: str, day: str = FAR_FUTURE) -> int:
     """Publish everything, and let the boundary be after it; return the number of the first span behind it."""
     publish_all(store.lake(lake))
     ((batch, seq),) = rows(store, "SELECT (SELECT max(batch) FROM trace_part) + 1, (SELECT max(seq) FROM span) + 1")
@@ -98,15 +102,15 @@ def bound(store: Store, lake: str) -> int:
     write(
         store,
         "INSERT INTO lake_boundary SELECT DISTINCT directory_id, $day::DATE, $batch, $seq FROM lake_position",
-        {"day": FAR_FUTURE, "batch": batch, "seq": seq},
+        {"day": day, "batch": batch, "seq": seq},
     )
     assert isinstance(seq, int)
     return seq
 
 
-def move(store: Store, lake: str, trace_ids: list[str]) -> None:
+def move(store: Store, lake: str, trace_ids: list[str], day: str = FAR_FUTURE) -> None:
     """Leave some traces to the lake alone."""
-    seq = bound(store, lake)
+    seq = bound(store, lake, day)
     ids = ", ".join(f"'{trace_id}'" for trace_id in trace_ids)
     sums = sql.query("sum_evaluations").replace("$by_day", sql.select_of("evaluation_by_day"))
     sums = sums.replace("SELECT seq FROM leaving_spans", f"SELECT seq FROM span WHERE trace_id IN ({ids})")
@@ -132,6 +136,16 @@ def a_filled(server: Running) -> SampleReport:
     return report
 
 
+def examples() -> list[str]:
+    """Return the statements of the documentation."""
+    blocks = [
+        block
+        for page in sorted(DOCS.glob("*.md"))
+        for block in re.findall(r"```sql\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    return [statement.strip() for block in blocks for statement in block.split(";\n") if statement.strip()]
+
+
 def answers(server: Running, trace_ids: list[str]) -> dict[str, Any]:
     """Return the answers to everything that reads traces."""
     answered: dict[str, Any] = {}
@@ -141,6 +155,11 @@ def answers(server: Running, trace_ids: list[str]) -> dict[str, Any]:
             answer = client.post("/api/v1/sql", json=body)
             assert answer.status_code == 200, (view, answer.text)
             answered[view] = answer.json()
+        for statement in examples():
+            answer = client.post("/api/v1/sql", json={"sql": statement})
+            body = answer.json()
+            answered[statement] = sorted(map(str, body["rows"])) if answer.status_code == 200 else body["detail"]
+        assert sum(isinstance(answered[statement], list) for statement in examples()) > 20
         paths = ["/api/v1/traces", "/api/v1/sessions", *PATHS]
         for trace_id in trace_ids:
             paths += [f"/api/v1/traces/{trace_id}", f"/api/v1/traces/{trace_id}/otlp", f"/jaeger/api/traces/{trace_id}"]
@@ -312,3 +331,68 @@ def test_no_path_of_the_lake_is_shown(moved: Store, tmp_path_factory: pytest.Tem
     for statement in ("FROM duckdb_views()", "EXPLAIN ANALYZE FROM spans", "SELECT getvariable('lake') FROM spans"):
         assert str(tmp_path_factory.getbasetemp()) not in str(rows(moved, statement))
     assert rows(moved, "SELECT count(*) FROM spans") == [(3,)]
+
+
+def test_files_of_another_time_are_not_read(folder: Place, tmp_path: Path) -> None:
+    """Statements, lists and exports about a day find their rows although all files of other days are gone."""
+    ids = [trace_id(0), trace_id(1)]
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        commit(store, a_batch(an_export(3)))
+        publish_all(store.lake(folder.uri))
+        earlier = list(Path(folder.uri).rglob("*.parquet"))
+        commit(store, a_batch(an_export(3, trace=1, first=10, start_ns=START_NS + DAY_NS)))
+        move(store, folder.uri, ids)
+        assert rows(store, "SELECT count(*) FROM spans") == [(6,)]
+        for file in earlier:
+            file.unlink()
+        first_ns, end_ns = START_NS + DAY_NS, START_NS + 2 * DAY_NS
+        day = "start_time >= TIMESTAMP '2026-11-22' AND start_time < TIMESTAMP '2026-11-23'"
+        assert rows(store, f"SELECT count(*) FROM spans WHERE {day}") == [(3,)]
+        assert rows(
+            store, f"SELECT upper(regexp_replace(name, 's', 't')) FROM spans WHERE {day} ORDER BY ALL LIMIT 1"
+        ) == [("TPAN 10",)]
+        assert [
+            each.trace_id for each in store.listing.traces(TracesLike(from_ns=first_ns, to_ns=end_ns), limit=9).traces
+        ] == [ids[1]]
+        assert sum(batch.num_rows for batch in store.exports.rows(first_ns, end_ns, tenant=None)) == 3
+        assert sum(batch.num_rows for batch in store.queries.batches(f"FROM spans WHERE {day}", timeout_s=60)) == 3
+        with pytest.raises(Reopened, match="a file of the lake is gone"):
+            rows(store, "SELECT count(*) FROM spans")
+
+
+def test_what_stayed_is_read_while_the_store_is_away(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions about the time after the boundary are answered; others are refused, and answered once it is back."""
+    monkeypatch.setattr("storage.lake.cold_files._STALE_S", 0)
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        commit(store, a_batch(an_export(3)))
+        move(store, folder.uri, [trace_id(0)], day="2026-11-22")
+        commit(store, a_batch(*(an_export(1, trace=n, first=10 * n, start_ns=START_NS + DAY_NS) for n in (1, 2))))
+    away = Path(folder.uri).rename(tmp_path / "away")
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        assert rows(store, "SELECT count(*) FROM spans WHERE start_time >= TIMESTAMP '2026-11-22 01:00:00'") == [(2,)]
+        assert len(store.listing.traces(TracesLike(), limit=1).traces) == 1
+        assert store.queries.trace(trace_id(1)) is not None
+        for question in (lambda: rows(store, "SELECT count(*) FROM spans"), lambda: store.queries.trace(trace_id(0))):
+            with pytest.raises(Overloaded, match=r"the lake cannot be read now .* after 2026-11-22"):
+                question()
+        away.rename(folder.uri)
+        assert rows(store, "SELECT count(*) FROM spans") == [(5,)]
+        assert store.queries.trace(trace_id(0)) is not None
+
+
+def test_a_file_that_is_gone_is_looked_for_again(folder: Place, tmp_path: Path) -> None:
+    """After compaction and vacuum, statements of ours and of clients find the rows in the new files."""
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        for number in range(3):
+            commit(store, a_batch(an_export(3, trace=number, first=10 * number)))
+            publish_all(store.lake(folder.uri))
+        move(store, folder.uri, [trace_id(number) for number in range(3)])
+        assert rows(store, "SELECT count(*) FROM spans") == [(9,)]
+        for table in COLD_TABLES:
+            delta = folder.table(table)
+            delta.optimize.compact()
+            delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
+        assert store.queries.trace(trace_id(0)) is not None
+        assert rows(store, "SELECT count(*) FROM spans") == [(9,)]

@@ -28,6 +28,9 @@ class ColdReader(Protocol):
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
         """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
 
+    def forget(self, error: Exception) -> bool:
+        """Return True if a statement that failed so may succeed if it is repeated, because files have changed."""
+
 
 class ReadDatabase:
     """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
@@ -104,6 +107,10 @@ class ReadDatabase:
         """Decide for a statement of a client where its rows are read."""
         if self._cold is not None:
             self._cold.route(cursor, statement, parameters)
+
+    def forget_cold(self, error: Exception) -> bool:
+        """Return True if a statement that failed so may succeed if it is repeated."""
+        return self._cold is not None and self._cold.forget(error)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """Delegate to `Database.stream`."""

@@ -1,5 +1,6 @@
 """Files of the lake that can have the rows of a question, by the bounds of their columns in Delta's log."""
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -9,13 +10,13 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError
 from numpy.typing import NDArray
 
+from storage.errors import Overloaded
 from storage.ingest.backlog import SEQ_BITS
 from storage.lake.catalog import COLD_TABLES
-from storage.lake.store_check import STORE_OPTIONS
+from storage.lake.deltas import DeltaTables
 from storage.lake.tables import PARTITION
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -23,7 +24,7 @@ Bounds = Mapping[str, tuple[int, int]]
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 DAY_NS: Final = 86_400_000_000_000
-_STALE_S: Final = 10.0
+_STALE_S: Final = 10
 """Files are listed again for a question after so long: what was erased is gone from the next list. A guess."""
 _UNSIGNED: Final = frozenset({"trace_key", "call_key", "record_id"})
 """Columns whose bounds in the log are of signed numbers with the same bits."""
@@ -33,7 +34,7 @@ _BY_TRACE_PART: Final = ("trace_reading", "tool_call")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boundary:
+class Limits:
     """Limits of the commits that moved, over all names of the directory, and the day before which they came."""
 
     batch: int
@@ -61,77 +62,89 @@ class ColdFiles:
     """The files of the lake. Thread-safe."""
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri.rstrip("/")
         self._lock = threading.Lock()
-        self._tables: dict[str, DeltaTable] = {}
+        self._deltas = DeltaTables(uri)
         self._files: dict[str, tuple[int, _Files]] = {}
-        self._listed_s = -_STALE_S
-        self._boundary: Boundary | None = None
-
-    def refresh(self, boundary: Boundary) -> None:
-        """List the files again if something moved since, or it was long ago."""
-        with self._lock:
-            if boundary == self._boundary and time.monotonic() - self._listed_s < _STALE_S:
-                return
-            for name in COLD_TABLES:
-                self._list(name)
-            self._boundary, self._listed_s = boundary, time.monotonic()
+        self._limits: Limits | None = None
+        self._until_s = 0.0
+        self._failure: Exception | None = None
 
     def forget(self) -> None:
-        """List the files again with the next question: one of those in the list is gone."""
-        self._listed_s = -_STALE_S
+        """List the files again for the next choice: one of those in the list is gone."""
+        self._until_s = 0.0
+
+    def _refresh(self, limits: Limits, *, may_be_old: bool) -> None:
+        """List the files, unless that was done since the latest move, and lately or it may be old."""
+        if limits == self._limits and (may_be_old or time.monotonic() < self._until_s):
+            return
+        with self._lock:
+            if limits == self._limits and time.monotonic() < self._until_s:
+                return
+            try:
+                for name in COLD_TABLES:
+                    self._list(name)
+                self._failure = None
+            except (DeltaError, OSError) as error:  # a store that is away; hot rows can be read
+                self._failure = error
+            self._limits, self._until_s = limits, time.monotonic() + _STALE_S
 
     def _list(self, name: str) -> None:
-        uri = f"{self._uri}/{name}"
-        try:
-            if (delta := self._tables.get(name)) is None:
-                delta = self._tables[name] = DeltaTable(uri, storage_options=STORE_OPTIONS)
-            else:
-                delta.update_incremental()
-        except TableNotFoundError:
-            return
+        if (delta := self._deltas.load(name)) is None:  # such as a directory that is not mounted
+            raise FileNotFoundError(f"{self._deltas.uri}/{name} does not exist")
         if self._files.get(name, (-1, None))[0] != delta.version():
+            uri = f"{self._deltas.uri}/{name}"
             self._files[name] = delta.version(), _listed(uri, pa.table(delta.get_add_actions(flatten=True)))
 
-    def newest_start_ns(self, boundary: Boundary) -> int:
-        """Return a time after which no moved trace started a span."""
+    def newest_start_ns(self, limits: Limits) -> int:
+        """Return a time after which no moved trace started a span; if the store is away, after which hardly any did."""
+        self._refresh(limits, may_be_old=True)
         files = self._of("trace_part")
-        moved = files.within({"batch": (LEAST, boundary.batch - 1)})
-        return int(files.bounds["last_start_time"][1][moved].max()) if moved.any() else LEAST
+        moved = files.within({"batch": (LEAST, limits.batch - 1)})
+        newest_ns = int(files.bounds["last_start_time"][1][moved].max()) if moved.any() else LEAST
+        return newest_ns if self._failure is None else max(newest_ns, limits.day_ns)
 
-    def starts_ns(self, boundary: Boundary) -> list[tuple[int, int]]:
-        """Return the first and the last start of the parts of traces in each file that has some that moved."""
-        files = self._of("trace_part")
-        moved = files.within({"batch": (LEAST, boundary.batch - 1)})
-        low, high = files.bounds.get("start_time", (np.empty(0, np.int64),) * 2)
-        return list(zip(low[moved].tolist(), high[moved].tolist(), strict=True))
+    def choose(self, limits: Limits, scans: Mapping[str, Sequence[Bounds]]) -> dict[str, list[str]]:
+        """Return the files by table that can have moved rows within one of the bounds of that table.
 
-    def choose(self, boundary: Boundary, scans: Mapping[str, Sequence[Bounds]]) -> dict[str, list[str]]:
-        """Return the files by table that can have moved rows within one of the bounds of that table."""
+        Raises:
+            Overloaded: the store cannot be reached.
+        """
+        most = {"batch": limits.batch - 1, "seq": limits.seq - 1, "start_time": self.newest_start_ns(limits)}
+        scans = {name: [each for each in bounds if not _is_after(each, most)] for name, bounds in scans.items()}
+        if not any(scans.values()):
+            return {}
+        self._refresh(limits, may_be_old=False)
+        if self._failure is not None:
+            day = dt.datetime.fromtimestamp(limits.day_ns // 10**9, dt.UTC).date()
+            raise Overloaded(
+                f"the lake cannot be read now ({self._failure}); ask about a time after {day}, or try again later",
+                retry_after_s=_STALE_S,
+            ) from self._failure
         parts = list(scans.get("trace_part", ()))
         for name in _BY_TRACE_PART:
             parts += [_of_their_parts(bounds) for bounds in scans.get(name, ())]
-        latest_ns = self.newest_start_ns(boundary)
-        limits = {"batch": boundary.batch - 1, "seq": boundary.seq - 1, "start_time": latest_ns}
         chosen = {}
         for name, alternatives in {**scans, "trace_part": parts}.items():
             files = self._of(name)
             column = _MOVED_BY.get(name, "batch")
             within = [files.within(bounds) for bounds in alternatives]
             places = np.logical_or.reduce([*within, np.zeros(len(files.paths), dtype=bool)])
-            places &= files.within({column: (LEAST, limits[column])})
+            places &= files.within({column: (LEAST, most[column])})
             chosen[name] = [files.paths[place] for place in np.flatnonzero(places).tolist()]
         return chosen
 
-    def days_of(self, table: str, bounds: Bounds) -> tuple[int, int]:
-        """Return the days before and after which no file of a table has rows within bounds."""
+    def first_day_of(self, table: str, bounds: Bounds) -> int:
+        """Return the day before which no file of a table has rows within bounds."""
         files = self._of(table)
-        within = files.within(bounds)
-        low, high = files.bounds.get(PARTITION, (np.empty(0, np.int64),) * 2)
-        return (int(low[within].min()), int(high[within].max())) if within.any() else (0, -1)
+        days, _ = files.bounds.get(PARTITION, (np.empty(0, np.int64),) * 2)
+        return int(days[files.within(bounds)].min(initial=MOST))
 
     def _of(self, name: str) -> _Files:
         return self._files.get(name, (-1, _Files()))[1]
+
+
+def _is_after(bounds: Bounds, most: Mapping[str, int]) -> bool:
+    return any(column in bounds and bounds[column][0] > last for column, last in most.items())
 
 
 def of_commits(first: int, last: int) -> tuple[int, int]:

@@ -1,9 +1,10 @@
 """Reading hot and cold rows as one: for each statement the files that its time leaves, or the database alone."""
 
+import datetime as dt
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -14,13 +15,15 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.cursors import begin_reading, roll_back
 from storage.engine.database import CATALOG, LAKE_CATALOG
+from storage.errors import FILE_IS_GONE, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.lake.catalog import COLD_TABLES, attach
-from storage.lake.cold_files import DAY_NS, LEAST, MOST, Boundary, Bounds, ColdFiles, of_commits
+from storage.lake.cold_files import DAY_NS, LEAST, MOST, Bounds, ColdFiles, Limits, of_commits
 from storage.lake.scans import names_cold, scans_of
 from storage.lake.tables import PARTITION
 
 _FOLDER: Final = "lake"
+_EPOCH: Final = dt.date(1970, 1, 1)
 _KEY_DIGITS: Final = 16
 _BITS: Final = 1 << 64
 _STARTS: Final = ("from_ns", "floor_ns", "before_ns", "first_ns")
@@ -51,7 +54,7 @@ class LakeReader:
         """`endpoint` is the URL of an object store, unless its provider has one."""
         self._uri, self._endpoint = uri, endpoint
         self._folder = Path()
-        self._files = ColdFiles(uri)
+        self.files = ColdFiles(uri)
 
     def attach(self, connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
         """Prepare a connection before its access to files is closed."""
@@ -76,7 +79,7 @@ class LakeReader:
     def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
         """Split a time, latest first: after the last moved trace, then a day before that, and ever longer ones."""
         boundary = self.boundary(cursor)
-        latest_ns = LEAST if boundary is None else self.files(boundary).newest_start_ns(boundary) + 2
+        latest_ns = LEAST if boundary is None else self.files.newest_start_ns(boundary) + 2
         if not from_ns < latest_ns:
             return [(from_ns, to_ns)]
         edges, days = [to_ns, *([latest_ns] if latest_ns < to_ns else [])], 1
@@ -85,28 +88,26 @@ class LakeReader:
             days *= _LONGER
         return [(first_ns, end_ns) for end_ns, first_ns in itertools.pairwise(edges)]
 
-    def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Boundary | None:
+    def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Limits | None:
         """Return what has moved as of the cursor's moment; None: nothing."""
         rows = cursor.execute(sql.query("lake_boundaries")).fetchall()
         if not rows:
             return None
         _, days, batches, seqs = zip(*rows, strict=True)
-        return Boundary(batch=max(batches), seq=max(seqs), day_ns=max(days), names=frozenset(rows))
+        day_ns = (max(days) - _EPOCH).days * DAY_NS
+        return Limits(batch=max(batches), seq=max(seqs), day_ns=day_ns, names=frozenset(rows))
 
-    def files(self, boundary: Boundary) -> ColdFiles:
-        """Return the files as of a boundary."""
-        self._files.refresh(boundary)
-        return self._files
+    def forget(self, error: Exception) -> bool:
+        """Return True if a statement that failed so may succeed if it is repeated, because files have changed."""
+        if isinstance(error, _GONE):
+            self.files.forget()
+        return isinstance(error, _GONE)
 
-    def forget_files(self) -> None:
-        """List the files again with the next question, as one of them is gone."""
-        self._files.forget()
-
-    def parameters(self, boundary: Boundary, chosen: Mapping[str, list[str]]) -> dict[str, Any]:
+    def parameters(self, boundary: Limits, chosen: Mapping[str, list[str]]) -> dict[str, Any]:
         """Return those of `choose_files`."""
         empty = {table: [str(self._folder / f"{table}.parquet")] for table in COLD_TABLES}
         lists = {table: "\n".join(empty[table] + chosen.get(table, [])) for table in COLD_TABLES}
-        until = max(self._files.newest_start_ns(boundary), 0)
+        until = max(self.files.newest_start_ns(boundary), 0)
         return {**lists, "batch": boundary.batch, "seq": boundary.seq, "until": until}
 
 
@@ -116,8 +117,8 @@ class ColdCursor:
     def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool, is_own: bool) -> None:
         """`is_own`: its statements are ours, whose parameters say by their names what they are about."""
         self._cursor, self._reader, self._begins, self._is_own = cursor, reader, begins, is_own
-        self._has_begun = self._is_cold = self._is_routed = False
-        self._boundary: Boundary | None = None
+        self._has_begun = self._is_cold = self._is_routed = self._has_files = False
+        self._boundary: Limits | None = None
         self._near: Bounds = {}  # where the parts of traces are searched that statements of ours name
         self._registered: dict[str, pa.Table] = {}
 
@@ -144,17 +145,21 @@ class ColdCursor:
         if not names_cold(text) or (self._is_own and _SUMS in text):
             self._use(is_cold=False)
             return run(query)
-        self._route(text, parameters)
         try:
-            return run(self._suited(text, query))
-        except _GONE:
-            if not self._is_cold or not self._begins:
-                raise
-            self.leave()
-            self._has_begun = False
-            self._reader.forget_files()
             self._route(text, parameters)
             return run(self._suited(text, query))
+        except _GONE as error:
+            if not (self._is_own and self._has_files and self._reader.forget(error)):
+                raise
+            if not self._begins:  # the moment of the caller is over
+                raise Reopened(FILE_IS_GONE) from error
+        self.leave()
+        self._has_begun = False
+        try:
+            self._route(text, parameters)
+            return run(self._suited(text, query))
+        except _GONE as error:
+            raise Reopened(FILE_IS_GONE) from error
 
     def _suited(self, text: str, query: _Query) -> _Query:
         # Views have no row ids. Those that one statement returns and another one gets are of one kind.
@@ -170,7 +175,8 @@ class ColdCursor:
 
     def leave(self) -> None:
         """Read the database alone again."""
-        self._use(is_cold=False)
+        with suppress(duckdb.Error):  # of a statement that failed before; such a cursor is not used again
+            self._use(is_cold=False)
         if self._has_begun:
             roll_back(self._cursor)
 
@@ -186,14 +192,18 @@ class ColdCursor:
         boundary = self._boundary = self._reader.boundary(self._cursor)
         chosen: Mapping[str, list[str]] = {}
         if boundary is not None and not (self._is_own and _is_later(text, parameters, boundary)):
-            chosen = self._chosen(text, parameters, boundary, self._reader.files(boundary))
+            chosen = self._chosen(text, parameters, boundary, self._reader.files)
         if boundary is not None and any(chosen.values()):
-            self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, chosen))
+            self._choose(boundary, chosen)
             self._use(is_cold=True)
         else:
             self._use(is_cold=False)
 
-    def _chosen(self, text: str, parameters: _Values, boundary: Boundary, files: ColdFiles) -> Mapping[str, list[str]]:
+    def _choose(self, boundary: Limits, files: Mapping[str, list[str]]) -> None:
+        self._has_files = True
+        self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, files))
+
+    def _chosen(self, text: str, parameters: _Values, boundary: Limits, files: ColdFiles) -> Mapping[str, list[str]]:
         named = {name: table for name, table in self._registered.items() if name in text}
         starts = _starts(parameters) if self._is_own and "created_at" not in text else []
         if starts and min(starts) > files.newest_start_ns(boundary):
@@ -219,34 +229,34 @@ class ColdCursor:
                 bounds.setdefault(scan.table, []).append({**scan.bounds, **of_traces.get(scan.table, {})})
         return files.choose(boundary, bounds)
 
-    def _bounds_of(self, trace_ids: frozenset[str], boundary: Boundary, files: ColdFiles) -> dict[str, Bounds] | None:
+    def _bounds_of(self, trace_ids: frozenset[str], boundary: Limits, files: ColdFiles) -> dict[str, Bounds] | None:
         """Return by table where the cold rows of traces are; None: they have none."""
         keys = {int(trace_id[_KEY_DIGITS:], 16) for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)}
-        texts = {"keys": ",".join(map(str, keys)), "first_batch": boundary.batch, "day_ns": boundary.day_ns}
+        texts = {"keys": ",".join(map(str, keys)), "day_ns": boundary.day_ns}
         hot = self._cursor.execute(sql.query("traces_that_are_hot"), texts).fetchall() if keys else []
         keys -= {key for (key,) in hot}
-        parts = files.choose(boundary, {"trace_part": [self._near]})
-        if not keys or not parts["trace_part"]:
+        parts = files.choose(boundary, {"trace_part": [self._near]}) if keys else {}
+        if not parts.get("trace_part"):
             return None
-        self._cursor.execute(sql.query("choose_files"), self._reader.parameters(boundary, parts))
+        self._choose(boundary, parts)
         signed = ", ".join(str(key if key <= MOST else key - _BITS) for key in keys)
         select = sql.query("extent_of_cold_traces").replace("$keys", signed)
         ((first, last, start_ns, end_ns),) = self._cursor.execute(select).fetchall()
         if first is None:
             return None
         commits: Bounds = {"batch": (first, last)}
-        first_day, last_day = files.days_of("span", commits)
+        first_day = files.first_day_of("span", commits)
         numbers: Bounds = {"seq": of_commits(first, last)}
         return {
             **dict.fromkeys(_BATCHES, commits),
             **dict.fromkeys(_SEQS, numbers),
-            "log_record": {PARTITION: (first_day - 1, last_day + 1)},
+            "log_record": {PARTITION: (first_day - 1, MOST)},  # one may come at any time after its span
             "trace_reading": {"start_time": (start_ns, end_ns)},
             "tool_call": {"start_time": (start_ns - DAY_NS, end_ns + DAY_NS)},
         }
 
 
-def _is_later(text: str, parameters: _Values, boundary: Boundary) -> bool:
+def _is_later(text: str, parameters: _Values, boundary: Limits) -> bool:
     """Return True if a statement of ours reads spans of later commits alone."""
     return (
         parameters is not None

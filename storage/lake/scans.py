@@ -29,6 +29,7 @@ _CONDITION: Final = re.compile(rf"(\w+)(>=|<=|>|<|=)({_NUMBER})")
 _CONDITIONS: Final = re.compile(rf"{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*")
 _ID: Final = "'[0-9a-f]{32}'"
 _IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \({_ID}(?:, {_ID})*\)")
+_OPTIONAL: Final = " AND optional: "  # before conditions that are known while the plan runs
 _WORDS: Final = re.compile(r"\w+")
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times of the database have no zone
 
@@ -87,8 +88,8 @@ def _scan(table: str, filters: str | list[str]) -> Scan:
         if _IDS.fullmatch(text):
             some = frozenset(re.findall(r"[0-9a-f]{32}", text))
             ids = some if ids is None else ids & some
-        elif _CONDITIONS.fullmatch(text):
-            for column, operator, value in _CONDITION.findall(text):
+        elif _CONDITIONS.fullmatch(certain := text.partition(_OPTIONAL)[0]):
+            for column, operator, value in _CONDITION.findall(certain):
                 number = _number(value)
                 least, most = bounds.get(column, (LEAST, MOST))
                 if operator in {">=", ">", "="}:

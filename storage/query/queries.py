@@ -18,7 +18,7 @@ from storage import sql
 from storage.engine.arrow import arrow_reader
 from storage.engine.cursors import begin_reading, is_bug, one_moment, roll_back
 from storage.engine.read_database import ReadDatabase
-from storage.errors import BadQuery, Reopened
+from storage.errors import FILE_IS_GONE, BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.memory import LackOfMemory, advice
 from storage.query.alarm import QueryAlarm
@@ -29,6 +29,7 @@ from storage.query.query_limits import too_large
 from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
+from storage.query.traces_like import LAST_NS, asked_for
 from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
 
 log = logging.getLogger(__name__)
@@ -92,12 +93,16 @@ class Queries:
         if limit <= 0:
             return []
         parts = 4 * (offset + limit)
+        ((from_ns, _), *_) = self._database.periods(0, LAST_NS)
         with self._database.snapshot() as cursor:
             while True:
-                summaries, exhausted = self._newest(cursor, tenant, project, parts)
-                if exhausted or len(summaries) >= offset + limit:
+                summaries, exhausted = self._newest(cursor, tenant, project, parts, from_ns)
+                if (exhausted and not from_ns) or len(summaries) >= offset + limit:
                     return summaries[offset : offset + limit]
-                parts *= 4
+                if exhausted:
+                    from_ns = 0
+                else:
+                    parts *= 4
 
     def judged_traces(
         self, judging: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
@@ -119,7 +124,7 @@ class Queries:
         Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
 
         """
-        read = self._trace(trace_id, tenant, max_spans)
+        read = _twice(lambda: self._trace(trace_id, tenant, max_spans))
         return None if read is None else read[0]
 
     def traces(self, trace_ids: Iterable[str], *, tenant: str | None, max_spans: int) -> Iterator[Trace]:
@@ -308,6 +313,8 @@ class Queries:
         except _FAILURES as error:
             if is_bug(error):
                 raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
+            if why is None and self._database.forget_cold(error):
+                raise Reopened(FILE_IS_GONE) from error
             raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
 
     def _broke(self, statement: str, asker: str, message: str) -> BadQuery:
@@ -318,18 +325,19 @@ class Queries:
 
     @staticmethod
     def _newest(
-        cursor: duckdb.DuckDBPyConnection, tenant: str | None, project: str | None, parts: int
+        cursor: duckdb.DuckDBPyConnection, tenant: str | None, project: str | None, parts: int, from_ns: int
     ) -> tuple[list[TraceSummary], bool]:
-        """Return the newest traces that the newest `parts` parts determine, and True if those were all parts.
+        """Return the newest traces that the newest `parts` parts determine, and True if no more start since `from_ns`.
 
         A trace starts with its earliest part, so all parts of a trace that starts at or after the oldest
         part seen are among those seen.
 
         """
-        bounds = {"tenant": tenant, "project": project, "parts": parts}
-        seen = cursor.execute(sql.query("newest_parts"), bounds).fetchall()
+        bounds: dict[str, object] = {"tenant": tenant, "project": project, "parts": parts}
+        since = {"from_ns": from_ns} if from_ns else {}
+        seen = cursor.execute(asked_for(sql.query("newest_parts"), {*since}), bounds | since).fetchall()
         exhausted = len(seen) < parts
-        floor = None if exhausted else seen[-1][1]
+        floor = (from_ns - 1 if from_ns else None) if exhausted else seen[-1][1]
         summaries = summaries_of(cursor, tenant, list({trace_id for trace_id, _ in seen}))
         surely = [
             summary
