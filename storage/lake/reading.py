@@ -120,6 +120,7 @@ class ColdCursor:
         self._has_begun = self._is_cold = self._is_routed = self._has_files = False
         self._boundary: Limits | None = None
         self._near: Bounds = {}  # where the parts of traces are searched that statements of ours name
+        self._places: dict[tuple[frozenset[str], Limits], Mapping[str, Bounds] | None] = {}  # of traces
         self._registered: dict[str, pa.Table] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as that of the cursor
@@ -217,19 +218,19 @@ class ColdCursor:
         if ids is not None:
             scans = [scan if _PLACED & scan.bounds.keys() else replace(scan, trace_ids=ids) for scan in scans]
         bounds: dict[str, list[Bounds]] = {}
-        known: dict[frozenset[str], dict[str, Bounds] | None] = {}
         for scan in scans:
             if scan.trace_ids is None:
                 bounds.setdefault(scan.table, []).append(scan.bounds)
                 continue
-            if scan.trace_ids not in known:
-                known[scan.trace_ids] = self._bounds_of(scan.trace_ids, boundary, files)
-            of_traces = known[scan.trace_ids]
+            key = scan.trace_ids, boundary
+            if key not in self._places:
+                self._places[key] = self._bounds_of(scan.trace_ids, boundary, files)
+            of_traces = self._places[key]
             if of_traces is not None:
                 bounds.setdefault(scan.table, []).append({**scan.bounds, **of_traces.get(scan.table, {})})
         return files.choose(boundary, bounds)
 
-    def _bounds_of(self, trace_ids: frozenset[str], boundary: Limits, files: ColdFiles) -> dict[str, Bounds] | None:
+    def _bounds_of(self, trace_ids: frozenset[str], boundary: Limits, files: ColdFiles) -> Mapping[str, Bounds] | None:
         """Return by table where the cold rows of traces are; None: they have none."""
         keys = {int(trace_id[_KEY_DIGITS:], 16) for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)}
         texts = {"keys": ",".join(map(str, keys)), "day_ns": boundary.day_ns}
@@ -239,9 +240,10 @@ class ColdCursor:
         if not parts.get("trace_part"):
             return None
         self._choose(boundary, parts)
-        signed = ", ".join(str(key if key <= MOST else key - _BITS) for key in keys)
-        select = sql.query("extent_of_cold_traces").replace("$keys", signed)
-        ((first, last, start_ns, end_ns),) = self._cursor.execute(select).fetchall()
+        signed = ",".join(str(key if key <= MOST else key - _BITS) for key in keys)
+        ((first, last, start_ns, end_ns),) = self._cursor.execute(
+            sql.query("extent_of_cold_traces"), {"keys": signed}
+        ).fetchall()
         if first is None:
             return None
         commits: Bounds = {"batch": (first, last)}
