@@ -57,6 +57,7 @@ SELECT seq, 1, seq, tenant, trace_id, 0, 'n', 'scored', 0.5, 1, received_at, seq
 """
 DECISIONS = "INSERT INTO decision (revision, seq, outcome, decided_at) SELECT 1, seq, 2, received_at FROM span"
 DOCS = Path(__file__).parent.parent / "docs"
+SHOWING = ("SELECT getvariable('lake') FROM spans", "FROM duckdb_settings()", "FROM duckdb_databases()")
 ROWS = 20
 PLACED: dict[str, Callable[[int], Any]] = {
     "tenant": lambda _: "",
@@ -328,7 +329,7 @@ def test_no_path_of_the_lake_is_shown(moved: Store, tmp_path_factory: pytest.Tem
     ):
         with pytest.raises(BadQuery):
             rows(moved, f"SELECT count(*) FROM {source}")
-    for statement in ("FROM duckdb_views()", "EXPLAIN ANALYZE FROM spans", "SELECT getvariable('lake') FROM spans"):
+    for statement in ("FROM duckdb_views()", "EXPLAIN ANALYZE FROM spans", *SHOWING):
         assert str(tmp_path_factory.getbasetemp()) not in str(rows(moved, statement))
     assert rows(moved, "SELECT count(*) FROM spans") == [(3,)]
 

@@ -1,6 +1,6 @@
 """Cursors for queries, beside those of the server's own work."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -35,9 +35,11 @@ class ColdReader(Protocol):
 class ReadDatabase:
     """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
 
-    def __init__(self, database: Database, cold: ColdReader | None = None) -> None:
+    def __init__(self, database: Database, cold: ColdReader | None = None, *, all_threads: bool = True) -> None:
+        """Without `all_threads`, statements use those that the database has anyway."""
         self._database = database
         self._cold = cold
+        self._threads: Callable[[], AbstractContextManager[None]] = database.threads.all if all_threads else nullcontext
 
     def _reading(
         self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool = True
@@ -72,7 +74,7 @@ class ReadDatabase:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Delegate to `Database.cursor`."""
         with (
-            self._database.threads.all(),
+            self._threads(),
             self._database.cursor(mends=mends, may_share=may_share, is_own=is_own) as cursor,
             self._reading(
                 cursor, begins=is_own and not (may_share and self._database.is_at_one_moment), is_own=is_own
@@ -84,7 +86,7 @@ class ReadDatabase:
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Delegate to `Database.snapshot`."""
         with (
-            self._database.threads.all(),
+            self._threads(),
             self._database.snapshot() as cursor,
             self._reading(cursor, begins=False) as reading,
         ):
@@ -93,7 +95,7 @@ class ReadDatabase:
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
         """Delegate to `Database.at_one_moment`."""
-        with self._database.threads.all(), self._database.at_one_moment():
+        with self._threads(), self._database.at_one_moment():
             yield
 
     def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:

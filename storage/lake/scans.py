@@ -63,6 +63,7 @@ def scans_of(
     return [_scan(table, node["extra_info"].get("Filters", [])) for table, node in _scanning(json.loads(plan))]
 
 
+@functools.lru_cache(1024)
 def names_cold(statement: str) -> bool:
     """Return True if a text has the name of a table or view with rows in the lake."""
     return bool(set(_WORDS.findall(statement.lower())) & (_views() | {*COLD_TABLES}))
