@@ -22,7 +22,7 @@ from storage.query.query_options import QueryOptions
 from storage.query.traces_like import TracesLike
 from storage.store import Store
 from tests.attacks import ATTACKS, HIDDEN
-from tests.lake import Place, a_place, publish_all
+from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
 from tests.live import until
 from tests.log_requests import a_log, a_log_batch, a_log_export, some_logs
 from tests.matching import active, adding_up, remember, write
@@ -203,6 +203,10 @@ def test_while_traces_move_every_view_answers_the_same(folder: Place, tmp_path: 
         for number in range(6):
             move(store, folder.uri, ids[: number + 1])
             assert views_of(store) == before
+            for table, whole in rows_as_one(store, folder).items():
+                (number_column,) = (each.number for each in MOVED if each.name == table)
+                numbers = arrow_of(store, f"SELECT {number_column} FROM {table} ORDER BY ALL").column(0)
+                assert numbers.to_pylist() == whole.column(number_column).to_pylist(), table
         assert rows(store, "SELECT count(*) FROM tracejury.span") == [(0,)]
 
 

@@ -34,7 +34,7 @@ def test_parameters_and_traces_are_read_from_the_plan() -> None:
     )
     assert scan == Scan(table="span", bounds={"start_time": (DAY, MOST)}, trace_ids=frozenset({ID}))
     (scan,) = scans_of(f"FROM spans WHERE trace_id IN ('{ID}', '{ID[::-1]}')", None)
-    assert scan.trace_ids == {ID, ID[::-1]}
+    assert scan.trace_ids == frozenset({ID, ID[::-1]})
 
 
 def test_each_table_has_its_own_bounds() -> None:

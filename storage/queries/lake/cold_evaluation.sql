@@ -7,4 +7,6 @@ ANTI JOIN (
     SELECT number
     FROM tracejury.main.evaluation
     WHERE seq < getvariable('lake')['seq']
-) AS h ON h.number = l.number;
+) AS h ON h.number = l.number
+ANTI JOIN tracejury.main.lake_removal AS r
+    ON r.tenant = l.tenant AND r.trace_id = l.trace_id AND r.last_result >= l.number;

@@ -7,4 +7,6 @@ ANTI JOIN (
     SELECT write_number
     FROM tracejury.main.log_record
     WHERE batch < getvariable('lake')['batch']
-) AS h ON h.write_number = l.write_number;
+) AS h ON h.write_number = l.write_number
+ANTI JOIN tracejury.main.lake_removal AS r
+    ON r.tenant = l.tenant AND r.trace_id = l.trace_id AND r.last_write >= l.write_number;

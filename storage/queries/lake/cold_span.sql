@@ -7,4 +7,6 @@ ANTI JOIN (
     SELECT seq
     FROM tracejury.main.span
     WHERE batch < getvariable('lake')['batch']
-) AS h ON h.seq = l.seq;
+) AS h ON h.seq = l.seq
+ANTI JOIN tracejury.main.lake_removal AS r
+    ON r.tenant = l.tenant AND r.trace_id = l.trace_id AND r.last_write >= l.write_number;
