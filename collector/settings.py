@@ -68,7 +68,8 @@ class Settings(BaseModel):
             le=100_000,
             description=(
                 "maximum of open [connections](doors.md#connections) per listener; lower if the limit of open"
-                " files is low. At the maximum, a new connection closes the one that is idle longest"
+                " files is low. At the maximum, a new connection closes an idle one, first of the address with the most"
+                " connections"
             ),
         ),
     ] = 1000
@@ -253,7 +254,7 @@ class Settings(BaseModel):
         Field(
             description=(
                 "[prices of models](reading.md#cost) that override the built-in ones, in USD per million"
-                " tokens; `null` disables cost for a model"
+                " tokens; `null` instead of the prices: no costs are computed"
             ),
             examples=["{my-model: {input: 2, cached: 0.5, output: 8, reasoning: 8}, other: {input: 0.59, output: 1}}"],
         ),
@@ -466,7 +467,8 @@ class Settings(BaseModel):
             le=64,
             description=(
                 "SQL queries that run concurrently; others wait up to `sql_seconds` and are then refused with"
-                " a retry delay. One key never uses all slots. If more keys wait than there are slots, the key"
+                " a retry delay. With several slots, one key never uses all. If more keys wait than there are slots,"
+                " the key"
                 " with the fewest statements runs first"
             ),
         ),

@@ -13,8 +13,8 @@ Row: TypeAlias = Mapping[str, object]
 class Field:
     """A field of a span: a column, or the value of a key in a column that is a map.
 
-    With the column of events, the key is the name of events, which are counted if the field is a number; else it is
-    that of an attribute, whose value in the first event that has it is meant.
+    In the column `events`, a number is the count of events that have the key as their name. A text is the value of the
+    attribute with that key, in the first event that has it.
     """
 
     column: str
@@ -66,7 +66,7 @@ NO_NUMBERS: Final = ("nan", "inf", "-inf")
 """NaN and the infinities as the store spells them if an attribute is a number."""
 
 DOUBLE: Final = "d"
-"""The letter of attributes that are numbers of that kind; `storage.ingest.batch.TYPE_LETTERS` has all of them."""
+"""The letter of attributes that are doubles; `storage.ingest.batch.TYPE_LETTERS` has all letters."""
 
 
 def _text(column: str, *choices: str) -> Field:
@@ -113,7 +113,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "error": _text("error"),
     "error_type": _text("error_type"),
 }
-"""Every field that is no attribute."""
+"""The fields that are columns of the view `spans`."""
 
 TOTALS: Final[Mapping[str, Field]] = {
     f"trace.{name}": _number(f"trace_{name}")
@@ -127,7 +127,7 @@ TOTALS: Final[Mapping[str, Field]] = {
         "cost_usd",
     )
 }
-"""The sums of a trace, which each of its spans has: columns of the view `traces`, under names of their own."""
+"""The totals of a span's trace: columns of the view `traces`, which rows of spans have with the prefix `trace_`."""
 
 MAPS: Final[Mapping[str, str]] = {
     "attributes.": "attributes",
@@ -135,7 +135,7 @@ MAPS: Final[Mapping[str, str]] = {
     "event.": EVENTS,
     "events.": EVENTS,
 }
-"""The prefixes of attribute names, event names and event counts, with the column of each."""
+"""Prefixes with their columns: `event.` precedes an attribute of events, `events.` the name of events to count."""
 
 _COUNTING: Final = "events."
 

@@ -54,7 +54,7 @@ def wait_until_gone(pid: int) -> None:
 
 
 def test_a_document_goes_in_and_comes_out_unchanged() -> None:
-    """Megabytes of any characters reach the program byte by byte, and come back so."""
+    """Megabytes of any characters reach the program unchanged, and come back unchanged."""
     document = json.dumps({"text": "é😀\u0000\r\n" * 200_000}, ensure_ascii=False).encode()
     echo = python("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())")
     assert output_of(echo, document, output_bytes=len(document)) == document
@@ -68,7 +68,7 @@ def test_a_program_need_not_read() -> None:
 
 
 def test_a_program_that_hangs_is_killed() -> None:
-    """Not reading, not printing and not ending takes as long as the limit, and no longer."""
+    """A program that neither reads, prints nor ends is killed at its time limit."""
     started = time.monotonic()
     with pytest.raises(ProgramFailed, match=r"within 0\.5 s") as raised:
         output_of(python("import time; time.sleep(60)"), b"x" * 8_000_000, time_limit_s=0.5)

@@ -1,4 +1,4 @@
-"""Workers in a process of their own, to be killed; forked from one that has imported everything, which takes long."""
+"""Workers in processes that tests kill, forked from a process that has already done the slow imports."""
 
 import multiprocessing
 import time

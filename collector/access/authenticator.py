@@ -35,7 +35,7 @@ class Authenticator:
         self.traffic = Traffic()
         self.reads_are_open = reads_are_open
         self._attempts = Attempts()
-        self._keyless: dict[tuple[bool, str], float] = {}  # whether it sends, and its address, by its last use
+        self._keyless: dict[tuple[bool, str], float] = {}  # last use, by whether it sends and its address
         self._pace = KeyRateLimits(rates or Rates())
 
     def enter(
@@ -117,7 +117,7 @@ class Authenticator:
         return self._by_key(key, request_info)
 
     def keyless_clients(self) -> dict[str, list[str]]:
-        """Return the addresses that used the server without a key in the last hour: those that sent, and all others."""
+        """Return addresses that made requests without a key in the last hour: to send spans, and of any other kind."""
         since_s = time.monotonic() - _KEYLESS_S
         recent = sorted(each for each, at_s in list(self._keyless.items()) if at_s >= since_s)
         return {"sent": [at for sends, at in recent if sends], "asked": [at for sends, at in recent if not sends]}
@@ -158,4 +158,4 @@ def check(caller: Caller, need: Need) -> None:
     if not caller.sees_all and not need.by_tenant and need.permission is not Permission.OPEN:
         if caller.key_id is None:
             raise Unauthenticated
-        raise Forbidden("this is not for keys with a tenant, since it is not kept apart by tenants")
+        raise Forbidden("this is not for keys with a tenant, as it covers all tenants; use a key without one")

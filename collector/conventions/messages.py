@@ -62,7 +62,7 @@ _ANSWERS = frozenset({"choices", "generations", "candidates", "output", "outputs
 """Containers of a model's output, to which its instructions do not belong."""
 
 _SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
-_BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # what a request of OpenAI's responses has too
+_BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # beside `input` in requests of OpenAI's Responses API
 _ITEM_ROLES = {
     **dict.fromkeys(("function_call", "custom_tool_call", "reasoning"), "assistant"),
     **dict.fromkeys(("function_call_output", "custom_tool_call_output"), "tool"),
@@ -139,7 +139,7 @@ def with_system(instructions: Sequence[JsonValue], messages: list[Message] | Non
 
 
 def offered_tool(value: object) -> JsonValue:
-    """Return a tool definition in place of a message, as Langfuse writes what LangChain offers a model."""
+    """Return the tool definition if a message is one, as Langfuse writes the tools that LangChain offers a model."""
     content = value.get("content") if isinstance(value, dict) and value.get("role") == "tool" else None
     is_tool = (
         isinstance(content, dict) and content.get("type") == "function" and isinstance(content.get("function"), dict)
@@ -158,7 +158,7 @@ def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
 
 
 def answer_text(messages: Sequence[Message] | None) -> str | None:
-    """Return the last words of the model; None if the last word is not its own, or it answered without words."""
+    """Return the last text of the model; None if a user or system message is last, or the answer has no text."""
     if not messages or messages[-1]["role"] in ("user", "system") or wordless_answer(messages) is not None:
         return None
     return last_text(messages, "assistant")
@@ -413,7 +413,7 @@ def _with_thoughts(value: dict[str, JsonValue], parts: list[JsonValue]) -> list[
 
 
 def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:
-    """Return a tool's message; None if its content has parts that are results themselves."""
+    """Return the parts of a tool's message: the results in its content, else the content as one result."""
     blocks = embedded_blocks(content)
     if isinstance(blocks, list):
         parts = parts_of(blocks)

@@ -40,17 +40,17 @@ from storage.limit import Limit
 T = TypeVar("T")
 
 _JSON_LIMIT = Limit(value=360 << 20, unit="bytes", remedy="send fewer spans at once, or protobuf")
-"""For one body and for all that are being read. Of agent spans with plain texts, 24 MiB of JSON take as much."""
+"""Memory for one body, and for all that are read at a time. 24 MiB of agent spans with plain texts take it all."""
 
 _SMALL_JSON_BYTES = 64 << 10
-"""A guess: some 50 ms of the smallest spans, which a small body waits behind others at most."""
+"""Size up to which a body is small. A guess: with the smallest spans it takes some 50 ms, and the next one waits."""
 
 
 class JsonReader:
     """Reader of JSON bodies within a memory limit: small ones in one thread, large ones in another.
 
-    More threads would only compete for the GIL with each other and the event loop. One body of each sender is in a
-    thread at a time, so that its others do not wait before those of other senders.
+    More threads would only compete for the GIL with each other and the event loop. Of each sender, one body is queued
+    for a thread at a time, so that a sender with many bodies does not delay the others.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class JsonReader:
         """Return what `parse` makes of the body, in turns of the senders.
 
         Raises:
-            TooLarge: the body has more parts than can be read at all.
+            BodyTooLarge: reading the body would take more memory than the limit.
             Overloaded: other bodies are being read.
         """
         thread = self._small if len(data) <= _SMALL_JSON_BYTES else self._large
@@ -98,7 +98,10 @@ _AROUND_JSON = b" \t\r\n\0" + codecs.BOM_UTF8 + codecs.BOM_UTF16_LE
 """Bytes before and after braces, in each encoding of JSON that is read for spans: UTF-8, UTF-16 and UTF-32."""
 
 _NOT_READ = "Tracejury does not read metrics: they were dropped. Switch their exporter off to save the traffic."
-_KEPT_LOGS = f"Tracejury keeps log records of spans (trace_id, span_id) whose event name starts with {KEPT_EVENTS}"
+_KEPT_LOGS = (
+    f"Tracejury keeps log records with trace_id and span_id whose event name starts with {KEPT_EVENTS},"
+    " and some of Claude Code and Codex"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +225,7 @@ async def _client_left(receive: Receive) -> None:
 
 
 class OtlpHttp:
-    """The ASGI application behind the OTLP/HTTP address: traces, logs, and a documented refusal of metrics."""
+    """The ASGI application behind the OTLP/HTTP address: traces, logs, and metrics, which are accepted and dropped."""
 
     def __init__(self, reader: OtlpReader, authenticator: Authenticator, names: Names) -> None:
         self._reader = reader
@@ -290,7 +293,7 @@ class OtlpHttp:
 
 
 def _numbered(send: Send, number: str, answered: Callable[[int], None]) -> Send:
-    """Make a `send` that counts the answer that begins with it, and gives it the id of its request."""
+    """Wrap `send`: when the response starts, count it by status, and add the request id as a header."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -340,7 +343,7 @@ def metrics_reply(data: bytes, *, is_json: bool = False) -> metrics_service_pb2.
 
 
 def logs_reply(receipt: Receipt) -> logs_service_pb2.ExportLogsServiceResponse:
-    """Return OTLP's answer to log records: unsupported ones are rejected for good, with what would be stored."""
+    """Return OTLP's answer to log records: the number of rejected ones, and which ones are kept."""
     reply = logs_service_pb2.ExportLogsServiceResponse()
     if receipt.rejected:
         reply.partial_success.rejected_log_records = receipt.rejected

@@ -1,4 +1,4 @@
-"""The protocol's server: tools, resources and prompts over the API, with the caller's key."""
+"""The MCP server: tools, resources and prompts over the API, with the caller's key."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +112,7 @@ class _Handlers:
     async def list_resource_templates(
         self, _request: Request, _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """Return the templates of readable addresses."""
+        """Return the URI templates of resources."""
         return types.ListResourceTemplatesResult(resource_templates=resources.templates())
 
     async def read_resource(
@@ -143,7 +143,7 @@ class _Handlers:
 
 
 def _not_finite(arguments: Mapping[str, Any]) -> str:
-    """Return where arguments hold a number that is not finite, which the SDK takes; "" if they hold none."""
+    """Return the place of a number that is not finite, which the SDK does not reject; "" if all are finite."""
     try:
         json.dumps(arguments, allow_nan=False)
     except ValueError:

@@ -1,7 +1,8 @@
 """The chat client: one request to a model, with bounds on time, bytes and attempts.
 
-The only place that retries: a pipeline above it sees one answer or one failure, with what the endpoint said about when
-to come again. The key is an argument; it is not logged, not shown, and cut out of every message.
+Attempts are repeated here, so a caller gets one answer or one failure, with the pause that the endpoint requested. Jobs
+are retried by their workers, independently. The key is an argument: it is not logged or shown, and is cut out of every
+message.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from storage.records import JsonValue
 log = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 300
-_ALIKE_IN_A_ROW = 20  # refusals alike of which one is asked about without a parameter. A guess.
+_ALIKE_IN_A_ROW = 20  # equal refusals of which one is retried without parameters. A guess.
 _MOST_ALIKE = 100  # refused requests that are remembered
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
@@ -51,7 +52,7 @@ class Unanswered(Broken):
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.kind = kind
-        self.retry_after_s = retry_after_s  # as the endpoint asked, when it asked for longer than is waited here
+        self.retry_after_s = retry_after_s  # the pause that was requested; None if there was none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,12 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     def __init__(self, connection: ModelConnection) -> None:
         self.connection = connection
-        self.reading = Share()  # of the answers of this model
+        self.reading = Share()  # of the processor, for parsing the answers of this model
         self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
         self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused, and answered without
-        # By the words of a refusal that came without the parameter as well: how often it came since.
+        # How often each message of a refusal recurred that came without the parameters, too.
         self._refused_alike: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -99,7 +100,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     async def ask(
         self, prompt: ChatPrompt, schema: JsonSchema, request_budget: RequestBudget | None = None
     ) -> Answered:
-        """Ask for an answer in this form. The form is a request only: parse the text tolerantly.
+        """Ask for an answer that fits the schema. The model may ignore the schema: parse the text tolerantly.
 
         `request_budget` pays for each request; without one, requests are not counted.
 
@@ -116,9 +117,9 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     async def converse(
         self, dialogue: ChatDialogue, connection: ModelConnection, request_budget: RequestBudget | None = None
     ) -> Answered:
-        """Ask for the next message of a conversation, once per attempt of `connection`.
+        """Ask for the next message of a conversation, in at most `connection.attempts` attempts.
 
-        That is the model's own connection, but for the model, what its answers are to be like, and the attempts.
+        `connection` is that of this client, but may have another model, other parameters and other attempts.
 
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
@@ -146,7 +147,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         )
 
     async def _answer(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
-        """Ask, and repeat without refused parameters, which are remembered once a reply proves it."""
+        """Ask; repeat without parameters that may have been refused, and remember them once that brought a reply."""
         model = asking.connection.model
         without = set(self._unsupported.get(model, ()))
         tried: set[str] = set()
@@ -158,7 +159,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
             except Unanswered as failure:
                 shape = _shape(failure)
                 if shape == complaint:
-                    without -= dropped  # it was not that
+                    without -= dropped  # these parameters were not the cause
                 dropped = asking.suspects - tried
                 if failure.kind not in _MAYBE_A_PARAMETER or not dropped or (not tried and self._is_futile(shape)):
                     if shape == complaint:
@@ -176,7 +177,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         count = self._refused_alike.get(refusal)
         if count is None:
             return False
-        # The same words may mean a parameter the next time, so without it is tried again now and then.
+        # The same message may be about a parameter next time, so now and then one request is retried without it.
         self._refused_alike[refusal] = count = (count + 1) % _ALIKE_IN_A_ROW
         return count != 0
 
@@ -273,7 +274,7 @@ class _Asking:
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
     async def _attempt(self, body: bytes) -> ModelReply:
-        """Send one request, which is paid for in any case."""
+        """Send one request, and settle its reservation however it ends."""
         most = most_of_body(body, self.connection, self.pictures)
         reservation = await self._fare(most)
         spent, trip = UNSENT, Trip()
@@ -308,7 +309,7 @@ class _Asking:
         return NOT_COUNTED._asdict() if ran else _NO_TOKENS
 
     async def _fare(self, most: Estimate) -> Reservation:
-        """Reserve budget for a request that may leave at once."""
+        """Wait until a request may be sent, and return the reservation of its budget."""
         while True:
             await self._pause()
             reservation = await self.request_budget.reserve(most)

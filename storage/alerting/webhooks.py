@@ -28,7 +28,7 @@ class WebhookOptions:
 
 
 def webhook_options(source: object) -> dict[str, Any]:
-    """Return the options of whatever has them as attributes, by name."""
+    """Return the fields of `WebhookOptions` of any object that has them as attributes, by name."""
     return {each.name: getattr(source, each.name) for each in fields(WebhookOptions)}
 
 
@@ -45,14 +45,14 @@ class WebhookText(WebhookOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(WebhookText):
-    """A receiver, and how it does. `failures` are deliveries that were given up since the last success."""
+    """A receiver and its state. `failures` counts the deliveries that were given up since the last success."""
 
     tenant: str
     webhook_id: str
     project: str | None  # None: all
     origin: Origin
     version: int  # counts changes of its configuration, not of its state
-    disabled_at_ns: int | None  # by us
+    disabled_at_ns: int | None  # when the server disabled it after failures; None if it did not
     disabled_reason: str | None
     failing_since_ns: int | None
     failures: int
@@ -69,7 +69,7 @@ class Webhooks:
         self._writer = writer
 
     def project(self, text: str, *, tenant: str | None = None) -> str | None:
-        """Return the name of the project with this id or name: of a tenant or of none, or of all, or None."""
+        """Return the name of the project with this id or name, or None: of `tenant` or of none; without it, of any."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_named"), {"tenant": tenant, "project": text}).fetchall()
         return rows[0][0] if rows else None
@@ -113,7 +113,7 @@ class Webhooks:
     def replace(self, webhook_id: str, version: int, text: WebhookText, at_ns: int) -> bool:
         """Replace a receiver under the same id, if it has this version; return False if not, or if it does not exist.
 
-        One that is switched off gets nothing that waits for it.
+        If `text` disables the receiver, its waiting deliveries are cancelled, except tests.
 
         Raises:
             Overloaded: nothing was stored.
@@ -123,7 +123,7 @@ class Webhooks:
         return self._change(sql.query("update_alert_webhook"), values, error, tests=False)
 
     def replace_secret(self, webhook_id: str, *, sealed: bytes, before: bytes) -> None:
-        """Store the same secret encrypted otherwise, which is no change of the receiver, if it is still this one.
+        """Store the same secret in a new encryption unless it has changed meanwhile; the version stays the same.
 
         Raises:
             Overloaded: nothing was stored.

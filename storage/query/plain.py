@@ -1,8 +1,9 @@
 """SELECTs that run in the server's own process: every part is known to be bounded between two interrupts.
 
-DuckDB checks for interrupts and its memory limit between vectors of 2,048 rows. Expressions that make much of little
-within one vector (texts, lists, lambdas, searches with two variable sides) escape both checks. Everything that is not
-listed here runs in a process that can be killed (`apart.py`), so a function of a newer DuckDB is no danger.
+DuckDB checks for interrupts and its memory limit between vectors of 2,048 rows. Expressions that need much time or
+memory for small inputs (texts, lists, lambdas, searches with two variable sides) can escape both checks within one
+vector. A SELECT with anything that is not listed here runs in a process that can be killed (`apart.py`). So a function
+that a newer DuckDB adds is no danger.
 """
 
 import math
@@ -98,10 +99,10 @@ _SCANS: Final = frozenset(
     left right substr substring contains ends_with prefix starts_with suffix ~~ !~~ ~~* !~~*
     """.split()  # noqa: SIM905 - easier to read
 )
-"""These read texts from end to end. One vector of a table has no more of them than DuckDB's memory; a join repeats one
-text for each row, and with a text of 4 MB that is 8 GB."""
+"""Functions that read whole texts. All texts in one vector of a table fit into DuckDB's memory. But a join can repeat a
+text of 4 MB in each of the 2,048 rows of a vector, and 8 GB are then read without a check."""
 _UNREPEATED: Final = frozenset(("spans", "logs", "tool_calls", "traces", "sessions", "annotations"))
-"""Views that join nothing, so that each text is one of a row of its own."""
+"""Views without a join that repeats texts: each text belongs to one row."""
 _REPEATING: Final = frozenset(("JOIN", "TABLE_FUNCTION", "WINDOW", "SUBQUERY_EXPRESSION", "unnest", "OTHER_TABLE"))
 _NEEDS_ALL_PAIRS: Final = frozenset(("COMPARE_NOTEQUAL", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"))
 """Between two vectors a join by one of these compares 4 million pairs: 48 s with texts of 100 kB that are the same."""
@@ -122,7 +123,8 @@ _CONSTANT: Final = {
     "starts_with": 1,
     "suffix": 1,
 }
-"""The argument that has to be a literal: DuckDB breaks with a computed one, or needs the product of both lengths."""
+"""Position of the argument that must be a literal or a parameter. With a computed one DuckDB fails, or needs time in
+proportion to the product of both lengths."""
 _MAX_CONSTANT: Final = 200  # characters
 _MAX_ILIKE: Final = 12
 """ILIKE compares all of its pattern at each place: 27 s for 200 MB and 150 characters that nearly fit."""

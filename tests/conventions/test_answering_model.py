@@ -80,18 +80,18 @@ def test_the_model_is_the_one_that_the_answer_names(attributes: dict[str, str], 
     ],
 )
 def test_an_answer_about_models_names_none(attributes: dict[str, str], key: str, answer: str) -> None:
-    """What the model says in JSON is no response, whatever it calls a model."""
+    """JSON that a model wrote is not taken for a vendor's response, even if it has a key `model`."""
     assert read(attributes | {key: answer}).model == REQUESTED
 
 
 def test_an_attribute_that_names_the_answering_model_wins() -> None:
-    """What conventions have for the model of the response is not looked for in the response."""
+    """If an attribute names the model of the response, the response is not searched for another one."""
     answer = json.dumps(ANSWERS["chat completions"])
     reading = read(BY_OPENINFERENCE | {"gen_ai.response.model": "gpt-5-mini-eu", "output.value": answer})
     assert reading.model == "gpt-5-mini-eu"
 
 
-def test_a_tool_is_no_model() -> None:
+def test_a_chain_names_no_model() -> None:
     """Only for model calls is the model read from the output."""
     reading = read({"openinference.span.kind": "CHAIN", "output.value": json.dumps(ANSWERS["chat completions"])})
     assert reading.model is None

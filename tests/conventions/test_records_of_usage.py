@@ -63,7 +63,7 @@ def test_a_record_that_tells_no_model_is_not_counted() -> None:
 
 @pytest.mark.parametrize("words", [{}, WORDS])
 def test_two_calls_with_as_many_tokens_are_two(words: dict[str, Any]) -> None:
-    """An operation makes a call, and so does a record beside each."""
+    """Two equal calls are counted twice, with or without records; a record whose call has no span counts as one."""
     calls = [a_call(words, scope=AG2, start_s=second) for second in (0, 2)]
     records = [a_record(ag2("model_call"), scope=AG2, start_s=second) for second in (0.6, 2.6)]
     assert used(*calls) == (2_000, 200)
@@ -72,7 +72,7 @@ def test_two_calls_with_as_many_tokens_are_two(words: dict[str, Any]) -> None:
 
 
 def test_a_record_of_other_work_is_counted() -> None:
-    """Of another count, another model, another answer, or of a call that had not ended."""
+    """A record counts if its tokens, model or response id differ from the call's, or if the call had not ended."""
     others = [
         a_record({"gen_ai.usage.input_tokens": 1_001}),
         a_record({"gen_ai.response.model": "gpt-4o"}),
@@ -99,7 +99,7 @@ def test_a_span_that_tells_how_a_call_was_made_or_ended_is_a_call(more: dict[str
 @pytest.mark.parametrize("attributes", [USE, COUNTS, USE | {"server.address": "api.openai.com"}])
 @pytest.mark.parametrize("start_s", [4, 3_600])
 def test_what_is_not_recorded_beside_a_call_is_counted(attributes: dict[str, Any], start_s: float) -> None:
-    """Whether the call stands alone or below an agent."""
+    """Such a span counts, whether the call stands alone or below an agent."""
     agent = a_span({"gen_ai.operation.name": "invoke_agent"}, scope=AG2)
     later = a_span(attributes, start_s=start_s)
     assert used(a_call(), later) == (2_000, 200)
@@ -108,7 +108,7 @@ def test_what_is_not_recorded_beside_a_call_is_counted(attributes: dict[str, Any
 
 @pytest.mark.parametrize("seconds, calls", [(0.04, 1), (0.06, 2), (6.5, 2)])
 def test_a_record_takes_no_time(seconds: float, calls: int) -> None:
-    """What lasts is work, such as a call of a client of one's own whose span has a model and tokens alone."""
+    """A longer span is a call, such as one of a custom client whose spans have only a model and tokens."""
     later = a_record(end_ns=int((1.6 + seconds) * SECOND_NS))
     assert used(a_call(), later) == (calls * 1_000, calls * 100)
 
@@ -120,14 +120,14 @@ def test_records_alone_are_calls() -> None:
 
 
 def test_the_record_is_no_step_without_an_answer() -> None:
-    """A run that ends well with a request for a tool keeps its words."""
+    """A record after a tool request is no step that lacks an answer, so the request's text stays the output."""
     asks = '[{"role": "assistant", "content": "Wait.", "tool_calls": [{"function": {"name": "form"}}]}]'
     trace = read_all(a_call({"gen_ai.output.messages": asks}), a_record())
     assert trace.output == "Wait."
 
 
 def test_the_record_says_what_it_is() -> None:
-    """Nothing is missing from it that could be captured."""
+    """A record has a note that it only has tokens, and none about missing content; one of AG2 has no note."""
     (note,) = read(USE).notes
     assert note.startswith("span: tells tokens of a model")
     assert read(ag2("model_call") | USE, scope=AG2).notes == ()
@@ -142,7 +142,7 @@ def test_ag2_records_calls_that_no_span_tells(kind: str, expected: str) -> None:
 
 
 def test_what_a_worker_used_is_counted_once() -> None:
-    """Its calls tell it, in a tree of agents of any depth, and the record sums them up, its own records among them."""
+    """A record that sums up an agent's calls, with those of agents below it, is not counted; a second one is."""
     chief = a_span({"ag2.span.type": "agent"}, scope=AG2, end_ns=20 * SECOND_NS)
     tool = a_span({"ag2.span.type": "tool", "gen_ai.tool.name": "delegate"}, scope=AG2, parent=chief)
     worker = a_span({"ag2.span.type": "agent"}, scope=AG2, parent=tool, end_ns=9 * SECOND_NS)

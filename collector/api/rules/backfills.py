@@ -28,11 +28,11 @@ router = api_router(prefix="/api/v1")
 _PATH: Final = f"{RULES}/{{rule_id}}/backfills"
 
 MOST_CHOSEN: Final = 200
-"""Traces of one backfill that names them; a guess."""
+"""Most `traceIds` of one backfill; a guess."""
 
 
 class Bounds(BaseModel):
-    """The interval of the starts of the spans to judge, up to now by default.
+    """Interval in which the spans to judge started; `to` is now by default.
 
     With `traceIds`, only spans of these traces.
     """
@@ -68,7 +68,7 @@ def _started(here: Here, project: str, rule_id: str, backfill_id: str) -> Respon
 @needs(Permission.READ, by_tenant=True)
 @answers(BaselineEstimateDocument)
 def estimate_baseline(project: str, rule_id: str, here: Here, who: Who) -> Response:
-    """Estimate what a baseline would judge again, and its cost by that of the latest evaluations. Judge nothing."""
+    """Estimate the evaluations of a baseline, and their cost from that of the latest evaluations. Judge nothing."""
     estimate = baseline_estimate(here, find_own(here, who, project, rule_id).active)
     return encoded(BaselineEstimateDocument.of(estimate))
 

@@ -82,5 +82,5 @@ def show_session(
 
 
 def session_state(here: Context, session: SessionSummary) -> str:
-    """Return `open`, or `closed` if no span was received for long enough."""
+    """Return `closed` if the last span started or ended at least `session_idle_seconds` ago, else `open`."""
     return "open" if here.now_ns() - session.last_ns < here.settings.session_idle_seconds * 1e9 else "closed"

@@ -36,7 +36,7 @@ _DOCUMENTS: Final = {  # of datasets, and of files of results, whose cases are r
     "testCases": "test case",
     "conversationalTestCases": "conversational test case",
 }
-_SAVED: Final = "custom_column_key_values"  # a column of what DeepEval writes, and not of what people do
+_SAVED: Final = "custom_column_key_values"  # a column that DeepEval writes, and that handwritten files lack
 
 
 def read_deepeval(path: Path) -> Iterator[Place]:
@@ -47,7 +47,7 @@ def read_deepeval(path: Path) -> Iterator[Place]:
     """
     for place, document in _documents(path):
         if not isinstance(document, Mapping):
-            raise BadExport(f"{place}: a golden is an object")
+            raise BadExport(f"{place}: must be a JSON object")
         golden = {_snake(name): value for name, value in document.items()}
         golden |= {name: _listed(golden[name], golden) for name in _LISTS if name in golden}
         if golden.get("scenario"):
@@ -70,7 +70,7 @@ def _documents(path: Path) -> Iterator[Place]:
             document = {"goldens": document}
         lists = {name: document[name] for name in _DOCUMENTS if isinstance(document.get(name), list)}
         if not lists:
-            raise BadExport(f"it is no list of goldens, and has none as {', '.join(_DOCUMENTS)}")
+            raise BadExport(f"expected a list of goldens, or an object with a list as {' or '.join(_DOCUMENTS)}")
         for name, goldens in lists.items():
             for number, golden in enumerate(goldens, start=1):
                 yield f"{_DOCUMENTS[name]} {number}", golden

@@ -1,10 +1,9 @@
 """Budgets: the daily cost of judges, reserved before each request and settled after it.
 
-Reservations of a process that ended expire after a while.
-
-A UTC day, three measures (calls, tokens, USD), three payers: the rule, the project, the connection. The sums are kept
-in memory and read from the table of calls on first use of a day. Money is counted in whole billionths of a USD, so that
-sums do not drift.
+A budget limits calls, tokens or USD per UTC day. Each request counts towards three budgets: those of its rule, its
+project and its connection. The sums are kept in memory, and read from the table of calls when a day is first used.
+Money is counted in whole billionths of a USD, so that sums do not drift. Reservations of a process that has ended
+expire after a lease.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ from storage.judging.spending import NANO, JudgeCallStore, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
 CallOutcome: TypeAlias = Literal["answered", "charged", "failed"]
-"""Outcome of a request: a usable answer; no usable answer, and it counts as a call; no answer, and no cost."""
+"""Outcome of a request. `charged`: no usable answer, but it counts as a call; `failed`: no answer, and no cost."""
 
 _NS: Final = 10**9
 _LEASE_S: Final = 600.0
@@ -337,6 +336,7 @@ class AccountBudget:
 
         Raises:
             OverBudget: the budget has less left than the estimate.
+            HeldBack: reservations of an ended process hold too much of the budget; they expire.
             Stopped: no request may be made any more.
             Unanswered: the call could not be recorded.
         """
@@ -394,7 +394,7 @@ class _Orphan:
 
 
 def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
-    """Return reservations of earlier processes, by their end. The lease bounds them, whatever the clock was before."""
+    """Return reservations of earlier processes, the first to expire first. A clock set back does not extend a lease."""
 
     def orphan(call: ReservedCall) -> _Orphan:
         reserved = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
@@ -412,7 +412,7 @@ def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
 
 
 def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
-    message = f"{shortage.message}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
+    message = f"{shortage.message}; requests of a process that ended reserve a part of it until {until:%H:%M:%S} UTC"
     return HeldBack(message, (until - now).total_seconds())
 
 

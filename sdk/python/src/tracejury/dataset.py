@@ -119,7 +119,8 @@ class Dataset(Sequence[Example]):
         Raises:
             DatasetNotFound: no place has the dataset.
             ValueError: a file holds none; the message names the line.
-            Refused: the server says that there is none.
+            Refused: the server rejects the request, for example because it lacks the dataset.
+            Unreachable: the server does not respond, and the version is `latest` or not cached.
         """
         problems = []
         for place in places:
@@ -190,7 +191,7 @@ def _examples(file: BinaryIO, form: str, document: Any) -> Iterator[Example]:
 
 
 def example_of(document: Any) -> Example:
-    """Return the example in a JSON document, simple or not; a map that is not empty counts before the simple form.
+    """Return the example in a JSON document. `inputs` and `expectedOutputs` override the short forms unless empty.
 
     Raises:
         ValueError: the document is not an example.
@@ -239,7 +240,7 @@ def _from_package(uri: str) -> Dataset | None:
         return None
     if not file.is_file():
         return None
-    with resources.as_file(file) as path:  # of an archive it is a copy with a name of its own
+    with resources.as_file(file) as path:  # from an archive, a temporary copy with another name
         dataset = read_file(path)
         if dataset.name == path.stem:
             dataset.name = Path(place).stem
@@ -260,5 +261,5 @@ def _keep(file: Path, text: str) -> None:
         part = file.with_suffix(f".{os.getpid()}.part")
         part.write_text(text, encoding="utf-8")
         part.replace(file)
-    except OSError:  # a cache that cannot be written is none
+    except OSError:  # go on without a cache if it cannot be written
         return

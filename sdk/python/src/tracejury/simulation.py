@@ -38,11 +38,11 @@ class Simulated:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """Result of a simulation, in the order of the scenarios, each trial of one after the other."""
+    """Result of a simulation: its conversations by scenario, then by trial."""
 
     name: str
     simulated: Sequence[Simulated]
-    left: Sequence[Place]  # for which no budget was left
+    left: Sequence[Place]  # not begun, or broken off for lack of budget; the latter are in `simulated`, too
     resumed: int  # conversations that the journal had
     spent: Mapping[str, Any]
 
@@ -52,7 +52,7 @@ class SimulationResult:
         return {reason: reasons.count(reason) for reason in _COUNTED if reason in reasons}
 
     def errors(self, source: str) -> list[Simulated]:
-        """Return the conversations that ended by an error of the `agent`, or of the `simulator`."""
+        """Return the conversations that ended with an error of `source`: `agent` or `simulator`."""
         return [each for each in self.simulated if each.conversation.error_source == source]
 
     def goldens(self) -> list[Example]:
@@ -65,8 +65,9 @@ class SimulationResult:
 class Simulation:
     """Scenarios played against an application: `run`, or `run_async` within an event loop.
 
-    With a `journal`, that file has the conversations that ended, and a repeated run of the simulation skips them. The
-    seed of a conversation is derived from the simulation's seed, the scenario and the trial.
+    With a `journal`, a repeated run of the simulation skips the conversations that ended, except those that ended by an
+    error of the simulator or for lack of budget. The seed of a conversation is derived from the simulation's seed,
+    the scenario and the trial.
     """
 
     name: str
@@ -98,7 +99,8 @@ class Simulation:
         """Run it, and wait.
 
         Raises:
-            JournalInUse: another process is at it.
+            JournalInUse: another process uses the journal.
+            ValueError: the journal is of other scenarios.
         """
         return asyncio.run(self.run_async())
 
@@ -140,20 +142,20 @@ class Simulation:
         conversations: dict[Place, SimulatedConversation],
     ) -> None:
         """Run the remaining conversations, some at a time; begin none once the budget is spent."""
-        waiting, is_spent, of = iter(left), False, len(conversations) + len(left)
+        waiting, is_spent, total = iter(left), False, len(conversations) + len(left)
 
         async def work() -> None:
             nonlocal is_spent
             for key, trial in waiting:
                 if is_spent:
                     return
-                had = await self.simulator(scenarios[key], trial, account).simulate_async()
-                conversations[key, trial] = had
-                if had.stop_reason == "budget":
+                ended = await self.simulator(scenarios[key], trial, account).simulate_async()
+                conversations[key, trial] = ended
+                if ended.stop_reason == "budget":
                     is_spent = True
                 elif journal is not None:
-                    journal.write(Simulated(scenarios[key], trial, had).document())
-                self.progress(len(conversations), of)
+                    journal.write(Simulated(scenarios[key], trial, ended).document())
+                self.progress(len(conversations), total)
 
         working = [asyncio.ensure_future(work()) for _ in range(min(self.parallelism, len(left)))]
         try:
@@ -181,7 +183,7 @@ class Simulation:
 
 def _had(document: Mapping[str, Any], scenario: Scenario) -> SimulatedConversation:
     if document.get("scenarioDigest") != scenario.digest:
-        raise ValueError(f"the journal has the scenario {scenario.key} as it was before; take another journal")
+        raise ValueError(f"the scenario {scenario.key} has changed since the journal was written; use another journal")
     return SimulatedConversation.of(document)
 
 
@@ -192,11 +194,11 @@ def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
 
 
 def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
-    """Return the task of an experiment over scenarios, as from `dataset_of`, within one budget.
+    """Return a task for experiments on a dataset from `dataset_of`: it simulates the scenario of each example.
 
-    The outputs are `output` (the last answer), `trajectory`, `toolCalls`, `state` and `simulation` (stop reason,
-    session, seed, who the user was). A conversation that broke off is an error of the kind `agent`, `simulator` or
-    `budget`, with the turns so far.
+    All conversations share the simulation's budget. The outputs are `output` (the last answer), `trajectory`,
+    `toolCalls`, `state` and `simulation` (stop reason, session, seed, who the user was). A conversation that broke off
+    is an error of the kind `agent`, `simulator` or `budget`, with the turns so far.
     """
     account = BudgetAccount(simulation.budget)
 
