@@ -1,8 +1,6 @@
 """Deletion by age while the clock of the machine is wrong, after long stops, and all at once."""
 
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from storage.ingest.batch import SpanBatch
 from storage.ingest.writer import WriterOptions
 from storage.offline.runs import NewRun
 from storage.store import Store, StoreOptions
+from tests.debian import faketime
 from tests.live import PATIENCE_S, a_live_server, until
 from tests.serving import a_server, post, run
 from tests.storing import RECEIVED_AT_US, a_store, an_export, commit, rows
@@ -39,7 +38,6 @@ pytestmark = pytest.mark.costly(
 
 DAY_NS = 86_400 * 10**9
 HOUR_NS = 3600 * 10**9
-FAKETIME = shutil.which("faketime") or ""
 CONFIRM = "`tracejury sweep --yes`"
 
 
@@ -317,18 +315,14 @@ def test_the_clock_in_doubt_is_a_condition_that_an_operator_ends(tmp_path: Path)
             assert any("/api/v1/sweep" in str(each) for each in entries)
 
 
-@pytest.mark.skipif(not FAKETIME, reason="faketime is missing: apt-get install faketime")
 def test_a_server_whose_clock_is_wrong_keeps_everything(tmp_path: Path) -> None:
     """A real server that sweeps each second with the clock 40 days ahead has deleted nothing when it is right again."""
     with a_live_server(tmp_path) as server:
         post(f"{server.otlp_http}/v1/traces", an_export(3).SerializeToString())
         assert server.stop() == 0
-    preload = subprocess.run(
-        [FAKETIME, "-f", "+0", "printenv", "LD_PRELOAD"], capture_output=True, text=True, check=True
-    )
     shifted = {
         "TRACEJURY_SWEEP_INTERVAL_SECONDS": 0.2,
-        "LD_PRELOAD": preload.stdout.strip(),
+        "LD_PRELOAD": faketime(),
         "FAKETIME": "+40d",
         "DONT_FAKE_MONOTONIC": 1,  # else no wait of a thread ends
     }

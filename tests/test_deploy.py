@@ -21,8 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector.settings import Settings
 from collector.settings_loading import load_settings
+from tests.debian import promtool
 from tests.live import PATIENCE_S, TRACEJURY
-from tests.promtool import promtool
 from tests.serving import a_server, an_export, post
 from tests.source_tree import ROOT
 from tests.storing import trace_id
