@@ -182,7 +182,7 @@ def _check_name(host: str) -> None:
     """Refuse a name that no resolver should see, such as an address in a spelling of old C libraries."""
     name = _plain(host)
     if not _NAME.fullmatch(name):
-        raise BadUrl("the host of a URL is an address or a name of letters, digits, hyphens and dots")
+        raise BadUrl("the host of a URL is an address or a name of letters, digits, hyphens, underscores and dots")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         raise BadUrl(f"{host} is a number, not a name; write an address as in 192.0.2.1")
 

@@ -90,7 +90,7 @@ class Listing:
         """Add a page of the server at an address.
 
         Raises:
-            Refused: the address is not one of the server's pages.
+            Refused: the response is not a page of a list.
         """
         content = page.get("content") if isinstance(page, dict) else page
         if not isinstance(content, list):

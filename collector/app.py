@@ -86,8 +86,8 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 
     Raises:
         Unusable: the data directory cannot be opened.
-        BadSettings: a configured webhook is not valid.
-        OSError: an address cannot be bound.
+        BadSettings: a configured webhook is not valid, or the path prefix is a path of the server itself.
+        OSError: an address cannot be bound, or the certificate cannot be read.
     """
     async with AsyncExitStack() as stack:
         listener = listener_options(settings, certificate(settings))

@@ -8,14 +8,14 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 
 class ClosableExporter(SpanExporter):
-    """Exporter that can be closed for sending, so that the shutdown does not wait for it."""
+    """Exporter that drops spans once `is_closed` is set, so that the shutdown does not wait for them to be sent."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self.is_closed = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send, until the end."""
+        """Send spans; fail once the exporter is closed."""
         return SpanExportResult.FAILURE if self.is_closed else self._exporter.export(spans)
 
     def shutdown(self) -> None:

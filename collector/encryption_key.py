@@ -127,7 +127,7 @@ def cannot_be_read(lost: Sequence[KeptSecret]) -> str:
 
 
 def make_key(directory: Path, key: str | None = None) -> None:
-    """Make a key of 32 random bytes, unless there is one. The file is written atomically."""
+    """Store `key`, or a new one of 32 random bytes, unless there is a key. The file is written atomically."""
     file, part = directory / KEY_FILE, directory / f"{KEY_FILE}.{os.urandom(8).hex()}.part"
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -29,7 +29,7 @@ class CaughtUp:
 
     @property
     def is_awaited(self) -> bool:
-        """Return True while a caller waits."""
+        """Return True until all calls of `wait` are answered, also if they have timed out."""
         return self.requested > self._answered
 
     def wait(self, timeout_s: float, wake: Callable[[], None]) -> bool:

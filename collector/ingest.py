@@ -182,7 +182,8 @@ class Ingest:
     def offer(self, request: Request) -> "asyncio.Future[Receipt]":
         """Queue a request; on the event loop only. The future completes when the accepted data is durable.
 
-        It fails with `Malformed` if the request is not valid, and with `Overloaded` if the server is behind.
+        It fails with `Malformed` if the request is not valid, with `Overloaded` if the server is behind, and with
+        `SpansFailed` after a bug.
 
         Raises:
             Overloaded: the server is behind already, or shutting down.
@@ -244,7 +245,7 @@ class Ingest:
         return present
 
     def _gather(self) -> None:
-        """Wait a moment for as many requests as were lately under way together. A single client never waits."""
+        """Wait a moment for as many requests as were lately under way together. One that is alone does not wait."""
         until_s = min(offer.at_s for offer in self._waiting) + _GATHER_S
         while len(self._waiting) < self._most_unanswered and not self._closed:
             left_s = until_s - time.monotonic()

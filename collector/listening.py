@@ -26,7 +26,7 @@ _BACKLOG = 2048
 """Connections that wait for their accept; the kernel takes at most net.core.somaxconn."""
 
 TICK_S = 1.0
-"""`Date` is in seconds."""
+"""Interval of `on_tick`, which makes the `Date` header, in whole seconds, and of the checks for slow clients."""
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
 

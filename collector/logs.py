@@ -1,4 +1,4 @@
-"""How the server's own log is written: lines of text or of JSON, each with the number of the request it is about."""
+"""How the server's own log is written: lines of text or of JSON, each with the id of its request."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ _NUMBERS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""The number of the request that is being answered, if any."""
+"""The id of the request that is being answered, if any."""
 
 
 def request_id_of(header: str | None) -> str:
@@ -43,8 +43,9 @@ def start_logging(*, level: str, form: str) -> None:
 class RepetitionFilter(logging.Filter):
     """Filter of warnings and errors that repeat: one a minute, so that retries fill no disk.
 
-    With a traceback they are the same if an exception of the same type comes from the same line. Those of requests all
-    pass: their answers refer to the log. Without one, lines of one logger are the same if they differ in numbers alone.
+    With a traceback they are the same if their message is, and an exception of the same type comes from the same line.
+    In a request those with a traceback all pass: its answer refers to the log. Without one, lines of one logger are the
+    same if they differ in numbers alone.
     Lines about changes, which have `is_change`, pass. Safe to use from several threads.
     """
 

@@ -1,7 +1,7 @@
 """The API over a data directory that no server holds, in this process.
 
-Nothing is received, matched, judged, sent or swept: the components that do so on a server are created, because routes
-refer to them, but never started.
+No thread receives, matches, judges, sends or sweeps: the components that do so on a server are created, because routes
+refer to them, but never started. A request of `operating` can still sweep, or test a connection.
 """
 
 import asyncio

@@ -45,7 +45,7 @@ class Metric:
     numbers: "NumbersStatement | None"  # the statement that computes it; None: it is not in the database
     outcomes: "OutcomesStatement | None" = None  # the statement with one row for each of what a rate is of
     is_of_roots: bool = False
-    counts: bool = False  # a number of things, so that none at all is a value too
+    counts: bool = False  # a number of things, of which none is a value, too; or the share of a budget
 
 
 METRICS: Final[Mapping[MetricName, Metric]] = {
@@ -128,7 +128,7 @@ class MetricMonitorText(BaseModel):
     experiments: bool = Field(default=False, description="True if spans of experiments count, too.")
     window_seconds: int = Field(default=300, ge=10, le=86_400)
     percentile: float = Field(default=0.95, gt=0, lt=1, description="The percentile, if the metric is a latency.")
-    min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer in the window there is no value.")
+    min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer there is no value, unless it counts.")
     looks: int = Field(default=1, ge=1, le=100, description="Number of consecutive checks that must agree.")
     severity: Severity = "warning"
     enabled: bool = True

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _US: Final = 1_000_000
 _FEEDS: Final = 3
-"""In the time that the service manager waits for one, so that one that is late harms nothing."""
+"""Watchdog messages within the time that the service manager waits for one, so that a late one does no harm."""
 
 
 class ServiceManager:

@@ -1,4 +1,4 @@
-"""The words for outcomes of evaluations, for all faces; `failed` alone is a verdict below its threshold."""
+"""The words for outcomes of evaluations, for pages, commands and tools; "failed" is a verdict below its threshold."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias

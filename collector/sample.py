@@ -52,7 +52,7 @@ class SampleReport:
 
     @property
     def trace_ids(self) -> tuple[str, ...]:
-        """Return the traces in the order in which they were sent."""
+        """Return the ids of the traces in the order in which they were sent."""
         return tuple(trace.trace_id for trace in self.traces)
 
 
@@ -181,7 +181,7 @@ def send_trace(application: SampleApplication, exporter: WatchedExporter, start_
 
 
 class _Ids(IdGenerator):
-    """The ids of one trace, always the same: sending it again sends the same spans."""
+    """The ids of one trace, always the same: spans that are sent again, at other times, are stored once."""
 
     def __init__(self, trace_id: str) -> None:
         self._trace_id = trace_id

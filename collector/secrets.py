@@ -75,7 +75,7 @@ class Secrets:
 
         Raises:
             NoEncryptionKey: no key is configured.
-            CannotDecrypt: the text was encrypted with another key or for another `belongs_to`.
+            CannotDecrypt: the text was encrypted with another key or for another `belongs_to`, or was changed.
         """
         text = self._required().decrypt(stored, belongs_to)
         if text is None and self._older is not None:

@@ -29,7 +29,7 @@ _STUCK_S: Final = 30.0
 """A transaction takes tenths of a second; one that takes longer than this is stuck. A guess."""
 
 _BEHIND_S: Final = 60.0
-"""A burst of some seconds is read and matched for most of a minute, as it should be."""
+"""Lag of matching, or of the lake, that is reported: after a burst of some seconds most of a minute is usual."""
 
 _QUIET_S: Final = 10.0
 """Refused senders retry within seconds, so that a shorter pause does not end the condition. A guess."""

@@ -19,7 +19,7 @@ MOST_DIGEST_MINUTES: Final = 10_080
 
 
 class WebhookSettings(BaseModel):
-    """A webhook for alerts. `url`, `secret` and `previousSecret` may name a variable instead."""
+    """A webhook for alerts. In place of `url`, `secret` and `previousSecret`, `urlEnv` etc. name a variable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -70,7 +70,11 @@ class Redaction(BaseModel):
     ] = ()
     patterns: Annotated[
         tuple[Annotated[str, AfterValidator(_pattern)], ...],
-        Field(max_length=20, description="Regular expressions; their matches in any text are replaced by [redacted]."),
+        Field(
+            max_length=20,
+            description="Regular expressions; their matches are replaced by [redacted] in names, messages, bodies and "
+            "attribute values.",
+        ),
     ] = ()
     presets: Annotated[
         tuple[Annotated[str, AfterValidator(_known_preset)], ...],

@@ -170,7 +170,7 @@ def bytes_of_size(size: str) -> int:
 
 def _enough_memory(size: str) -> str:
     if bytes_of_size(size) < bytes_of_size(_LEAST_MEMORY):
-        msg = f"must be {_LEAST_MEMORY} or more, since DuckDB cannot open its file with less; 256MB is a good start"
+        msg = f"must be {_LEAST_MEMORY} or more, since DuckDB may not open its file with less; 256MB is a good start"
         raise ValueError(msg)
     return size
 

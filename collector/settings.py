@@ -370,7 +370,10 @@ class Settings(BaseModel):
     judge_traces: Annotated[
         bool,
         Field(
-            description="store a span for each judge request; [rules never match it](connections.md#no-loops)",
+            description=(
+                "store a span for each judge request, except for spans of tenants;"
+                " [rules never match it](connections.md#no-loops). Without effect with `tls_cert`"
+            ),
         ),
     ] = False
     alert_webhooks: Annotated[
@@ -544,7 +547,12 @@ class Settings(BaseModel):
     ] = 100_000
     tls_cert: Annotated[
         Path | None,
-        Field(description="certificate chain as a PEM file, with `tls_key`; all addresses then accept only TLS"),
+        Field(
+            description=(
+                "certificate chain as a PEM file, with `tls_key`; all addresses then accept only TLS, except `quack`,"
+                " which then has to be a loopback address"
+            )
+        ),
     ] = None
     tls_key: Annotated[Path | None, Field(description="private key of the certificate as a PEM file")] = None
     redaction: Annotated[
@@ -573,8 +581,8 @@ class Settings(BaseModel):
         Field(
             pattern="^(text|json)$",
             description=(
-                "`json` logs one JSON object per line with `time`, `level`, `logger`, `message`, and the"
-                " `requestId` of the request, if any"
+                "`json` logs one JSON object per line with `time`, `level`, `logger` and `message`; in a request also"
+                " `requestId`, with a traceback also `exception`"
             ),
         ),
     ] = "text"

@@ -16,7 +16,7 @@ from collector.settings import BadSettings, Settings
 _PREFIX = "TRACEJURY_"
 
 _OF_COMMANDS = {"url", "update_baseline"}
-"""Variables that are no settings: which server commands and the Python client ask, and a wish of the gate."""
+"""Variables that are no settings: the server's URL for commands and the Python client, and an option of the gate."""
 
 _UNQUOTED = {
     "api_key",
@@ -37,7 +37,7 @@ def load_settings(file: Path | None, flags: Mapping[str, object], environ: Mappi
     """Put the settings together: `flags` beat the environment, which beats the YAML file.
 
     Raises:
-        BadSettings: an unknown key or an invalid value anywhere; all of them are named.
+        BadSettings: the file cannot be read, or a key is unknown or a value invalid; all such keys are named.
     """
     origins: dict[str, str] = {}
     values: dict[str, object] = {}

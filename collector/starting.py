@@ -67,7 +67,7 @@ class DeferredApplication:
         self._whole, self._probes = _Loading(load), _Loading(load_probes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, to the whole application once it is loaded."""
+        """Pass a request on: a probe to the small application until the load of the whole one has begun."""
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
         loading = self._probes if is_probe and not self._whole.has_begun else self._whole
         application = await loading.result()

@@ -20,12 +20,12 @@ _HIDING: Final = re.compile(f"[{_MOVING}{_EMPTY}]")
 
 
 def one_line(text: str) -> str:
-    """Spell out all invisible characters of a text, line ends included."""
+    """Spell out the characters of a text that move, reorder or hide text, line ends included; fillers stay."""
     return text if text.isascii() and text.isprintable() else UNSAFE.sub(_spell, text)
 
 
 def harmless(text: str) -> str:
-    """Return the text for a terminal: line ends and tabs stay, everything else not plainly visible is spelled out."""
+    """Return the text for a terminal: line ends, tabs and fillers stay; what could control it is spelled out."""
     return UNSAFE.sub(lambda match: match[0] if match[0] in _LAYOUT else _spell(match), text)
 
 
@@ -35,7 +35,7 @@ def nothing_hidden(text: str) -> str:
 
 
 def some_lines(text: str) -> str:
-    """Spell out all invisible characters of a text, except line ends."""
+    """Spell out the characters of a text that move, reorder or hide text, except line ends; fillers stay."""
     return "\n".join(one_line(line) for line in text.splitlines())
 
 

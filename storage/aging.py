@@ -185,7 +185,7 @@ class Aging:
         return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
 
     def _clients_agree(self, doubt: _Doubt) -> bool:
-        """Return True if spans received since the start agree with the clock: the machine was off meanwhile."""
+        """Return True if spans received since the doubt began agree with the clock: the machine was off meanwhile."""
         steady_ns = self._options.steady_ns()
         is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
         is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0

@@ -20,10 +20,7 @@ def uptime_ns() -> int:
 
 
 def steady_clock() -> Clock:
-    """Return a clock that starts at the machine's time and is not affected by later changes of it.
-
-    That the machine's clock is set makes no difference to it.
-    """
+    """Return a clock that starts at the machine's time and is not affected if that is set later."""
     offset_ns = time.time_ns() - time.monotonic_ns()
     return lambda: time.monotonic_ns() + offset_ns
 
@@ -42,7 +39,7 @@ class ClockShift:
 
     @property
     def forward_ns(self) -> int:
-        """Nanoseconds by which it was set forward; negative if it was set back."""
+        """Return by how many nanoseconds the clock was set forward; negative if it was set back."""
         return self.now_ns - self._steady_ns() - self._began_ns
 
     @property

@@ -14,7 +14,7 @@ from storage.ingest.writer import Writer
 log = logging.getLogger(__name__)
 
 _LEAST_NS: Final = 10**9
-"""A smaller shift is left for later, as those are by which NTP disciplines a clock. A guess."""
+"""A smaller shift is left for later: NTP adjusts a clock by such shifts. A guess."""
 
 
 class StoredDelays:

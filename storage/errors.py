@@ -2,7 +2,7 @@
 
 StorageError
 |-- Overloaded        the same spans will be welcome later
-|   |-- Busy          a reader holds an older snapshot
+|   |-- Busy          a reader holds an older snapshot, or a checkpoint lacks room
 |   |-- Barred        the caller broke the database too often lately
 |   `-- Reopened      the database was opened again in the middle of it: ask again
 |-- Moved             a concurrent change came first: read again before anything is stored
@@ -15,7 +15,7 @@ StorageError
 |   `-- OlderFile     the database was made before the first release
 |-- Unpublished       the lake does not take rows now, or not before the operator acts
 |-- Damaged           the stored data is damaged: no retry helps
-|-- BadQuery          the SQL text is wrong, or not allowed
+|-- BadQuery          the SQL text is wrong or not allowed, or a value cannot be stored
 |-- Conflict          it contradicts stored data
 |-- Stale             it was changed since it was read
 `-- Missing           the named thing does not exist
@@ -28,7 +28,7 @@ from typing import Final
 
 
 class StorageError(Exception):
-    """Anything that storage raises on purpose."""
+    """Base class of the errors of storage that callers handle."""
 
 
 class Overloaded(StorageError):
@@ -43,7 +43,7 @@ class Overloaded(StorageError):
 
 
 class Busy(Overloaded):
-    """A reader holds a snapshot from before the last change."""
+    """A reader holds a snapshot from before the last change, or the disk has no room for a checkpoint."""
 
 
 class Reopened(Overloaded):
@@ -116,7 +116,7 @@ class OlderFile(Unusable):
 
 
 class BadQuery(StorageError):
-    """The SQL text is wrong, not allowed, or went over its limits; the message says which."""
+    """The SQL text is wrong, not allowed, or over its limits, or a value cannot be stored; the message says which."""
 
 
 class Conflict(StorageError):

@@ -188,7 +188,7 @@ ANY_JUDGING: Final = Judging(rule=None, outcome=None, passed=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All stored spans of one trace, by start time, and the log records that belong to them."""
+    """The first stored spans of one trace, by start time up to a limit, and the log records that belong to them."""
 
     summary: TraceSummary
     spans: tuple[Span, ...]

@@ -41,7 +41,7 @@ def migrations() -> list[tuple[int, str, str]]:
 
 @functools.cache
 def views() -> list[tuple[str, str]]:
-    """Return the views that dashboards use: name, text. Each comes after those it reads from."""
+    """Return all views: name, text. Each comes after those it reads from."""
     folder = resources.files("storage").joinpath("views")
     texts = {
         file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")

@@ -85,7 +85,8 @@ log = logging.getLogger(__name__)
 
 _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
-it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
+it the spool takes whatever is freed on a full disk. A guess: DuckDB's shortest log, 4 MB, twice over, and a
+checkpoint."""
 
 _CLOSED_S = 5.0
 """A database that cannot be opened again for so long refuses spans. A guess."""
@@ -121,7 +122,7 @@ class StoreOptions:
 
 
 class Store:
-    """An open data directory. Made by `open`, which starts its thread; `close` stops it."""
+    """An open data directory. Made by `open`, which starts its threads; `close` stops them."""
 
     def __init__(
         self,
@@ -195,6 +196,7 @@ class Store:
             Unusable: the directory is in use, or its database is foreign or newer.
             ReadOnly: the directory cannot be written, and has to be.
             NoRoom: the disk is full.
+            Overloaded: the recorded calls to judges cannot be written to the database.
         """
         options = _with_lake(options or StoreOptions())
         keep_new_files_private()
@@ -352,13 +354,13 @@ class Store:
         """Refuse a sender that has its share of uncommitted bytes; `nbytes` of it are on their way.
 
         Raises:
-            Overloaded: too much waits for its commit.
+            Overloaded: too much waits for its commit, the disk is full, or nothing can be written.
         """
         has_room = self._backlog.has_room(sender, nbytes)
         self._refuse(self._why_unable() or (None if has_room else self._behind(sender)))
 
     def append(self, batches: list[SpanBatch], weights: Mapping[str, int] | None = None) -> None:
-        """Store batches: durable on return, visible within the commit interval.
+        """Store batches: durable on return, visible within three commit intervals unless commits are behind.
 
         `weights` has what each sender sent, in any unit.
 

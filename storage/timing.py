@@ -33,7 +33,7 @@ class Stopwatch:
         self._lock = threading.Lock()
 
     def add(self, seconds: float) -> None:
-        """Count one that took so long."""
+        """Count a duration."""
         with self._lock:
             self._counts[bisect_left(self._bounds_s, seconds)] += 1
             self._sum_s += seconds

@@ -19,7 +19,7 @@ class ThreadWork:
 
     @property
     def seconds(self) -> float | None:
-        """Return the duration of the current attempt; None while waiting, infinite once the thread has ended."""
+        """Return the duration of the current attempt; None while waiting, infinite unless the thread runs."""
         if not self._thread.is_alive():
             return math.inf
         since_s = self._since_s

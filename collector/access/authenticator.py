@@ -151,7 +151,7 @@ def check(caller: Caller, need: Need) -> None:
     """Check that the caller has the permission that is needed.
 
     Raises:
-        AccessRefused: the caller lacks the permission.
+        AccessRefused: the caller lacks the permission, or has a tenant and the route does not keep tenants apart.
     """
     if not caller.may(need.permission):
         raise Forbidden(f"a key with the role {caller.role} may not do this")

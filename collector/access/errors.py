@@ -1,12 +1,9 @@
 """Refusals of access, named by what the client should do.
 
 AccessRefused
-
--- Unauthenticated   send a key that opens
-
--- Forbidden         ask for a key that may do this
-
--- Elsewhere         call this server by its name, from its own pages
+|-- Unauthenticated   send a valid key
+|-- Forbidden         ask for a key that may do this
+|-- Elsewhere         call this server by its name, from its own pages
 `-- TooMany           come again later
 """
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_S: Final = 1.0
 _MOST_AT_ONCE: Final = 1_000
-"""Different entries between two writes; the rest is counted in one. A guess: 200 bytes each."""
+"""Different entries between two writes; the rest is counted by status only. A guess: 200 bytes each."""
 
 _PATH_CHARACTERS: Final = 200
 _DETAIL_CHARACTERS: Final = 300
@@ -28,8 +28,8 @@ _MORE: Final = "(more than was kept apart)"
 class AuditJournal:
     """Log of writes and refusals. `start` begins to store them; `close` stores the rest.
 
-    A crash loses the entries of the last second; while nothing can be written, the different entries kept are
-    bounded, and all others are counted in one.
+    A crash loses the entries of the last second. The different entries accepted between two attempts to write are
+    bounded; all others are counted by status only.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ _WITHOUT_KEY: Final = secret.digest("\0")  # of a text that no header can hold
 _LASTING: Final = "there has to be an enabled ADMIN key of no tenant that does not expire, or TRACEJURY_API_KEY"
 _US: Final = 1_000_000
 _USE_IS_NOTED_AFTER_US: Final = 600 * _US
-"""When a key was used last is stored at most so often."""
+"""Shortest time between two last uses of a key that are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class _Opening:
 class Keyring:
     """Callers by key. A lookup reads a dictionary that is replaced as a whole when keys change.
 
-    As long as there is any key, also one that is disabled or has expired, requests without a key are refused. A
-    credential that can administer it and lasts is the key of the settings, or an enabled ADMIN key of no tenant that
-    does not expire: the first key has to be one, and the last one cannot be taken away.
+    Once there is any key, also one that is disabled or has expired, requests without one are refused, unless reads
+    or ingest are open. A lasting administrator credential is the key of the settings, or an enabled
+    ADMIN key of no tenant that does not expire. The first key has to be one, and the last one cannot be taken away.
     """
 
     def __init__(self, access: Access, operator_key: str | None) -> None:

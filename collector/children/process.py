@@ -45,7 +45,7 @@ class ChildProcess:
         """Send a request and yield its answers. Take them all: otherwise the process is ended.
 
         Raises:
-            ChildFailed: this request kills the process, or there was no answer within the time limit.
+            ChildFailed: the process died or did not start, there was no answer in time, or it was ended for good.
         """
         process = self._process or self._start()
         complete = False
@@ -72,7 +72,7 @@ class ChildProcess:
             process.kill()
 
     def close(self) -> None:
-        """Release the process once no request runs."""
+        """End the process for good. Call it while no request runs."""
         self._closed = True
         self._end()
 

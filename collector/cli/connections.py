@@ -57,7 +57,7 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
 def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """Test a connection (name or id) with one small request to its model, which counts against its budgets.
 
-    Exits with 1 if the response is not in the format that judges need.
+    Exits with 1 if the call fails, or if the response is not in the format that judges need.
     """
     one_source(server, data)
     with open_source(server, data) as source:

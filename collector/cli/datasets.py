@@ -112,7 +112,7 @@ def create(*, name: str, description: str, server: str) -> None:
 @json_option
 @server_option
 def import_file(*, as_json: bool, server: str, **options: Any) -> None:
-    """Import a file as a new version. A file that was already imported creates none."""
+    """Import a file as a new version. If it has the same items as the latest version, none is created."""
     name, file = options["name"], options["file"]
     tool = options["tool"]
     parameters = {

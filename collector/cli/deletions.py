@@ -55,7 +55,7 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) -> None:
     """Delete a trace, or the traces of a project, permanently: from every table, and soon after from disk.
 
-    Requires an ADMIN key. `tracejury deletions` shows the progress.
+    Requires an ADMIN key without a tenant. `tracejury deletions` shows the progress.
     """
     trace, project, before = (options[name] for name in ("trace", "project", "before"))
     if (trace is None) == (project is None):

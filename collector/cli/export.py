@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_LAST = dt.datetime(2261, 1, 1, tzinfo=dt.UTC)  # in that year DuckDB's nanoseconds end
+_LAST = dt.datetime(2261, 1, 1, tzinfo=dt.UTC)  # a year before DuckDB's nanoseconds end
 
 _ROW_GROUP_ROWS: Final = 8192
 _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of spans, which readers take at once

@@ -30,7 +30,7 @@ def keys() -> None:
     "--role",
     type=click.Choice(["VIEWER", "EDITOR", "ADMIN", "INGEST", "REVIEWER"], case_sensitive=False),
     required=True,
-    help=("VIEWER reads, EDITOR also writes, ADMIN has full access, INGEST only sends spans, REVIEWER only reviews."),
+    help="VIEWER reads, EDITOR also writes, ADMIN may do all, INGEST sends spans and scores, REVIEWER only reviews.",
 )
 @click.option(
     "--tenant", metavar="ID", help="Tenant of the key: it writes data of this tenant, and reads that and shared data."

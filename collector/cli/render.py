@@ -111,7 +111,7 @@ def counting(what: str) -> Iterator[Callable[[], None]]:
 
 
 def print_table(table: TableView) -> None:
-    """Print the result of a query as a table, or as records if it has too many columns for the width."""
+    """Print the result of a query as a table; as records if it is too wide, or has long values outside a terminal."""
     console = output_console()
     is_narrow = len(table.columns) * _LEAST_COLUMN_CELLS > console.width
     if is_narrow or (not console.is_terminal and any(_is_long(value) for row in table.rows for value in row)):
@@ -130,7 +130,7 @@ def print_table_json(table: TableView) -> None:
 def print_table_csv(table: TableView, *, is_raw: bool = False) -> None:
     """Write the result of a query as CSV with a header; NULL is empty, arrays and maps are JSON.
 
-    Values that a spreadsheet would compute get an apostrophe, unless `raw`.
+    Values that a spreadsheet would compute get an apostrophe, unless `is_raw`.
     """
     shown = str if is_raw else safe_cell
     writer = csv.writer(sys.stdout, lineterminator="\n")

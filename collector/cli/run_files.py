@@ -73,7 +73,7 @@ def server_here(settings: "Settings") -> Iterator[str]:
     """Run a server in a thread of this process; yield its URL.
 
     Raises:
-        Unusable: the data directory cannot be opened.
+        Unusable, BadSettings, OSError: the server cannot be started; as for `running`.
     """
     from collector.app import running
 

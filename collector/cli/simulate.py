@@ -41,7 +41,7 @@ class NotSimulated(click.ClickException):
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="File for the conversations.")
 @click.option(
-    "--goldens", type=click.Path(path_type=Path, dir_okay=False), help="Also write them to this file as dataset items."
+    "--goldens", type=click.Path(path_type=Path, dir_okay=False), help="File for the conversations as dataset items."
 )
 @click.option("--trials", type=click.IntRange(1, 10_000), help="Trials per scenario.")
 @click.option("--server", metavar="URL", help="The server that is sent the spans; else the one of TRACEJURY_URL.")

@@ -31,7 +31,7 @@ _COMMENT = re.compile(r"--(\s|.*\n)")
 @click.option("--raw-csv", "form", flag_value="raw-csv", help="CSV with a header, without escaping for spreadsheets.")
 @source_options
 def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, data: Path | None) -> None:
-    """Run a read-only SQL query. The views are `spans`, `traces`, `tool_calls` and `logs`."""
+    """Run a read-only SQL query over views such as `spans`, `traces`, `sessions` and `evaluations`."""
     one_source(server, data)
     if as_json and form is not None:
         raise click.UsageError(f"--json and --{form} exclude each other")
@@ -43,4 +43,4 @@ def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, 
         (print_table_json if as_json else print_table)(table)
     if table.truncated:
         rows = count_text(len(table.rows), "row")
-        click.echo(f"truncated: only the first {rows} rows are shown; add a LIMIT or a WHERE", err=True)
+        click.echo(f"truncated: only the first {rows} are shown; add a LIMIT or a WHERE", err=True)

@@ -33,7 +33,7 @@ _STATUS_STYLES = {"ERROR": "bold red", "OK": "green"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guides:
-    """Strings that draw the tree; each is three cells wide."""
+    """Strings that draw the tree, each three cells wide, and the mark of a cut text."""
 
     branch: str
     last: str
@@ -141,11 +141,11 @@ class _TreeLayout:
     guides: Guides
 
     def titles(self) -> Text:
-        """Print the heads of the columns."""
+        """Return the heads of the columns."""
         return Text(self._name("SPAN") + _columns("TYPE", "DURATION", "START") + "STATUS", style="dim")
 
     def span(self, row: _TreeRow) -> Text:
-        """Print the line of a span, and its texts, events and links below it."""
+        """Return the line of a span, and its texts, events and links below it."""
         span = row.node.span
         text = Text()
         text.append(self._name(row.label), style="" if row.node.depth else "bold")

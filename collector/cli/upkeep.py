@@ -36,8 +36,8 @@ _LOOK_S = 1.0  # between two polls of the number of spans that are left
 def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | None, data: Path | None) -> None:
     """Delete expired traces and free their disk space.
 
-    Deletes nothing and exits with 1 if the machine's clock is in doubt or if too much has expired at once; `--yes`
-    confirms that the clock is right.
+    If the machine's clock is in doubt, or too much has expired at once, keeps what has expired and exits with 1;
+    `--yes` confirms that the clock is right. The limit of size applies in any case.
     """
     one_source(server, data)
     params = {"dryRun": dry_run, "confirm": is_confirmed}

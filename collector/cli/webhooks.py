@@ -66,7 +66,7 @@ def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None)
 @webhooks.command("replay")
 @click.argument("webhook_id")
 @click.argument("delivery_id", nargs=-1)
-@click.option("--failed", is_flag=True, help="All failed deliveries.")
+@click.option("--failed", is_flag=True, help="The latest 1,000 failed deliveries.")
 @source_options
 def replay(
     *, webhook_id: str, delivery_id: tuple[str, ...], failed: bool, server: str | None, data: Path | None

@@ -71,7 +71,7 @@ def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
     """Parse the answer of a task: a JSON object is the outputs, anything else the text of the one output.
 
     Raises:
-        NoTaskAnswer: the answer lacks a value that the plan names.
+        NoTaskAnswer: the answer lacks the output that the plan names, or cannot be stored.
     """
     text = content.decode("utf-8", "replace")
     try:

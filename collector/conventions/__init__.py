@@ -1,1 +1,1 @@
-"""Meaning of spans and traces, whatever instrumented the application: the only place that spells attribute names."""
+"""Meaning of spans and traces, whatever instrumented the application: the attribute names that are read stand here."""

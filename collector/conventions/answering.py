@@ -31,7 +31,7 @@ _DEEPEST: Final = 7  # a list of lists of generations, with messages within obje
 
 
 def answering_model(collected: Collected) -> str | None:
-    """Return the model that the answer itself names, if it differs from the attributes."""
+    """Return the model that an answer names, or None; a text that names the model of the attributes is not parsed."""
     answers = collected.candidates("raw_answer")
     names = collected.candidates("named_model") if answers else []
     named = names[0][2] if names else None

@@ -142,7 +142,7 @@ class Collected:
         return self._plan.is_bare
 
     def candidates(self, slot: Slot) -> list[Candidate]:
-        """Return the candidates of a field, strongest first, without those of other dialects only."""
+        """Return the candidates of a field, strongest first, without those that count in another dialect only."""
         candidates = self._candidates.get(slot)
         if candidates is not None:
             return candidates

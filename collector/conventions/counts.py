@@ -27,7 +27,7 @@ def read_count(collected: Collected, slot: Slot) -> int | None:
     if not apart:
         apart = _beyond(collected, slot)
     if count + apart > MAX_COUNT:
-        _note_unread(collected, slot, f"{collected.sources.pop(slot)} with its cached ones", count + apart, "count")
+        _note_unread(collected, slot, f"{collected.sources.pop(slot)} with those counted apart", count + apart, "count")
         return None
     if apart < 0:
         collected.note(slot, f"{-apart} input tokens, which are counted again, are taken off")

@@ -30,9 +30,9 @@ _STREAM_SHARE: Final = 0.2
 def doubled(tree: Tree) -> dict[str, str]:
     """Return the spans that report one call with others, in order of start, each with the first span of its call.
 
-    A call has one span of each scope at most, as calls in parallel may be equal. A span belongs to the call of the span
-    above it with as many tokens; else to one with its response id; else to one with as many tokens, one model and an
-    input that fits, within whose time it lies.
+    A call has one span of each scope at most, as calls in parallel may be equal; a long response id joins more of them.
+    A span belongs to the call of a span above it with its response id or as many tokens. Else it belongs to one with
+    its response id. Else it is one with as many tokens, one model and an input that fits, within whose time it lies.
     """
     keys = {span_id: _keys(span) for span_id, span in tree.spans.items()}
     uses = Counter(chain.from_iterable(keys.values()))
@@ -79,7 +79,7 @@ class _Calls:
                 self._alike.setdefault(key, _Alike()).append(call, span.start_ns)
 
     def _above(self, span: TraceMember) -> _Call | None:
-        """Return the call of a span above another one, with no agent and no tool between, that may be of its call."""
+        """Return the call of a span above that shares a key and has no span of this scope; stop at agents and tools."""
         for above in self._tree.above(span.span_id, _MAX_LEVELS):
             if self._tree.spans[above].span_type in ("agent", "tool"):
                 return None

@@ -152,7 +152,10 @@ def may_tell_reason(text: str) -> bool:
 
 
 def reason_in(value: object, depth: int = _MAX_AROUND, *, is_within: bool = False) -> str | None:
-    """Return the reason in the decoded answer of a model, whichever vendor's; `is_within` an object that is one."""
+    """Return the reason in the decoded answer of a model, whichever vendor's, or `completed` of OpenAI's responses.
+
+    `is_within`: an object around it is an answer.
+    """
     if depth <= 0:
         return None
     if isinstance(value, str):

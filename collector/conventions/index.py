@@ -12,8 +12,8 @@ from storage.records import AttributeValue, SpanType
 
 NO_DIALECT = 1_000_000  # the rank of no sign
 _WEAK = 1_000
-LONGEST_NAME = 256  # characters: the longest key of a row has some 70; longer ones would fill the caches
-_KNOWN_KEYS = 8_192  # a guess: some 200 bytes each; the keys of all dialects are 400, applications bring theirs
+LONGEST_NAME = 256  # characters: the longest key of a row has 56; longer ones would fill the caches
+_KNOWN_KEYS = 8_192  # a guess: some 200 bytes each; the dialects have some 800 keys, applications bring theirs
 _KNOWN_SCOPES = 1_024  # a guess
 _NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
 
@@ -103,7 +103,7 @@ _SPAN_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.span)
 
 
 def is_below(name: str, beginning: str) -> bool:
-    """Return True if a name is another one, or continues it after a dot, slash or dash: `openai_v2` does not."""
+    """Return True if a name is another one, or continues it after a dot, slash, space or dash, unlike `openai_v2`."""
     if not name.startswith(beginning):
         return False
     return len(name) == len(beginning) or beginning[-1] in "./" or name[len(beginning)] in "./ -"

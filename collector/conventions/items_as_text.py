@@ -46,7 +46,7 @@ _MESSAGES_OWN = frozenset({"tool_calls", "refusal"})
 
 
 def may_hide_blocks(text: str) -> bool:
-    """Return whether a text may contain content blocks, so that it is worth parsing; False for all ordinary texts."""
+    """Return whether a text may contain content blocks, so that it is worth parsing; False for most texts."""
     if text[:1] in ("{", "["):
         has_kind = "refusal" in text or "reasoning" in text or "thinking" in text or "function_call" in text
         return has_kind or "tool_use" in text or (text.startswith(_LITERAL) and _KIND_IN_LITERAL in text)

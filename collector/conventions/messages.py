@@ -1,6 +1,7 @@
 """Messages in the normal form, found and read by their shape.
 
-`{"role", "parts"}` with roles system, user, assistant and tool; a message of nothing but results has role tool.
+`{"role", "parts"}` with roles system, user, assistant and tool, and unknown ones as they were sent. A message of
+nothing but results has role tool.
 """
 
 from collections.abc import Sequence

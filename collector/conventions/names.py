@@ -21,7 +21,7 @@ RESPONSE_ID = "gen_ai.response.id"
 UNCAPTURED = "content is not captured"
 """Note on the input or the output of a model's span, with the setting that captures it in brackets."""
 
-RECORD = "tells tokens of a model, but no operation and no messages, and is no call beside a call of as many tokens"
+RECORD = "has token counts of a model, but no operation and no messages; and is no call beside one of equal counts"
 """Note on a span that may only record the usage of a call."""
 
 LAST_STEP_SCOPES = ("@voltagent/",)

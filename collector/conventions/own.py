@@ -38,7 +38,7 @@ FIELDS: dict[str, Slot] = {
 class OwnKeys:
     """Per project, or for `*`, the attributes that hold a field, strongest first; a project's own come before `*`.
 
-    Raises `ValueError` that names a field which does not exist.
+    Raises `ValueError` for a field that does not exist, or whose keys are no list or contain an empty one.
     """
 
     projects: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)

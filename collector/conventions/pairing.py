@@ -115,7 +115,7 @@ def pair(
 def pair_across_ids(
     tree: Tree, runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
-    """Give runs that no id joins with a call the call of their name and arguments, in their order; the calls left.
+    """Give runs without a call by id the call of their name and arguments, in order; return the calls that are left.
 
     Frameworks number runs of their own, and some calls have an item's id in one place and the call's in another.
     """

@@ -43,7 +43,7 @@ def parts_of(content: object) -> list[JsonValue]:
 
 
 def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
-    """Return the parts of a content block, unknown ones unchanged; none for a blank text."""
+    """Return the parts of a content block, unknown ones unchanged; none for an empty string or a redacted text."""
     if isinstance(block, str):
         return [text_part(block)] if block and not is_redacted(block) else []
     if not isinstance(block, dict):

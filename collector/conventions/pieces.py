@@ -56,7 +56,7 @@ class Joined:
         self._has_call: bool | None = None  # of the last one; None: not computed
 
     def add(self, message: Message, *, is_open: bool, are_items: bool) -> None:
-        """Add a message, or append it to the previous one while that has no finish reason."""
+        """Add a message, or append it to the previous one if that is open, or if both are pieces of one answer."""
         if is_open and self.messages and is_text_alone(self.messages[-1]) and is_text_alone(message):
             self.add_whole(continued(self.messages.pop(), message))
         elif self.messages and self._is_one_answer(message, are_items=are_items):
@@ -145,7 +145,7 @@ def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
 
 
 def with_ids(messages: list[Message]) -> list[Message]:
-    """Give results without an id those of the calls before them, if they are as many."""
+    """Give results without id and name the ids of the calls before them, in order, if they are not more than these."""
     calls: list[JsonValue] = []
     changed = list(messages)
     for at, message in enumerate(messages):

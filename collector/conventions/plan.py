@@ -70,7 +70,7 @@ class ShapePlan:
     kind_source: str
     capture: str  # how to have content sent
     is_bare: bool  # a model name without any other sign
-    leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without those of other dialects alone
+    leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without rows that count for another dialect only
     mentioned: frozenset[Slot]  # those that any row is about, be it another dialect's
     groups: Mapping[str, Node]  # of keys that others are numbered below
 

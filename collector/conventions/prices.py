@@ -91,7 +91,7 @@ def _words(seller: str) -> list[str]:
 
 
 def spellings(model: str) -> tuple[str, ...]:
-    """Return a model's name in one form: as is, then without its host, then without dates and versions."""
+    """Return a model's name in one form without its host, then also without each date and version at its end."""
     name = model[:_LONGEST].strip().lower().rpartition("/")[2]
     while (shorter := _BEFORE.sub("", name)) != name:
         name = shorter
@@ -138,7 +138,7 @@ def _shipped() -> PriceTable:
 def _price(name: str, rates: Mapping[str, float], source: str) -> ModelPrice:
     unknown = rates.keys() - {"input", "cached", "output", "reasoning"}
     if unknown or "input" not in rates:
-        raise BadPrices(f"{name!r} has input, and may have cached, output and reasoning, in USD per million tokens")
+        raise BadPrices(f"{name!r} needs input, and may have cached, output and reasoning, in USD per million tokens")
     if not all(0 <= amount <= _HIGHEST for amount in rates.values()):
         raise BadPrices(f"{name!r}: a price is a number from 0 to {_HIGHEST:,.0f}")
     output = rates.get("output", 0.0)

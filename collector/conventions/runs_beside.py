@@ -18,7 +18,7 @@ class Beside:
         self._libraries: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that report it
 
     def add(self, run: ReportedRun) -> None:
-        """Add a run that no other span is about."""
+        """Add a run that no earlier span reported."""
         insort(self._runs.setdefault(run.span.tool_name or "", []), (run.span.start_ns, len(self._libraries), run))
         self._libraries[id(run)] = {run.span.scope}
 

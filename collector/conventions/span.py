@@ -268,7 +268,7 @@ def _explain(collected: Collected, kind: SpanType, content: Content) -> None:
 
 
 def _explain_content(collected: Collected, content: Content) -> None:
-    """Name the setting that captures a missing side of a call, unless it is on or the call failed."""
+    """Note the setting that captures a missing side; if it captures both, it may be on, or the call may have failed."""
     has_failed = content.error is not None or content.error_type is not None
     if content.input is None:
         collected.note("input", _uncaptured(collected, "input", content.output_messages, has_failed=has_failed))

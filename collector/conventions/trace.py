@@ -194,7 +194,7 @@ def _is_step(tree: Tree, root: TraceMember) -> bool:
 
 
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
-    """Return a model's last text; without one, that of an agent, then of any other span.
+    """Return a model's last text; without one, that of an agent or a chain, then of a span of kind `other`.
 
     Else it is the root's output, unless that is made of messages, in which there are no last words. If the last answer
     of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words. If
@@ -223,7 +223,7 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
 
 
 def _finish_reason(tree: Tree) -> str | None:
-    """Return the finish reason of a model's last answer that has one; else of an agent's, then of any other span's."""
+    """Return the last finish reason of a model; else of an agent or a chain, then of a span of kind `other`."""
     for kinds in ANSWERING:
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds and span.finish_reason is not None:

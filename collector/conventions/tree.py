@@ -1,4 +1,4 @@
-"""The spans of a trace as a forest: cycles are cut, orphans are roots."""
+"""The spans of a trace as a forest: cycles are cut, and orphans are roots only if no span is without a parent."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -96,7 +96,10 @@ def _may_be_whole(tree: Tree, last: TraceMember) -> bool:
 
 
 def _last_answer(tree: Tree) -> TraceMember | None:
-    """Return the last answer of a model, else of an agent, then of any other span; within tools, if no others are."""
+    """Return the last answer of a model, else of an agent or a chain, then of a span of kind `other`.
+
+    Spans within tools count only if there are no others.
+    """
     for kinds in ANSWERING:
         spans = [span for span in tree.spans.values() if span.span_type in kinds and span.output is not None]
         if spans:

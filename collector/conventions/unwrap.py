@@ -72,7 +72,7 @@ BOUND_TEXTS = ('{"args"', '{"kwargs"', "{'args'", "{'kwargs'")
 
 
 def _bound(call: dict[str, JsonValue]) -> JsonValue:
-    """Return arguments as Python bound them: the named ones if there are any, else all."""
+    """Return arguments as Python bound them: the named ones, or the only map, if there are no others; else all."""
     positional, named = call.get("args", []), call.get("kwargs", {})
     if not positional and isinstance(named, dict):
         return named

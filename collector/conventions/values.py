@@ -24,7 +24,7 @@ AS_PYTHON_WRITES = ("{'", "['", "[{'")
 """Beginnings of texts that may be literals of Python, but not JSON."""
 
 _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "[filtered]"})
-"""Marks that senders write in place of a redacted value, in any case: OpenInference, Sentry, Tracejury and others."""
+"""Marks in place of a redacted value, in upper or lower case: of OpenInference, Sentry, Tracejury and others."""
 
 _SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
 _FIRST_OF_MARKS = frozenset('[<_rR"')

@@ -1,4 +1,4 @@
-"""Files of datasets, read in a child process: its memory is bounded, and it does not hold the lock of the server."""
+"""Files of datasets, read in a child process: its memory is bounded, and it does not hold the GIL of the server."""
 
 import io
 import os
@@ -10,11 +10,12 @@ from collector.children.process import ChildFailed, ChildProcess
 
 _PROGRAM: Final = "from collector.datasets.apart_child import main; main()"
 _TIMEOUT_S: Final = 60.0
-"""Time without a row after which the process is ended. A guess: a row takes at most a second on an idle machine."""
+"""Time without an answer, of up to 256 KB of rows, after which the process is ended. A guess: a row takes at most a
+second on an idle machine."""
 
 
 class Unread(Exception):
-    """Failure to read a file. With `is_lost`, the process died over it."""
+    """Failure to read a file. With `is_lost`, the process died over it or took too long."""
 
     def __init__(self, message: str, *, is_lost: bool = False) -> None:
         super().__init__(message)

@@ -69,7 +69,8 @@ class ItemMaker:
         """Make an item for storage.
 
         Raises:
-            BadItem: its id is taken, it is too large, or a schema refuses it.
+            BadItem: its id is taken, or it is too large.
+            AgainstSchema: a schema refuses it.
         """
         inputs, expected, metadata = (self._redacted(each) for each in _maps_of(text))
         self.schemas.check(inputs, expected)

@@ -70,7 +70,7 @@ def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, An
 
 
 def case_of_session(turns: Sequence[PromotedTurn]) -> Case:
-    """Make a case of the last turn of a session: its input, after all earlier messages.
+    """Make a case of the last turn of a session that has an input: that input, after all earlier messages.
 
     Raises:
         BadItem: no turn has an input.

@@ -104,7 +104,7 @@ class _Secrets:
 
 
 class Receivers:
-    """The webhooks of a server. Thread-safe, except for the writer's thread."""
+    """The webhooks of a server. Thread-safe, but not to be called in the writer's thread, whose result it waits for."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Receivers:
             self._webhooks.delete(webhook_id, stored[webhook_id], self._now_ns())
 
     def project(self, text: str, tenant: str | None = None) -> str | None:
-        """Return the project name of an id, of a tenant or of none; any other text is a name."""
+        """Return the name of a project, of a tenant or of none, by its id; other text is a name, and `*` is None."""
         return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
 
     def all(self, tenant: str | None = None) -> list[Webhook]:
@@ -188,7 +188,7 @@ class Receivers:
 
         Raises:
             Stale: the webhook has another version.
-            BadWebhook: a new value is not valid.
+            BadWebhook: a new value is not valid, or the webhook was deleted meanwhile.
             FromFile: the webhook comes from the configuration.
             Overloaded: the database cannot be written now; nothing was stored.
         """
@@ -209,6 +209,7 @@ class Receivers:
 
         Raises:
             Stale: the webhook has another version.
+            BadWebhook: the webhook was deleted meanwhile.
             FromFile: the webhook comes from the configuration.
             Overloaded: the database cannot be written now; nothing was stored.
         """
@@ -222,7 +223,7 @@ class Receivers:
             )
 
     def test(self, webhook: Webhook) -> str | None:
-        """Send it a test, switched on or not; the id of the delivery.
+        """Send a test to a webhook, enabled or not; return the id of the delivery, or None if it was deleted.
 
         Raises:
             Overloaded: the database cannot be written now; nothing was stored.
@@ -239,7 +240,7 @@ class Receivers:
         return self._outbox.send(event, only_for=webhook.webhook_id)
 
     def replay(self, webhook: Webhook, delivery_id: str) -> bool:
-        """Queue a delivery again; return False if it is waiting anyway.
+        """Queue a delivery again; return False if it waits already, or does not exist.
 
         Raises:
             Overloaded: the database cannot be written now; nothing was stored.

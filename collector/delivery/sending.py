@@ -238,5 +238,5 @@ class SystemResolver:
         return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel the waiting look-ups, and start no more."""
         self._threads.shutdown(wait=False, cancel_futures=True)

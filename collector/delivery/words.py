@@ -91,7 +91,7 @@ def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
     named = _facts_of_metric(alert) if finding.metric is not None else _facts_of_results(alert)
     if alert.escalations:
-        named.append(("Told before", ", ".join(_earlier_rates(finding))))
+        named.append(("Reported before", ", ".join(_earlier_rates(finding))))
     return [*named, ("By", name_text(alert.acknowledged_by))] if alert.acknowledged_by else named
 
 

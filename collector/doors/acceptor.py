@@ -40,7 +40,7 @@ class _Connection:
 
     @property
     def age(self) -> tuple[bool, float]:
-        """Sort connections that never served before those that did, and the longest idle one first."""
+        """Return a sort key: connections that never served come first; of equal ones, the longest idle."""
         if self.protocol is None:
             return False, self._accepted_s
         return self.protocol.has_served, self.protocol.idle_since_s

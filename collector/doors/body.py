@@ -20,8 +20,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _STEP = 1 << 20
 _ON_LOOP_BYTES = 32 << 10
-"""A body is decompressed in a thread if it is larger, or as soon as it has become sixteen times as large. A guess:
-32 KiB take about as long as handing over does under load."""
+"""A body is decompressed in a thread if it is larger than this, or from sixteen times this on. A guess: 32 KiB take
+about as long as handing over does under load."""
 
 _FEED = 4 << 10
 """Compressed bytes handed over at a time. At the end of each gzip member the rest of them is copied, so that very many
@@ -86,7 +86,7 @@ class HeldBody:
         self._held += nbytes
 
     def let_go(self) -> None:
-        """Count them no longer."""
+        """Drop the body, and give its bytes back to the budget."""
         self.data = b""
         self._budget.give_back(self._held, sender=self._sender)
         self._held = 0
@@ -96,7 +96,7 @@ class HeldBody:
 def arriving(budget: ByteBudget, traffic: Traffic, protocol: str, sender: str = "") -> Iterator[HeldBody]:
     """Hold the body of an export request while it is processed.
 
-    A request that fails before its spans are counted counts.
+    A request that fails before its spans are counted is counted itself, as not decoded.
     """
     body = HeldBody(budget, sender)
     try:
@@ -114,7 +114,7 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
     """Read a request body into `body.data`, decompressed.
 
     Raises:
-        TooLarge, TooSlow, UnknownType, Malformed, Overloaded: as the table of answers has them.
+        BodyTooLarge, TooSlow, UnknownType, Malformed, Overloaded: as the table of answers has them.
         Disconnected: the client left.
     """
     decompress = _decoder(encoding)
@@ -170,7 +170,7 @@ class _Decompression:
         self._whole = io.BytesIO()
 
     def go_on(self, until: int) -> bool:
-        """Decompress up to `most` bytes; return True at the end.
+        """Decompress until more than `until` bytes are there; return True at the end.
 
         Raises:
             BodyTooLarge, Malformed, Overloaded: as `read_body`.

@@ -1,4 +1,4 @@
-"""Connections and requests that listeners cut or refused: counted, and logged once a minute at most by reason."""
+"""Connections and requests that listeners cut: counted by listener and reason, each logged once a minute at most."""
 
 import logging
 import threading

@@ -50,7 +50,7 @@ class ConnectionCalls:
         return peer in self._served
 
     def forget_others(self, peers: Collection[Peer]) -> None:
-        """Forget connections that are neither among these nor were at the time before: one may have begun since."""
+        """Forget connections that are missing twice in a row: one may have begun since the list was made."""
         gone = set(self._served).difference(peers)
         for peer in gone & self._gone:
             self._served.discard(peer)

@@ -11,8 +11,8 @@ from storage.limit import Limit
 from storage.query.places import hint
 
 SLICE_BYTES: Final = 64 << 10
-"""A body is handed to the connection in slices of this size, each once less than as much waits there. Smaller ones are
-not counted; with what waits in the connection, they are at most twice as much for each."""
+"""A body is handed to the connection in slices of this size, each once less than as much waits there. Smaller bodies
+are not counted: with what waits in its connection, such an answer is at most twice this size."""
 
 STREAM_BYTES: Final = 8 << 20
 """An answer without a length counts as much at least, for what makes its pieces. Twelve stalled exports of a run with
@@ -103,7 +103,7 @@ class HeldAnswer:
             raise Refused
 
     def let_go(self) -> None:
-        """Count it no longer."""
+        """Give the counted bytes of the answer back."""
         self._room.take(self._client, -self._held)
         self._held = 0
 

@@ -83,7 +83,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     @property
     def has_served(self) -> bool:
-        """Return True once a request was answered on this connection."""
+        """Return True once a request has begun on this connection."""
         return self.cycle is not None
 
     def abort(self) -> None:

@@ -62,7 +62,7 @@ _TURN_SECONDS = 5.0
 """Retry delay of a sender that waits for a turn. A guess: exporters time out after 10 s."""
 
 _STALLED_SECONDS = 3.0
-"""A message may take this long while another sender has no turn. A guess: it leaves that one time within its wait."""
+"""A message may take this long while another sender has no turn: that one waits `_TURN_SECONDS` at most. A guess."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
@@ -198,7 +198,7 @@ class OtlpGrpc:
         self._server.add_generic_rpc_handlers((_AnyMethod(self._handler(self._unknown)),))
 
     async def start(self, address: str, tls: Certificate | None = None) -> int:
-        """Bind and serve; the port that was bound.
+        """Bind and serve; return the port that was bound.
 
         Raises:
             OSError: the address cannot be bound.

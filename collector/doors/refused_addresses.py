@@ -13,8 +13,8 @@ MOST: Final = 100
 _WINDOW_S: Final = 1.0  # in which wasted calls are counted
 _FIRST_S: Final = 10.0
 _LONGEST_S: Final = 600.0
-"""Length of the first refusal of an address and of the longest one. Up to the longest each refusal is twice as long as
-the previous one, because each costs others up to a second: gRPC's core has taken calls that are still to be left."""
+"""Length of the first refusal of an address and of the longest one. A refusal soon after another one is twice as long,
+up to the longest. Each costs others up to a second, as gRPC's core has taken calls that are still to be left."""
 
 _REMEMBERED: Final = 10_000
 _REFUSED: Final = 100

@@ -17,7 +17,7 @@ _ALL: Final = 0xFFFFFFFF
 
 
 def refuse(listening: socket.socket, addresses: Collection[str]) -> None:
-    """Drop packets from these addresses, and of the connections that are accepted from now on.
+    """Drop packets from these addresses, at the socket and at the connections that it accepts from now on.
 
     Raises:
         OSError: the kernel takes no filter.

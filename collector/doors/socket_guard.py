@@ -1,7 +1,7 @@
 """Limits of connections for listeners that accept by themselves: gRPC's core, and Quack in a process of its own.
 
-Its sockets are descriptors of this process, so that the kernel shows whose they are and how long they have been silent,
-and ends them.
+The sockets of such a listener are descriptors of this process. So the kernel shows their peers and how long they have
+been silent, and ends them.
 """
 
 import fcntl
@@ -75,8 +75,9 @@ class _Activity:
 class SocketGuard:
     """Limit on the connections of a port: closes those that have been silent the longest.
 
-    With `calls`, those without any call come first, and last those with one under way. With `goaway`, the client of a
-    connection that had some is asked to leave, as HTTP/2 without TLS permits. For one thread at a time.
+    With `calls`, those without any call after some seconds come first, and last those with one under way. With
+    `goaway`, the client of a connection that had calls is asked to leave, as HTTP/2 without TLS permits. For one thread
+    at a time.
     """
 
     def __init__(

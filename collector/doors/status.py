@@ -39,7 +39,7 @@ class FailureAnswer:
     http_status: int
     message: str
     reason: str  # in one word, for the meters
-    retry_after_s: int | None = None  # None: never send the same again
+    retry_after_s: int | None = None  # None: no advice when to send it again
 
     def http_headers(self) -> dict[str, str]:
         """Return the headers of the answer over HTTP."""

@@ -24,7 +24,7 @@ from evaluators.wire import WireModel, explain, parse_json
 from storage.limit import Limit
 
 _LINE: Final = Limit(value=64 << 20, unit="bytes", remedy="cut its texts")
-"""A line may be this long. As a request body: a guess."""
+"""Limit of a line: that of a request body by default. A guess."""
 
 _AT_A_TIME: Final = 16
 """Lines that are judged at the same time, since judges take seconds to answer. A guess."""

@@ -156,10 +156,10 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
 def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, RecordedSpans]:
     """Find the run of each item, by item id: a file with its id or name, or traces that name it.
 
-    A single file, for a set of one item, is that item's run. Items without a run are left out.
+    In a set of one item, all other traces are that item's run. Items without a run are left out.
 
     Raises:
-        Unreadable: a file holds no traces.
+        UnreadableTraces: a file holds no traces.
     """
     by_item: dict[str, list[RecordedSpans]] = {}
     by_name = {name.lower(): item.id for item in items for name in (item.name, item.id) if name}

@@ -65,7 +65,7 @@ def with_trace(item: Unscored, trace: Case) -> Unscored:
 
 
 def spans_below(spans: Sequence[Span], span_id: str | None) -> list[Span]:
-    """Return a span and those below it, be it stored itself or not; all spans if that is none.
+    """Return a span and those below it, also if the span itself is not stored; all spans if there are none.
 
     Items of one trace, as of a test session that is traced as a whole, have different spans.
     """

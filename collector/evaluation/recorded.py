@@ -58,7 +58,7 @@ def recordings_in(file: Path) -> list[RecordedSpans]:
     """Read the traces of a file, each by itself.
 
     Raises:
-        Unreadable: the file holds no trace.
+        UnreadableTraces: the file cannot be read, or holds no trace.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -78,6 +78,7 @@ def recording_of(document: Mapping[str, Any]) -> RecordedSpans:
 
     Raises:
         Malformed: the document is not an export request.
+        ValueError: a span was rejected.
     """
     return _recording(_of_request(document))
 
@@ -100,7 +101,7 @@ def _recording(spans: Iterable[Span]) -> RecordedSpans:
 
 
 def _documents(text: str) -> Iterator[object]:
-    """Yield one JSON document, or one per line."""
+    """Yield one JSON document, the items of one that is a list, or one document per line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ from storage.limit import Limit
 
 
 def check_evaluator(text: RuleText) -> Need:
-    """Check the rule's evaluator; return whether it calls a judge.
+    """Check the rule's evaluator; return when it calls a judge: never, optionally or always.
 
     Raises:
         BadRule: there is no such evaluator, or it cannot be used like this.

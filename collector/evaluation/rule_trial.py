@@ -15,7 +15,7 @@ from storage.judging.rule_trials import TrialQuestion, spans_called_for, spans_o
 
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]
 Ask: TypeAlias = Callable[[str, Parameters], Sequence[Sequence[Any]]]
-"""Query of the store: a SELECT and its parameters; the rows."""
+"""Function that runs a SELECT with its parameters on the store, and returns the rows."""
 
 _DAY_S: Final = 86_400
 

@@ -92,7 +92,7 @@ def _conversation(turn: SessionTurn) -> Conversation:
 
 
 def _named(spans: Sequence[Span]) -> TraceSummary:
-    """Return the name and the order of a trace."""
+    """Return a summary of a trace with its names and times; its errors are not counted."""
     first = min(spans, key=lambda span: (span.start_ns, span.span_id))
     ends = [span.end_ns for span in spans if span.end_ns is not None]
     return TraceSummary(

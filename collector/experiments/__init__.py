@@ -1,1 +1,1 @@
-"""Exports of a run as files."""
+"""Runs that are stored: compared, watched for regressions, and exported as files."""

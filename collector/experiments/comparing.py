@@ -74,7 +74,7 @@ class ComparedRuns:
     candidate: LoadedRun
     comparison: Comparison
     table: ItemTable
-    slice_keys: Sequence[str]  # keys of metadata with some values, each in several items
+    slice_keys: Sequence[str]  # keys of metadata with 2 to 20 values, fewer than items
 
     @property
     def nbytes(self) -> int:
@@ -154,7 +154,7 @@ class RunComparer:
         """
         stamped = self._stamped(candidate)
         _refuse_too_large(stamped)
-        why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
+        why = "no earlier successful run of this experiment has the same data and branch, so nothing was measured"
         try:
             with _one_comparison():
                 return without_baseline(self._loaded(stamped).results, why, policy)
@@ -203,7 +203,7 @@ def _slice_keys(items: Sequence[JudgedItem]) -> list[str]:
 
 
 class Baseline(NamedTuple):
-    """A run to compare with, and a warning if a newer one fits."""
+    """A run to compare with, and a warning if a newer one fits but has too few scores."""
 
     run: Run
     warnings: Sequence[str] = ()

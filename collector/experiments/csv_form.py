@@ -14,7 +14,7 @@ _FLAGS: Final = {None: "", True: "true", False: "false"}
 
 
 def write_csv(report: RunReport) -> Iterator[bytes]:
-    """Write the cases, then scores by name of evaluator, errors and reasons, and the numbers of trials if several."""
+    """Write a row for each trial: its case, scores by evaluator, error, reasons, and the trial's number if several."""
     names = [each.name for each in report.evaluators]
     columns = _columns(names)
     has_trials = report.trial_count > 1

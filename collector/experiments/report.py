@@ -54,7 +54,7 @@ class CaseEvaluation:
 
     @property
     def success(self) -> bool | None:
-        """Return whether every trial passed; None if none is known to have failed and a verdict is unknown."""
+        """Return whether every trial that was not skipped passed; None if none failed and a verdict is unknown."""
         passed = {each["passed"] for each in self.rows if each["outcome"] != "skipped"}
         return False if False in passed else True if passed == {True} else None
 

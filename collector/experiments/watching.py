@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _TICK_S: Final = 1.0  # a guess: soon enough for a waiting client, and only one statement over the runs
 _AT_ONCE: Final = 20
 _LATEST_S: Final = 600
-"""Runs that ended before that are compared only if a webhook needs it: after an outage many may be due. A guess."""
+"""Runs that ended longer ago are compared only if a webhook needs it: after an outage many may be due. A guess."""
 
 
 _POLICY: Final = Policy(fail_on_removed_evaluator=False)

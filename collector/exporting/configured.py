@@ -29,7 +29,7 @@ async def telling(
     """Start the exporter of results, until the stack is closed; None if none is configured.
 
     Raises:
-        BadSettings: a variable is not set.
+        BadSettings: a variable is not set, or gRPC cannot carry a header.
     """
     if settings.results_endpoint is None:
         return None

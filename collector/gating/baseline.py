@@ -60,7 +60,7 @@ def read_baseline(path: Path) -> Results:
     """Read a baseline file.
 
     Raises:
-        BadResultsFile: its format is newer, or it has duplicate or missing fields.
+        BadResultsFile: it cannot be read, its format is unknown, or it has duplicate or missing fields.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("formatVersion") != FORMAT:

@@ -18,7 +18,7 @@ MAX_CASES: Final = 50
 PASSED: Final = 0
 REGRESSED: Final = 1
 BAD_INPUT: Final = 2
-INCONCLUSIVE: Final = 3  # and that was to fail; or nothing was judged
+INCONCLUSIVE: Final = 3  # and the policy fails on that; or nothing was judged
 NO_BASELINE: Final = 4
 
 
@@ -51,7 +51,9 @@ class GateDecision:
 
 
 def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> GateDecision:
-    """Compare with the baseline in a file; write that file if it is to be updated, or is missing outside of CI.
+    """Compare with a baseline file; write it if it is to be updated or is missing outside of CI.
+
+    It is never written if nothing was scored.
 
     Raises:
         BadResultsFile: the baseline cannot be read, or must not be compared with.

@@ -50,8 +50,8 @@ class AgreedEvaluators:
     def add(self, evaluator: ComparedEvaluator, trials: Sequence[TrialResult], where: str) -> None:
         """Add the terms that stand beside one evaluation.
 
-        An unknown term differs from none. Without a score, only the terms that are stated count, and never the
-        direction, which has a default: exports leave the terms of failed and skipped evaluations out.
+        An unknown term agrees with any other. Without a score, only the terms that are stated count, and never the
+        direction, which has a default. Exports leave the terms of failed and skipped evaluations out.
 
         Raises:
             BadResultsFile: a term differs from that of another item.
@@ -128,10 +128,10 @@ def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN4
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
-    """Read a JSON document with unique keys and finite numbers.
+    """Read a JSON document with unique keys; NaN and infinite numbers are read as floats.
 
     Raises:
-        BadResultsFile: the text is not JSON, repeats a key or holds an infinite number.
+        BadResultsFile: the file cannot be read or is too large, its text is not JSON, or it repeats a key.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -151,7 +151,7 @@ def anchor(value: object) -> str:
 
 
 def number(value: object, where: str) -> float:
-    """Return a finite number.
+    """Return a finite number, rounded to six digits.
 
     Raises:
         BadResultsFile: the value is not a finite number.

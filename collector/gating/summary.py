@@ -60,7 +60,7 @@ def interval_text(each: Mapping[str, Any]) -> str:
 
 
 def p_value_text(each: Mapping[str, Any]) -> str:
-    """Format the corrected p-value, which a verdict rounds to six digits; none is 0."""
+    """Format the corrected p-value; 0 stands for less than 1e-06, because a verdict rounds to six digits."""
     return f"{each['adjustedPValue']:.3g}" if each["adjustedPValue"] else "under 1e-06"
 
 
@@ -165,7 +165,7 @@ def plain(text: str) -> str:
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Render a test case for each evaluator: a regression is a failure, and an unknown verdict is skipped."""
+    """Render a test case for each evaluator, and one for the verdict: a regression fails, an unknown one is skipped."""
     suite = ET.Element("testsuite", name=clean(f"gate {document.get('experiment', '')}"))
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for each in document["evaluators"]:

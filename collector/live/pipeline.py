@@ -57,7 +57,7 @@ class Pipeline:
         ingest_is_behind: Callable[[], bool],
         watch: Watch | None = None,
     ) -> Self:
-        """Start all of it.
+        """Start online evaluation.
 
         Raises:
             Overloaded: the database cannot be written.
@@ -110,7 +110,7 @@ class Pipeline:
             )
 
     def cut_off(self) -> None:
-        """Answer those that wait for judges that no answer comes, since the server is being stopped; safe to repeat."""
+        """Cancel requests that wait for judges, since the server is being stopped; safe to repeat."""
         self.run_evaluator.close()
         self.trials.close()
         self.workers.cut_off()

@@ -63,7 +63,7 @@ class Api:
     async def post(
         self, path: str, body: Mapping[str, Any], *, patience_s: float | None = None, **parameters: Value
     ) -> Any:  # noqa: ANN401 - any JSON
-        """Return the response; `patience_s` is its timeout, if it is longer than that of other requests."""
+        """Return the response. `patience_s` replaces the timeout of the other requests."""
         patience = {} if patience_s is None else {"timeout": patience_s}
         return await self._call("POST", path, json=dict(body), params=texts_of(parameters), **patience)
 

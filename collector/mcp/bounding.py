@@ -46,7 +46,7 @@ class _Limits:
 
 
 def bounded(document: Mapping[str, Any], *, characters: int = TEXT_CHARACTERS) -> tuple[dict[str, Any], list[str]]:
-    """Cut a document so that it fits into an answer; return it, and the paths of the parts that were cut.
+    """Cut a document so that it fits into an answer; return it, and the paths of the first parts that were cut.
 
     A text that is cut ends with the number of missing characters. If that is not enough, lists and objects keep their
     first elements; objects that may follow a schema keep all of theirs for as long as possible.

@@ -39,7 +39,8 @@ _VALUES: Final = Limit(value=50_000, unit="JSON values", remedy="send the items 
 _AT_ONCE: Final = 32
 _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
-"""Requests at once, those of one client, and the longest wait; others get the event loop in between. Guesses."""
+"""Requests at once, those of one client, and the longest wait of another, so that other endpoints get the event loop.
+Guesses."""
 
 _LOOK_S: Final = 0.5
 _GRACE_S: Final = 1.0
@@ -123,7 +124,7 @@ class McpDoor:
             body.let_go()
 
     async def _unless_stopping(self, answering: Awaitable[None], request: "_Replay") -> None:
-        """Wait for an answer, but not once the client has left, nor for models once the server is being stopped."""
+        """Wait for an answer, but not once the client has left, nor beyond `_GRACE_S` once the server is stopping."""
         task, leaving = asyncio.ensure_future(answering), asyncio.ensure_future(request.left())
         try:
             while not (await asyncio.wait({task, leaving}, timeout=_LOOK_S, return_when=FIRST_COMPLETED))[0]:

@@ -28,10 +28,10 @@ def is_limited(budget: object) -> bool:
 
 
 async def limited_connection(api: Api, name: str | None, argument: str = "connection", model: str | None = None) -> str:
-    """Return the named connection, or the only one, or the only one of a model, whose budget sets a limit.
+    """Return the named connection; without a name, the only one of the model, else the only one.
 
     Raises:
-        ToolRefused: there is none; the message says what to do, and which argument names one.
+        ToolRefused: there is none, or its budget sets no limit; the message says what to do.
     """
     by_name = {each["name"]: each for each in await api.listed("/api/v1/llm-connections", _MOST_CONNECTIONS)}
     fitting = [each for each in by_name if by_name[each]["model"] == model] or list(by_name)

@@ -97,7 +97,7 @@ class Tool(Generic[Taken]):
             output_schema=self.answer.model_json_schema(),
             annotations=types.ToolAnnotations(
                 read_only_hint=not self.writes,
-                destructive_hint=False,  # additions can be withdrawn, and nothing is deleted
+                destructive_hint=False,  # nothing is deleted
                 idempotent_hint=self.idempotent,
                 open_world_hint=False,
             ),

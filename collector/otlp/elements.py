@@ -37,7 +37,7 @@ class Elements:
 
     batch: SpanBatch  # without the invalid ones
     request_of: Rows  # of each element, also of the invalid, the number of its request
-    faults: Mapping[str, Mask]  # which elements are invalid, for each way of being so that occurs
+    faults: Mapping[str, Mask]  # by reason, if it occurs: which elements are invalid
     trace_ids: pa.StringArray  # of each
 
 

@@ -1,8 +1,8 @@
 """Stored spans back to OTLP/JSON: ids in hex, enums and 32-bit numbers as numbers, 64-bit numbers as text.
 
-Default values are left out, except the start of a span, so that this key counts the spans of a text. Each span becomes
-text by itself: as one document of 512 spans they take a third more CPU, most of it Python's search for cycles among so
-many dictionaries.
+Default values are left out, except the name, the start and the status of a span: the key of the start counts the spans
+of a text. Each span becomes text by itself: as one document of 512 spans they take a third more CPU, most of it
+Python's search for cycles among so many dictionaries.
 """
 
 import base64

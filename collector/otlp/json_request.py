@@ -35,7 +35,7 @@ _Set = Callable[[Any, Any, int], None]
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _LATIN = re.compile(rb"[\x00-\xc3]*")  # characters that Python keeps in a byte each
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span or log record that has it
+_BAD_ID = b"\0"  # not the length of any id: the decoder rejects the span or log record, but not that of a link
 _SHOWN = 40
 
 
@@ -68,7 +68,7 @@ beyond the basic plane makes Python take four bytes for each character of a text
 
 
 def memory_needed(body: bytes) -> int:
-    """Estimate a lower bound of the peak memory to read this body as JSON, the body included, in bytes."""
+    """Estimate the peak memory to read this body as JSON, the body included, in bytes; most bodies need less."""
     values = sum(body.count(mark) * nbytes for mark, nbytes in _BYTES_EACH.items())
     wide = b"\\u" in body or not (body.isascii() or _LATIN.fullmatch(body))
     return values + len(body) * (_WIDE_TEXT_TIMES if wide else _TEXT_TIMES)
@@ -78,7 +78,7 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
     """Convert a JSON request of this kind to protobuf bytes.
 
     Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or log records are
-    rejected alone.
+    rejected alone. A link is kept with such an id.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.

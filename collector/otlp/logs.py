@@ -26,13 +26,13 @@ KEPT_EVENTS = "gen_ai."
 
 CLAUDE_CODE = "claude_code."
 CLAUDE_CODE_EVENTS = ("tool_result", "api_request", "assistant_response")
-"""Events of Claude Code with data that its spans lack. Their bodies are their names after its own."""
+"""Events of Claude Code with data that its spans lack. Their bodies are these names after `claude_code.`."""
 
 CODEX_EVENTS = ("codex.user_prompt", "codex.tool_result")
-"""Events of Codex with data that its spans lack. Their field for the name holds a line of its source."""
+"""Events of Codex with data that its spans lack. Their `event_name` holds a place in the source of Codex."""
 
 _EVENT_NAME = "event.name"  # the attribute that older SDKs put the name into, before records had a field for it
-_IS_KEPT = f"the event name must start with {KEPT_EVENTS}"
+_IS_KEPT = f"the event name must start with {KEPT_EVENTS}, or be one that is kept of Claude Code or Codex"
 _BODIES = pa.array([f"{CLAUDE_CODE}{name}" for name in CLAUDE_CODE_EVENTS])
 _ATTRIBUTES = pa.array(CODEX_EVENTS)
 _KEPT = pa.array([*_BODIES.to_pylist(), *CODEX_EVENTS])
@@ -76,7 +76,11 @@ def check_logs(messages: list[bytes]) -> None:
 
 
 def _event_names(records: pa.RecordBatch) -> pa.StringArray:
-    """Return the field, else the attribute, of which the last one counts; "" if both are missing."""
+    """Return the name of each event; "" if it has none.
+
+    It is the body for events of Claude Code, the attribute for those of Codex, else the field, else the attribute. Of
+    several attributes the last one counts.
+    """
     attributes, names = records.column("attributes"), records.column("event_name")
     pairs = attributes.values
     named = np.flatnonzero(pc.equal(pairs.field("key"), _EVENT_NAME).to_numpy(zero_copy_only=False))

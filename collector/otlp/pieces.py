@@ -76,7 +76,7 @@ def pieces(body: bytes, signal: Signal) -> Iterator[bytes]:
     """Split `body` into requests, none much larger than a piece unless it is of one element.
 
     Raises:
-        Malformed: there are more parts than bytes allow, so they cannot be real.
+        Malformed: there are more parts than bytes allow, so they cannot be real; or one element has too many fields.
         Unfit: the columnar decoder cannot take the request apart.
     """
     return _cut(pa.array([body], pa.binary()), 0, signal)

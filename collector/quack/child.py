@@ -34,7 +34,7 @@ _KNOWN: Final = frozenset({200, 204, 403})
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serve until the input ends, or the process is worn out."""
     starting.run(serve, memory_bytes=_MEMORY_BYTES)
 
 
@@ -104,7 +104,7 @@ class _ServerClient:
         """Yield the server's answer, which is cancelled when the client leaves.
 
         Raises:
-            QuackRefused: the server answered with an error.
+            QuackRefused: the server answered with an error, or does not answer.
         """
         with self._request(token, {"sql": statement}) as answer:
             if answer.status != HTTPStatus.OK:

@@ -116,7 +116,8 @@ class _StreamedAnswer(Response):
 
         Raises:
             BadQuery: the statement failed.
-            Overloaded: no turn became free in time.
+            Damaged: the statement met damaged data.
+            Overloaded: no turn became free in time, or the database was opened again.
         """
         await self._stack.enter_async_context(self._turns.turn(self._request.is_disconnected, asker=self._terms.asker))
         self._first = await self._next()
@@ -147,7 +148,7 @@ class _StreamedAnswer(Response):
                 await send({"type": "http.response.body", "body": pieces.take(), "more_body": True})
                 try:
                     batch = await self._next()
-                except (BadQuery, Damaged, Overloaded) as error:  # the last if it was opened again
+                except (BadQuery, Damaged, Overloaded) as error:  # Overloaded: the database was opened again
                     last = pa.RecordBatch.from_pylist([], schema=schema)
                     writer.write_batch(last, custom_metadata={ERROR: str(error)})
                     batch = None
@@ -170,7 +171,7 @@ class _ArrowPieces:
         self._written = bytearray()
 
     def write(self, data: bytes) -> int:
-        """Add to it."""
+        """Append bytes."""
         self._written += memoryview(data)
         return len(data)
 

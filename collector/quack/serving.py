@@ -51,7 +51,7 @@ class GatewayOptions:
 
 
 class Gateway:
-    """Manager of one process. `open` starts it, `close` ends it, and so does the end of this one."""
+    """Manager of one child process. `open` starts it; `close`, or the end of the server's process, ends it."""
 
     def __init__(self, options: GatewayOptions) -> None:
         self._options = options
@@ -68,14 +68,14 @@ class Gateway:
         """Start the child, and wait until it serves.
 
         Raises:
-            Unusable: an extension that the child needs is missing.
+            Unusable: an extension that the child needs is missing, or the child ended or cannot serve.
         """
         require_extensions()
         self._start()
         self._thread.start()
 
     def close(self) -> None:
-        """End it for good."""
+        """End the child for good, and remove its folder."""
         self._closed.set()
         self._kill()
         if self._thread.ident is not None:

@@ -50,7 +50,7 @@ class ReadingCounts:
 
 
 REASONS: Final = ("log_records", "failed", "unreadable")
-"""Log records belong to a span; reading its batch as a whole failed; reading it alone failed as well."""
+"""Log records belong to a span; reading its batch as a whole failed; reading it alone failed, for either reason."""
 
 
 class ConventionsReader:
@@ -69,7 +69,7 @@ class ConventionsReader:
             return with_costs(self._meanings_of_spans(spans, logs), self._own.prices)
 
     def _meanings_of_spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """Read spans without their log records."""
+        """Read spans in columns, those with log records one by one. If that fails, read all without log records."""
         try:
             columns = self._reader.read(spans).columns
         except Exception:  # noqa: BLE001 - one bad span must not hide the whole batch

@@ -33,8 +33,9 @@ calls of models and tools took 5.6 s of processor time and 208 MiB, 10,001 took 
 _MOST_LONG: Final = 1_000  # traces whose lengths are remembered. A guess: fewer long ones grow at the same time
 
 _SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
-"""A growing trace is summed again after a second for each 500 of its spans, so that a long one does not block others.
-Guesses: an agent's trace of 50 spans is up to date within a tenth of a second, one of 10,000 within 20 s."""
+"""A growing trace is summed again after a second for each 500 of its new spans. If it does not fit into
+`_TRACE_LIMITS`, all of its spans count, so that it does not block others. Guesses: an agent's trace of 50 new spans is
+up to date within a tenth of a second, one of 10,000 within 20 s."""
 
 _TAKEN_ALONG_S: Final = 0.2
 """When a trace is due, those that become due within this time are summed with it, so that most traces of a commit are

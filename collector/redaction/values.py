@@ -1,4 +1,4 @@
-"""Taking things out of JSON values that come over the API, as out of attributes of spans."""
+"""Redaction of JSON values that come over the API, by the same plan as that of attributes of spans."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -47,10 +47,10 @@ class AlertMutes:
             return [AlertMute(**row) for row in named(cursor)]
 
     def add(self, mute: AlertMute) -> None:
-        """Mute.
+        """Add a mute.
 
         Raises:
-            Conflict: the tenant has as many as it may have.
+            Conflict: the tenant has as many mutes in effect as it may have.
             Overloaded: nothing was stored.
         """
         values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}

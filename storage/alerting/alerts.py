@@ -209,7 +209,7 @@ class Alerts:
     def newest(
         self, criteria: AlertFilter | None = None, *, tenant: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[Alert]:
-        """Alerts by the time they were opened, newest first: of a tenant and of none; None for all."""
+        """Return alerts, the latest opened first, of a tenant and of none; None for all."""
         criteria = criteria or AlertFilter()
         with self._database.cursor() as cursor:
             return _alerts(cursor, tenant, asdict(criteria) | {"offset": offset, "limit": limit})

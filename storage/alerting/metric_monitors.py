@@ -143,7 +143,7 @@ class MetricMonitors:
             return [Outcome(*row) for row in cursor.execute(text, _used(text, values)).fetchall()]
 
     def worst(self, values: Mapping[str, object]) -> list[dict[str, JsonValue]]:
-        """Examples of the spans that a metric is about, as an alert has them."""
+        """Return the worst of the spans that a metric is about, as examples of an alert."""
         with self._database.cursor() as cursor:
             text = sql.query("worst_of_metric")
             rows = cursor.execute(text, _used(text, values)).fetchall()

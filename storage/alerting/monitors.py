@@ -245,7 +245,7 @@ class Monitors:
             return [_stream(row) for row in named(cursor)]
 
     def latest(self, *, rule_id: str | None = None, tenant: str | None = None) -> list[StreamRow]:
-        """Return for each rule and service the stream whose evaluator had the latest result."""
+        """Return for each rule, project and service the stream of the evaluator with the latest result."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("latest_streams"), {"rule_id": rule_id, "tenant": tenant})
             return [_stream(row) for row in named(cursor)]

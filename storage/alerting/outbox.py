@@ -37,7 +37,7 @@ class WebhookEvent:
     event_id: str
     project: str | None
     type: EventType
-    alert_id: str | None  # None: a test, or about a run
+    alert_id: str | None  # None: a test, a digest, or about a run
     document: Mapping[str, JsonValue]  # as of that moment
     at_ns: int
 
@@ -268,7 +268,7 @@ class Outbox:
         return bool(queued)
 
     def prune(self, before_ns: int) -> None:
-        """Delete events that were finished before an instant, unless the clock is in doubt.
+        """Delete deliveries finished before an instant, and older events without any, unless the clock is in doubt.
 
         Raises:
             Overloaded: nothing was stored.

@@ -24,7 +24,7 @@ class ScoreBucket(NamedTuple):
 
 
 class Latest(NamedTuple):
-    """Project of a rule's latest result, and the rule's name in it."""
+    """Project of a rule's latest result, and the rule's latest name."""
 
     project: str | None
     rule: str
@@ -185,7 +185,7 @@ class Quality:
         return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
 
     def latest(self, rule_id: str, *, tenant: str = "") -> Latest | None:
-        """Return project and name of a rule's latest result, or None if it has none."""
+        """Return the project of a rule's latest result, and the rule's latest name; None without results."""
         rows = self._rows(sql.query("latest_result_of_rule"), {"rule_id": rule_id, "tenant": tenant})
         return Latest(**rows[0]) if rows else None
 

@@ -63,6 +63,7 @@ class FileOpener:
         Raises:
             ForeignFile: the file is not a database of ours.
             NewerFile: a newer DuckDB, or a newer version of us, wrote it.
+            OlderFile: a version before v0.1.0 wrote it.
             Unusable: DuckDB cannot open the file.
 
         """

@@ -29,7 +29,8 @@ _LONGEST: Final = 2
 clear buffers for it, they would have to be cleared before every commit, which takes a fifth of the CPU of ingest."""
 
 _TRIES: Final = 8
-"""While a reader blocks it, a checkpoint is tried again each time the log has grown by an eighth of that. A guess."""
+"""While a reader blocks it, a checkpoint is tried again each time the log has grown by an eighth of the size that calls
+for one. A guess."""
 
 
 class Checkpoints:
@@ -86,7 +87,7 @@ class Checkpoints:
         """Checkpoint: move DuckDB's log into the file. For the writer's thread, or while no writer runs.
 
         Raises:
-            Busy: a reader has held an older snapshot for `wait_s`, or the disk is full.
+            Busy: a reader has held an older snapshot for `wait_s`, or the disk has no room for a checkpoint.
 
         """
         if not self._has_room():
@@ -109,7 +110,7 @@ class Checkpoints:
         """Checkpoint, and from then on only on request, until `allow`. For the writer's thread.
 
         Raises:
-            Busy: a reader holds an older snapshot.
+            Busy: a reader holds an older snapshot, or the disk has no room for a checkpoint.
 
         """
         self.make()

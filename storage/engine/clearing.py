@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 _SHARE: Final = 0.4
 _MOST_ROOM_BYTES: Final = 128 << 20
 """A row group of spans of 1.3 kB takes some 10 MB as it is stored. Rewriting it reads two of them, and needs two
-buffers of 256 kB for each of 63 columns, some 80 MB with the rows themselves; when only a fifth of 256 MB was freed,
-DuckDB evicted blocks in the middle of it."""
+buffers of 256 kB for each of the columns, which were 63 then: some 80 MB with the rows themselves. When only a fifth
+of 256 MB was freed, DuckDB evicted blocks in the middle of it."""
 
 _CACHE_DIVISOR: Final = 16
 _LEAST_CACHED_BYTES: Final = 32 << 20

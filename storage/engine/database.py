@@ -96,7 +96,9 @@ class Database:
         Raises:
             ForeignFile: the file is not one of ours.
             NewerFile: a newer version wrote it.
-            ReadOnly: the file is to be opened read-only, and another version wrote it.
+            OlderFile: a version before v0.1.0 wrote it.
+            ReadOnly: it is to be opened read-only, and another version wrote it, or its last server was killed.
+            Unusable: DuckDB cannot open the file.
         """
         if options.workarounds.hide_pandas:
             hide_pandas()
@@ -489,7 +491,7 @@ class Database:
         """Checkpoint without readers, so that DuckDB drops empty row groups. For the writer's thread.
 
         Raises:
-            Busy: a reader goes on.
+            Busy: a reader goes on, or the disk has no room for a checkpoint.
 
         """
         with self._opening:

@@ -94,7 +94,7 @@ def _chain(file: BinaryIO, pointer: int, block_bytes: int) -> Iterator[bytes]:
 
 
 def punch(path: Path, block_bytes: int, blocks: list[int]) -> int:
-    """Free the room that these blocks take on the disk; how many bytes less the file takes after it."""
+    """Free the room that these blocks take on the disk; return how many bytes less the file takes after it."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         before = os.fstat(descriptor).st_blocks

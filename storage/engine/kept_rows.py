@@ -12,10 +12,7 @@ SAFETY_S: Final = 60.0
 
 
 class KeptRows:
-    """Cached rows of one query, read again once a table that it reads was written. Thread-safe.
-
-    Thread-safe.
-    """
+    """Cached rows of one query, read again once a table that it reads was written. Thread-safe."""
 
     def __init__(self, database: Database, query: str) -> None:
         self._database = database

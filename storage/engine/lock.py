@@ -107,7 +107,7 @@ def _lock_file(path: Path, *, is_read_only: bool) -> IO[bytes] | None:
 
 
 def read_holder(directory: Path) -> dict[str, str] | None:
-    """Return the holder of the directory (`pid`, `http`), or None if it is not locked."""
+    """Return the holder of the directory (`pid`, `http`), or None if no process that writes has locked it."""
     try:
         with (directory / _NAME).open() as file:
             try:

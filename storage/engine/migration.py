@@ -35,7 +35,9 @@ _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, report: Report = no_report) -> None:
-    """Apply the schema steps that the file has not seen, each in a transaction with its record, and report each.
+    """Apply the schema steps that the file has not seen, with their records, and make the views.
+
+    Each step of an existing file is reported and has its own transaction; those of a new one share one with the views.
 
     Raises:
         ForeignFile: the tables are not ours.
@@ -63,7 +65,7 @@ def require_migrated(connection: duckdb.DuckDBPyConnection, path: Path, *, catal
 
     Raises:
         ReadOnly: another version wrote it.
-        ForeignFile: as `migrate`; so are the others.
+        ForeignFile, NewerFile, OlderFile: as for `migrate`.
     """
     seen = seen_steps(connection, path, catalog)
     if any(step[0] not in seen for step in sql.migrations()) or not _has_views(connection, catalog):

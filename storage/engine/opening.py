@@ -19,7 +19,7 @@ IS_DUCKDB_2: Final = int(duckdb.__version__.partition(".")[0]) > 1
 FEW_THREADS: Final[Mapping[str, int]] = {"async_threads": 1} if IS_DUCKDB_2 else {}
 """Settings without which DuckDB 2 starts eight threads for I/O, whose stacks are 32 MB of the address space."""
 
-_NICENESS = 10  # the niceness of the processes for SQL queries
+_NICENESS = 10  # added to that of this process; the processes for SQL queries add 15
 
 
 def open_duckdb(config: Mapping[str, str | int | bool]) -> duckdb.DuckDBPyConnection:

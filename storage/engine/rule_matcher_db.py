@@ -301,7 +301,7 @@ def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQues
 
 
 def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list[list[RuleQuestion]]:
-    """Group the questions of one tenant, up to a limit; those that failed together stay alone."""
+    """Group the questions of one tenant, up to a limit; those that failed by themselves before stay alone."""
     by_tenant: dict[str | None, list[RuleQuestion]] = {}
     for question in questions:
         if question.revision not in alone:

@@ -214,7 +214,7 @@ def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> in
 
 
 def wait_for(write_task: "Future[None]") -> None:
-    """Wait until it is done.
+    """Wait until a write task is done.
 
     Raises:
         BadQuery: a value cannot be stored.

@@ -116,13 +116,13 @@ MEANINGS = pa.schema(
         pa.field("notes", pa.string()),
         pa.field(
             "output_is_answer", pa.bool_()
-        ),  # the last words of the messages that came out; false without messages: a record
+        ),  # `output` is the last text of the output messages; NULL: it is another, False: they have none
         pa.field("pending", pa.bool_()),  # announces a span that is sent again when it has ended
     ]
 )
 KEYED = ("input_messages", "output_messages", "tool_arguments", "tool_result")
-"""The meanings of spans. A text that equals an attribute is not stored again: `…_key` names the attribute. Messages,
-arguments, definitions, and results that are no text, are JSON."""
+"""The meanings of spans with a column `…_key`. A text that equals an attribute is not stored again: the column names
+the attribute. Messages, arguments, definitions, and results that are no text, are JSON."""
 
 TRACES = pa.schema(
     [

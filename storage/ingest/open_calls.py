@@ -12,7 +12,7 @@ from storage.ingest.known_times import within_known_times
 
 _KEYS = ["tenant", "call_key", "start_time"]
 _HOUR_NS: Final = 3_600 * 10**9  # within which a result belongs to a call
-EQUAL_CALLS: Final = 5_000  # and results of one key in the hours around a change; more of them get nothing
+EQUAL_CALLS: Final = 5_000  # the most calls and results of one key around a change; more get no result
 
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """Filter of keys that may be stored: a span's key is its tenant, trace id and span id.
 
-Two questions that each answer for what the other would miss. `RecentKeys` finds copies of the latest millions of spans,
+Two searches complement each other. `RecentKeys` finds copies of the latest millions of spans,
 whatever start time they claim. The window query finds every copy with the same start time, however old; it costs
 little, because it reads no row groups outside of the window, and none of the spans that `RecentKeys` surely knows.
 """
@@ -98,8 +98,8 @@ class RecentKeys:
     """A Bloom filter over the latest keys, in two generations, so that it forgets the oldest and stays bounded.
 
     Until the first is full there is only that one: half the memory, and half the work. Holds between `capacity` and
-    twice as many keys in 8 bytes each, and takes an unknown key for a known one about four times in a million (8
-    probes, 32 bits a key): each such mistake costs a look-up.
+    twice as many keys in 8 bytes each, and takes an unknown key for a known one 6 to 12 times in a million once the
+    first is full (8 probes, 32 bits a key): each such mistake costs a look-up.
     """
 
     _PROBES = 8

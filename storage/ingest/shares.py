@@ -49,7 +49,7 @@ class Shares:
         return self._held[sender] + nbytes <= (_PARTS - 1) * (self._limit - self._counted_with(sender, nbytes))
 
     def has_room_for_only(self, sender: str, nbytes: int) -> bool:
-        """Return whether the only request of a sender may hold `nbytes` more: it leaves some room, or is the one large.
+        """Return True if a sender's only request may hold `nbytes` more: it leaves room, or is the only large one.
 
         A request grows while it arrives. Up to the share it may take more than others with several requests may; beyond
         it counts as if it had that size, and no other sender may have one.

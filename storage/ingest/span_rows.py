@@ -80,7 +80,7 @@ class SpanRows:
     def complete_again(
         self, cursor: duckdb.DuckDBPyConnection, new_logs: pa.Table, *, before: int
     ) -> Mapping[TraceKey, int]:
-        """Update stored spans that got log records, up to a number; return how many of each trace changed."""
+        """Update stored spans numbered below `before` that got log records; return how many of each trace changed."""
         telling = _readable(new_logs)
         if not telling.num_rows:
             return {}

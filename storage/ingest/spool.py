@@ -1,8 +1,8 @@
 """The spool: decoded groups on disk, synced before their senders are answered.
 
 A segment is a file of records, appended to by one thread. A record is a header (magic, CRC-32 of all that
-follows it, length of the body, sequence number) and the body, a `SpanBatch`. A record that is torn or damaged
-was not answered or is found by its checksum; reading goes on at the next whole record.
+follows it, length of the body, sequence number) and the body, a `SpanBatch`. A torn record
+was not acknowledged, and a damaged one is found by its checksum; reading goes on at the next whole record.
 """
 
 import logging
@@ -112,7 +112,7 @@ class Spool:
         self._opened = 0
         self._free_bytes, self._look_again_s = 0, 0.0
         self._file = -1
-        self.lost = SpoolLoss()  # what `recover` could not read
+        self.lost = SpoolLoss()  # damaged records that `recover` passed over
         self.is_damaged = False  # whether it met damage at all
 
     @property
@@ -235,7 +235,7 @@ class Spool:
     def _undo(self, segment: _Segment, last_sequence: int) -> None:
         """Undo a failed append. A remaining copy is unacknowledged, and harmless, as spans are stored once.
 
-        Its numbers are gone with it: a start after a crash would find two groups of the same number.
+        If that fails, its numbers are not used again: a start after a crash would find two groups of one number.
         """
         try:
             os.ftruncate(self._file, segment.size)

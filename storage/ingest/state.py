@@ -44,7 +44,7 @@ def read_state(database: Database) -> State:
 
 
 def newest_receipt_us(database: Database) -> int | None:
-    """Return when the span was received that was received last of all that are stored."""
+    """Return when the latest stored span was received, in microseconds; None if none is stored."""
     with database.cursor() as cursor:
         ((newest_us,),) = cursor.execute(sql.query("newest_receipt")).fetchall()
     return None if newest_us is None else int(newest_us)

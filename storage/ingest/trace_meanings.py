@@ -162,7 +162,7 @@ class TraceMeanings:
         self._writer.store(lambda cursor: cursor.execute(sql.query("update_trace_state"), {"batch": batch}), 0)
 
     def read_older_spans(self, reads: Reads, limits: Limits) -> int:
-        """Read some spans again that were read by another edition; how many. 0: there are none left.
+        """Read some spans again that another edition read; return how many, or 0 if none are left.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.

@@ -18,8 +18,8 @@ _LOGS_EACH = 10
 _ENDS_AT_ONCE = 256  # a guess: few look-ups, and few more bytes than fit
 
 COMMITS_EACH = 16
-"""Traces are looked up one by one if more than this many commits per trace lie between them. A guess: another look-up
-takes as long as searching this many commits."""
+"""Groups of traces with adjacent commits are looked up one by one if they span more than this many commits per group. A
+guess: another look-up takes as long as searching this many commits."""
 
 _ENDS = 500
 """Of a trace that does not fit, its roots and this many of its first and last spans are read: those whose texts the

@@ -124,7 +124,7 @@ class Writer:
         self.failing: str | None = None  # why commits fail at the moment
         self.edition = options.reads.edition  # of the conventions
         self.kept_free_bytes = 0  # with less on the disk, nothing is stored but spans and what frees room
-        self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
+        self.deletions = 0  # transactions that deleted spans on request; its thread counts them
 
     @property
     def is_short_of_room(self) -> bool:
@@ -176,7 +176,8 @@ class Writer:
 
         Raises:
             BadQuery: nothing was stored, because a value has no place in its column.
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now, or is being closed. The write may be stored all the same, if
+                only the checkpoint after its commit failed.
         """
         wait_for(self.ask(write, rows, frees=frees))
 

@@ -239,7 +239,7 @@ def _add(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, Any], again
 
 
 def _execute(cursor: duckdb.DuckDBPyConnection, what: str, parameters: Mapping[str, Any]) -> int:
-    """Make a change to a row; how many rows it changed."""
+    """Make a change to a row; return how many rows it changed."""
     statements = {
         "insert": sql.query("insert_backfill"),
         "update": sql.query("update_backfill"),

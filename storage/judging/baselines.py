@@ -32,7 +32,7 @@ _EVALUATORS: Final = pa.schema([("stream", pa.int32()), ("fingerprint", pa.strin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedStream:
-    """A stream with a new evaluator: the releases that monitors compare, and the time of their results."""
+    """A stream with a new evaluator: the releases that monitors compare, and the evaluator's fingerprints."""
 
     tenant: str
     project: str | None
@@ -105,7 +105,7 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequ
 
 
 def judge_again(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> int:
-    """Make jobs of a baseline of finished ones that still count; how many. The writer's thread calls this."""
+    """Make a baseline's jobs from finished jobs that still count; return how many. The writer's thread calls this."""
     if not job_ids:
         return 0
     cursor.register("incoming_jobs", ids_table(job_ids))

@@ -85,7 +85,7 @@ class CallJournal:
         """Write a record. Its reservations are durable on return; its settlements survive the end of this process.
 
         Raises:
-            Overloaded: the disk is full or failing, and nothing was reserved.
+            Overloaded: the disk is full or failing; the record may be there all the same if only its sync failed.
         """
         body = json.dumps([[_as_json(each) for each in record.reserved], [_as_json(each) for each in record.settled]])
         data = body.encode()

@@ -29,7 +29,7 @@ RESULTS: Final = pa.schema(
         ("latency_ms", pa.float64()),
     ]
 )
-"""Columns of the table `evaluation`."""
+"""The columns of the table `evaluation` that a result has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def results_table(results: Iterable[JobResult]) -> pa.Table:
 
 
 def table_of(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
-    """Records as columns, by the names of their fields."""
+    """Return records as columns, by the names of their fields."""
     rows = list(map(attrgetter(*schema.names), records))
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(

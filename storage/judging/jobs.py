@@ -98,8 +98,8 @@ class LedgerTurn:
     finished: Sequence[JobResult] = ()
     results: Sequence[pa.Table] = ()  # what else is done, in the columns of `job_results.RESULTS`
     put_back: Sequence[PutBack] = ()
-    held: Sequence[int] = ()  # jobs whose leases are renewed; after that, leases that have ended are freed
-    sweeps: bool = False
+    held: Sequence[int] = ()  # jobs whose leases are renewed
+    sweeps: bool = False  # after that, free the leases that have ended
     claims: Sequence[Claim] = ()
 
 
@@ -238,13 +238,13 @@ class Jobs(Repeating):
         return int(left), int(last_job)
 
     def counts(self, now_us: int) -> list[Depth]:
-        """Count the jobs that are not done, by state: waiting, ready, claimed."""
+        """Count the jobs that are not done, by state: waiting, ready, held, claimed."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()
         return [Depth(state=state, jobs=jobs, tried=tried, oldest=oldest) for state, jobs, tried, oldest in rows]
 
     def page(self, criteria: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
-        """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
+        """Return jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
         values = asdict(criteria) | {"jobs": limit, "skipped": skipped}
         with self._read_db.cursor() as cursor:
             rows: list[dict[str, Any]] = arrow_table(cursor, sql.query("page_of_jobs"), values).to_pylist()

@@ -49,7 +49,7 @@ class OpenSessions:
         self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
 
     def rested(self, waits_us: Collection[int], settle_us: int, *, now_us: int, most: int) -> RestedSessions | None:
-        """Return undecided sessions that have been quiet for one of these times, or None.
+        """Return undecided sessions that have been quiet for `settle_us`, one of `waits_us`, or None.
 
         Those with a trace that has not settled are left out: its end opens them again.
         """

@@ -16,7 +16,7 @@ _LEFT_OUT = frozenset({"over_budget", "rule_disabled"})
 """Reasons for which an evaluation was left out. That is final for the server; a person may know better."""
 
 _REPEATABLE = _LEFT_OUT | {"failed"}
-"""Outcomes that can be evaluated again manually: those without a score."""
+"""Outcomes that can be evaluated again manually: failures, and what was left out for these reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Repeating:
         self._writer = writer
 
     def retry(self, job_ids: Sequence[int], *, now_us: int, tenant: str | None = None) -> Repeated:
-        """Evaluate failed jobs again; jobs that wait for their next attempt are due at once.
+        """Evaluate failed jobs again, and those left out; jobs that wait for their next attempt are due at once.
 
-        With a tenant, jobs of its own only: there are no others.
+        With a tenant, jobs of others count as missing.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.

@@ -132,7 +132,7 @@ class RuleChange:
             raise Conflict(f"there can be no more than {limit}")
 
     def follow(self, draft: RuleDraft) -> str:
-        """Return the id of a file's rule, which may exist already.
+        """Set a rule from a file, which may exist already, and return its id.
 
         Raises:
             Conflict: the API made one of that name, or there are too many.
@@ -178,7 +178,7 @@ class RuleChange:
         self._changes(self._touched(replace(rule, deleted_at_us=self._now_us)))
 
     def write(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Store it. The writer's thread calls this in a transaction.
+        """Store the changes. The writer's thread calls this in a transaction.
 
         Raises:
             Moved: one of the rules was changed since the change was computed.

@@ -58,7 +58,7 @@ def spans_of_trace(columns: Sequence[str], sums: Mapping[str, str]) -> str:
 
 
 def spans_called_for() -> str:
-    """Return the spans of one trace, and None for the trace, for which results of another rule call."""
+    """Return the statement for the spans of one trace, and NULL for it, that results of another rule call for."""
     return sql.bare(sql.query("spans_called_for")).replace("$results", sql.bare(sql.query("results_that_call")))
 
 

@@ -95,7 +95,7 @@ class Rulebook:
         return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in rows]
 
     def projects(self, tenant: str | None = None) -> list[Project]:
-        """Projects that were made, and those that traces name, by name: of a tenant and of none; None for all."""
+        """Return projects that were made or that traces name, by name: of a tenant and of none; None for all."""
         with self._database.snapshot() as cursor:
             made = [_project(row) for row in cursor.execute(sql.query("projects"), {"tenant": tenant}).fetchall()]
             traced = self._traced.named(cursor)

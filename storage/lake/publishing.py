@@ -88,6 +88,7 @@ class Lake:
 
         Raises:
             Unpublished: not now, or not before the operator acts.
+            Overloaded: the position could not be stored in the database.
         """
         writes = self._database.writes.count((table.name,))
         if self._seen.get(table.name) == writes:
@@ -213,7 +214,7 @@ def reaching(uri: str) -> Iterator[None]:
     """Turn failures of the store, and refused commits, into one error.
 
     Raises:
-        Unpublished: the store cannot be reached, or does not take it.
+        Unpublished: the store cannot be reached, or refuses the commit.
     """
     try:
         yield

@@ -19,7 +19,7 @@ STORE_OPTIONS: Final = {
     "retry_timeout": "20s",
 }
 """Credentials, region and endpoint of an object store come from the environment (`AWS_ACCESS_KEY_ID`, …). The times are
-guesses: who waits is a thread of its own, which the end of the server waits for."""
+guesses: a thread of its own waits for the store, and the server waits for that thread when it ends."""
 
 _RACERS: Final = 8
 _TABLE: Final = "store_check"

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 PARTITION: Final = "partition_day"
-"""Name of the column by which tables are partitioned: the day on which a row was received or made, in UTC."""
+"""Name of the column by which tables are partitioned: the day when a row was received, made or published, in UTC."""
 
 DIRECTORY: Final = "directory_id"
 """Name of the column of the data directory that published the row."""
@@ -54,8 +54,8 @@ def delta_schema(rows: pa.Schema) -> pa.Schema:
 def delta_rows(table: LakeTable, rows: pa.Table, *, directory_id: str, today: dt.date) -> pa.Table:
     """Return rows of the database in the types of Delta, without losing anything.
 
-    Delta has neither nanoseconds nor unsigned numbers. Nanoseconds since 1970 are BIGINT. Unsigned numbers have the
-    next larger type; those of 64 bits are the signed number with the same bits.
+    Delta has neither nanoseconds nor unsigned numbers. Nanoseconds since 1970 are BIGINT. Unsigned numbers have a
+    larger signed type; those of 64 bits are the signed number with the same bits.
     """
     schema = delta_schema(rows.schema)
     columns = [column.cast(field.type, safe=False) for column, field in zip(rows.columns, schema, strict=False)]

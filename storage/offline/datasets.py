@@ -148,6 +148,7 @@ class Datasets:
 
         Raises:
             Stale: the dataset was changed since it was read.
+            Missing: the dataset was deleted.
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
@@ -161,6 +162,7 @@ class Datasets:
 
         Raises:
             Stale: the dataset was changed since it was read.
+            Missing: the dataset was deleted before.
             Overloaded: the dataset may be deleted, with some items left that no request returns.
 
         """
@@ -178,7 +180,7 @@ class Datasets:
             pass
 
     def add_items(self, dataset: Dataset, items: Iterable[NewItem], *, now_us: int) -> pa.Table:
-        """Store items that no version has yet; return them for `add_version`.
+        """Store the items that are not stored yet; return all of them for `add_version`.
 
         Raises:
             Overloaded: some of them may be stored.

@@ -65,7 +65,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsLike:
-    """Filter and order of a run's items. `evaluator` selects items that failed it."""
+    """Filter and order of a run's items. `evaluator` selects items that did not pass it."""
 
     outcome: str | None = None
     text: str | None = None
@@ -258,7 +258,7 @@ class RunItems:
             return next(iter(named(cursor)), None)
 
     def keys(self, run_id: str, *, after: int, most: int) -> list[tuple[int, str, int]]:
-        """Numbers, keys and trials of the items that a run has, after a number."""
+        """Return numbers, keys and trials of the items that a run has, after a number."""
         parameters = {"run_id": run_id, "after": after, "items": most}
         with self._database.cursor() as cursor:
             return cursor.execute(sql.query("keys_of_run"), parameters).fetchall()

@@ -24,7 +24,7 @@ class RunLooks:
         self._due = KeptRows(database, sql.query("runs_to_look_at"))
 
     def due(self, *, most: int, now_ns: int) -> list[str]:
-        """Return runs that have ended, or were judged again, since they were last looked at.
+        """Return runs that have ended and were not cancelled, or were judged again, since they were last looked at.
 
         A run waits up to an hour for its evaluations, and for those of earlier runs, which may become its baseline.
         """

@@ -121,6 +121,7 @@ class Runs:
         """Begin a run, creating its project and experiment if needed; return the existing run of a known key.
 
         Raises:
+            Missing: the run was deleted at once.
             Overloaded: nothing was stored.
         """
         values = asdict(new) | {"run_id": _run_id(), "now_us": now_us}
@@ -152,7 +153,7 @@ class Runs:
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
 
     def latest(self, tenant: str | None, *, dataset: str | None = None, skip: int = 0, most: int = 1) -> list[Run]:
-        """Runs of all experiments, newest first: of a tenant and of none, or with None of all."""
+        """Return runs of all experiments, newest first: of a tenant and of none, or with None of all."""
         return self._runs(tenant=tenant, dataset=dataset, runs=most, skip=skip)
 
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
@@ -179,7 +180,8 @@ class Runs:
         """End a run; one that has ended with this state is left as it is. Its sums are computed for the next read.
 
         Raises:
-            Conflict: the run has ended in another state.
+            Conflict: the run has ended in another state, and is not being evaluated.
+            Missing: the run was deleted.
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
@@ -217,7 +219,7 @@ class Runs:
         return self._again(run)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run with its items and scores.
+        """Delete a run with its items, scores, evaluations, annotations and review entries.
 
         Raises:
             Overloaded: the run may be deleted in part or completely; a repeated deletion removes the rest.
@@ -252,7 +254,7 @@ class Runs:
         """Delete runs that ended before a moment, but for those that are pinned, if that may be; return how many.
 
         Raises:
-            Overloaded: whole runs were deleted.
+            Overloaded: some runs were deleted, one of them perhaps in part; a repeated call removes the rest.
         """
         with self._database.cursor() as cursor:
             ((stored, old),) = cursor.execute(sql.query("ages_of_runs"), {"before_us": before_us}).fetchall()

@@ -174,7 +174,7 @@ class Gauges:
 
     @property
     def disk_bytes(self) -> Mapping[str, int]:
-        """Return the bytes of the data directory on the disk: the database, its log, the spool, and the rest."""
+        """Return the bytes on the disk: the database, its log, the spool, and as `other` `tmp` and `set-aside`."""
         database = self._database.path
         log = database.with_name(f"{database.name}.wal")
         sizes = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}

@@ -46,7 +46,7 @@ class Status:
     older_spans: int  # that another edition of the conventions read
     jobs: Mapping[str, int]  # ready, waiting, held and claimed
     tried_jobs: int  # of those ready and waiting: an attempt has failed
-    oldest_job_ns: int | None  # when the oldest of those that are not claimed was made
+    oldest_job_ns: int | None  # when the oldest of those ready and waiting was made
     open_traces: int
     deletions: Mapping[str, int]  # that are not done: deleting and erasing
     outcomes: Mapping[str, int]  # of the results that count of the last 24 hours: scored, failed and skipped
@@ -157,7 +157,7 @@ def _lag(cursor: duckdb.DuckDBPyConnection, seq: int) -> Lag:
 def _spent_by_rule(
     cursor: duckdb.DuckDBPyConnection, now_us: int, tenant: str | None
 ) -> dict[str | None, dict[str, int]]:
-    """Return today's spending by rule id, with the statement that budgets begin with."""
+    """Return today's spending by rule id, from the statement that budgets start from."""
     rows = cursor.execute(sql.query("spent_on_day"), {"day": _day(now_us), "tenant": tenant})
     names = [name for name, *_ in rows.description or ()]
     spent: dict[str | None, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_SPENT, 0))

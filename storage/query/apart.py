@@ -59,7 +59,7 @@ class ApartQuestion:
     query: str
     parameters: Mapping[str, Parameter]
     seconds: float
-    max_rows: int | None = None  # one more is answered, if there is one
+    max_rows: int | None = None  # the answer ends with the batch that exceeds it
     max_bytes: int | None = None
     has_texts: bool = False  # TIMESTAMP_NS as texts
     is_lossless: bool = False  # as Arrow that only DuckDB reads
@@ -78,7 +78,11 @@ class Apart:
         self.memory = options.memory
 
     def begin(self, question: ApartQuestion, stop: CancelToken) -> "ApartAnswer":
-        """Take a process for a statement; the relations that it reads come next."""
+        """Take a process for a statement; the relations that it reads come next.
+
+        Raises:
+            BadQuery: the pool is closed, or a process did not start.
+        """
         began_s = time.monotonic()
         with self._lock:
             if self._is_closed:

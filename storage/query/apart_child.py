@@ -127,7 +127,7 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def _load_tables(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
-    """Make tables of the relations, with the rows that follow. All messages are taken, whatever becomes of them."""
+    """Make tables of the relations, with the rows that follow. All messages are read, also if an INSERT fails."""
     problem: duckdb.Error | None = None
     for table in request["tables"]:
         columns = ", ".join(f"{_name(name)} {kind}" for name, kind in table["columns"])

@@ -36,7 +36,7 @@ BATCH_ROWS: Final = 512
 """Spans that are handed out at once. Measured, ms of CPU for a window of 7,063: 282 with 64, 67 with 256, 52 with
 1,024 and 48 with all of them; and 512 are some 900 kB of OTLP/JSON, little enough for one request."""
 
-_FILLED: Final = 0.75  # of it, by spans as large as the last ones, so that few windows are read in vain; a guess
+_FILLED: Final = 0.75  # of a window, by spans as large as the last ones, so that few windows are read in vain; a guess
 _AT_ONCE: Final = 6  # exports that may run, three of one caller; a guess: each holds a window or two
 _RETRY_AFTER_S: Final = 30  # a guess
 _STRETCHES: Final = 1024  # number of stretches counted at once: 84 s each for a day; a guess
@@ -124,7 +124,7 @@ class Exports:
 
     @property
     def running(self) -> int:
-        """Exports that run now."""
+        """Return how many exports run now."""
         return self._places.held
 
     def rows(
@@ -163,7 +163,7 @@ class Exports:
         asker: str | None = None,
         unread: list[Unread] | None = None,
     ) -> Generator[list[Span], None, None]:
-        """Yield the spans that start between two instants, some hundreds at a time: of a tenant; None for all.
+        """Yield spans that start between two instants, some hundreds at a time: of a tenant and of none; None for all.
 
         Damaged spans are skipped and appended to `unread`; without `unread`, damage ends the export.
 
@@ -216,7 +216,7 @@ class Exports:
             yield from self._read(export, part)
 
     def _whole(self, export: _Export[_Item], window: _ExportWindow) -> Iterable[_Item] | None:
-        """Return the converted rows of a window, or None if they fit neither here nor into DuckDB's memory."""
+        """Return the converted rows of a window, or None if they do not fit here, or into DuckDB's memory."""
         try:
             with self._database.snapshot() as cursor:
                 table = _fetch(cursor, export, window)
@@ -228,7 +228,7 @@ class Exports:
             return None
 
     def _parts(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_ExportWindow]:
-        """Windows that fit, in order, and that together hold the spans of this one."""
+        """Yield windows that fit, in order, and that together hold the spans of this one."""
         gathered: _ExportWindow | None = None
         for part in self._stretches(export, window, most=_STRETCHES):
             if gathered is not None and gathered.rows + part.rows <= export.pace.rows:

@@ -28,7 +28,7 @@ def with_texts(select: str, types: list[str]) -> str:
 def _without_end(select: str) -> str:
     """Return the text without final semicolons and comments behind them, which a subquery does not allow.
 
-    Not as the text of `query(…)`, which takes them, but no parameters.
+    `query(…)` would accept them in its text, but takes no parameters.
 
     """
     text = select.encode()

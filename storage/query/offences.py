@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 
 class Offences:
-    """Remembers the latest. Thread-safe."""
+    """The latest statements that broke the database, and their callers. Thread-safe."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s

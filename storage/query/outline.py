@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeSpan:
-    """A span, and the log records that belong to it."""
+    """A span, and the log records that belong to it, of the first 10,000 of its trace."""
 
     span: Span
     logs: tuple[LogRecord, ...]
@@ -61,7 +61,7 @@ class Outlines:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:
-        """Return a trace in short; None if none of its spans is stored. Of several with one id, as in `trace`."""
+        """Return a trace in short; None if no span of it is stored. Of several with one id, as in `Queries.trace`."""
         with self._database.snapshot() as cursor:
             summaries = summaries_of(cursor, tenant, [trace_id])
             if not summaries:

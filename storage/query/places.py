@@ -42,7 +42,7 @@ class Places:
 
     @property
     def held(self) -> int:
-        """Places that are held now."""
+        """Return the number of places that are held now."""
         return self._held.total()
 
     @contextmanager

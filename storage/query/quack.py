@@ -53,7 +53,7 @@ _CALLBACKS: Final = ("tracejury_admit", "tracejury_answer")
 
 
 class QuackRefused(Exception):
-    """Not for this key, or not now; the message is for the client."""
+    """A statement is refused for this key, or for now; the message is for the client."""
 
 
 class QuackServer(Protocol):
@@ -66,7 +66,7 @@ class QuackServer(Protocol):
         """Stream an answer in batches; the first one is empty, and its schema has DuckDB's types.
 
         Raises:
-            Refused: the statement may not run, or fails.
+            QuackRefused, BadQuery: the statement may not run, or fails.
 
         """
 
@@ -241,7 +241,7 @@ class Quack:
                 alarm.cancel()
 
     def _written(self, session: _QuackSession, batches: Iterator[pa.RecordBatch]) -> str:
-        """Write an answer down; the SELECT that reads it."""
+        """Write an answer into a file; return the SELECT that reads it."""
         if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
             limit = Limit(
                 value=self._options.all_bytes, unit="bytes", remedy="read or close answers, or try again later"

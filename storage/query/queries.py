@@ -1,4 +1,4 @@
-"""Queries of the store; each runs on a cursor of its own and never waits for the writer."""
+"""Queries of the store; they never wait for the writer. Each runs on a cursor of its own, except in `at_one_moment`."""
 
 import itertools
 import json
@@ -195,6 +195,7 @@ class Queries:
 
         Raises:
             BadQuery: the query cannot be answered; the message says why.
+            Barred, Reopened: as for `sql`.
 
         """
         options = terms or QueryOptions()
@@ -216,10 +217,11 @@ class Queries:
     ) -> Iterator[pa.RecordBatch]:
         """Stream the answer to an SQL query, after an empty batch whose schema has DuckDB's types (`TYPES`).
 
-        Until the stream is closed it holds a cursor, also beyond `timeout_s`.
+        Until the stream is closed it holds a cursor, or a process of its own, also beyond `timeout_s`.
 
         Raises:
-            BadQuery: the query cannot be answered; the message says why.
+            BadQuery: at a batch: the query cannot be answered; the message says why.
+            Barred, Reopened: at a batch: as for `sql`, without a second attempt.
         """
         return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 

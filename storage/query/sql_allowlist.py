@@ -65,7 +65,7 @@ def reads_one_file(tree: str) -> bool:
 
 
 def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Schema and name of each table and function that is read from, in lower case."""
+    """Return schema and name of each table and function that is read from, in lower case."""
     return [
         (node.get("schema_name", "").lower(), (node.get("table_name") or node["function"]["function_name"]).lower())
         for node in nodes

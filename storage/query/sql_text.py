@@ -1,4 +1,4 @@
-"""Checks of a client's SQL text that run before DuckDB's lexer and parser see it.
+"""Checks of a client's SQL text before DuckDB parses it; those of costly syntax run before its lexer, too.
 
 DuckDB's lexer holds the GIL, so a text for which it takes time quadratic in its length stops the whole process.
 """
@@ -20,7 +20,7 @@ comments."""
 MAX_NESTING: Final = 100
 """Brackets and CASEs around one place. A guess: DuckDB takes 1,000, and then its planner and our checks recurse."""
 
-MAX_SET_OPERATIONS: Final = 200  # a guess: a union for each view has seventeen
+MAX_SET_OPERATIONS: Final = 200  # a guess: a union of all 17 views has 16
 
 _MAX_OPERATOR: Final = 64
 """DuckDB's own limit for an operator; it reads a longer run of `+` and `-` again for each of its characters."""

@@ -180,7 +180,7 @@ class _Look:
         return from_ns - (_FEW_COLUMNS - columns) // 2 * step_ns, step_ns, _FEW_COLUMNS
 
     def _facets(self, traces: pa.Table, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
-        """Return the most frequent values of the traces, and the number of others."""
+        """Return the most frequent values of the traces, and the number of all."""
         attributes = len(self._like.attributes)
         of_spans: dict[str, object] = {"floor_ns": bounds["floor_ns"], **extent_asked({"spans"}, bounds)}
         of_results: dict[str, object] = {**extent_asked({"judged"}, bounds)}

@@ -16,7 +16,7 @@ def asked_for(statement: str, questions: Collection[str]) -> str:
 
 
 def marked_lines(statement: str) -> list[tuple[str, str | None]]:
-    """Yield the lines, each with the question at its end; None: the line is always there."""
+    """Return the lines, each with the question at its end; None: the line is always there."""
     lines: list[tuple[str, str | None]] = []
     for line in statement.splitlines():
         text, mark, name = line.rpartition(" -- ")

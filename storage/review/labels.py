@@ -43,7 +43,10 @@ class JudgedCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedFor:
-    """Reason of an entry in a queue. `whole`: it draws from all results of the rule; `is_own`: by one of them."""
+    """Reason of an entry in a queue.
+
+    `whole`: the queue draws at random from all results of the rule; `is_own`: one of these is the reason.
+    """
 
     queue_id: str
     reason: Reason
@@ -53,7 +56,7 @@ class QueuedFor:
 
     @property
     def is_chosen(self) -> bool:
-        """Return True if it was drawn by neither chance nor the judge's own verdict."""
+        """Return True if the judge's uncertainty, a disagreement, or a failure by another rule selected it."""
         return self.reason in {"uncertainty", "disagreement"} or (self.reason == "failing" and not self.is_own)
 
 

@@ -45,11 +45,11 @@ class ReviewFeeding:
         self._state = KeptRows(database, sql.query("review_feed_state"))
 
     def writes(self) -> int:
-        """Number that is another one once queues, results or votes may have changed."""
+        """Return a number that changes once queues, results or votes may have changed."""
         return self._database.writes.count(_TABLES)
 
     def state(self) -> tuple[object, ...]:
-        """Something that is other once there are other results or votes."""
+        """Return a value that changes with results and votes."""
         return tuple(*self._state.rows())
 
     def fill(self, queue: ReviewQueue, feeds: Sequence[Feed], *, now_us: int) -> int:

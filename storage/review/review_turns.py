@@ -68,7 +68,7 @@ class ReviewTurns:
         return self._done(write)
 
     def skip(self, queue: ReviewQueue, entry_id: str, turn: ReviewTurn, *, goes_on: bool) -> str | None:
-        """Never give this reviewer the entry again, and give him another one with `goes_on`; its id.
+        """Never lease the entry to this reviewer again; with `goes_on`, lease another one and return its id.
 
         Raises:
             Conflict: the reviewer has voted on the entry.

@@ -50,7 +50,7 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
 
 
 def _copy(source: Path, writing: IO[bytes]) -> bool:
-    """Copy a file, with its holes; whether its headers were the same before and after."""
+    """Copy a file, with its holes; return True if its headers were the same before and after."""
     needed = source.stat().st_blocks * 512
     if shutil.disk_usage(writing.fileno()).free < needed + _KEPT_FREE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a copy must not take the last room of the database

@@ -19,7 +19,7 @@ from storage.upkeep.leaving import Leaving, TraceName, leaving_among
 STEP_SPANS: Final = 32_768
 _STEP_PARTS, _STEP_COMMITS = 16_384, 4_096
 """What one step looks through, and deletes at most: four row groups of spans. With what else there is about these, some
-25 row groups get holes, of the 61 that may have some at the default memory."""
+25 row groups get holes, of the 61 that may have some at the least default memory."""
 
 _EMPTY_STEPS = 16
 """So many steps without a row to delete are searched at once: each takes 50 ms with 5 million spans."""
@@ -144,7 +144,7 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int
 def _next_piece(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], commits: Commits, *, is_named: bool
 ) -> tuple[Commits, bool]:
-    """With which commits a part of these traces came that one transaction can delete, and whether it is the last one.
+    """Return the commits of a part of these traces that one transaction can delete, and True if it is the last part.
 
     The commits that were looked through come last, unless the trace is named by its id: what cuts off a deletion
     between two pieces then leaves enough of each trace for it to be found again.

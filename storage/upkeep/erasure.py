@@ -79,7 +79,7 @@ class Erasure:
 
     @property
     def rewritten(self) -> int:
-        """Row groups that were rewritten since the start."""
+        """Return how many row groups were rewritten since the start."""
         return self._rewriting.rewritten
 
     def work(self) -> bool:

@@ -1,7 +1,8 @@
 """Rows of a trace in every table, found and deleted with it.
 
-A table with rows about spans or traces has its line in `_of_spans` or `_of_traces`: how these rows are found. They are
-deleted by their places, which also tell how many row groups have holes then (`storage.upkeep.rewriting`).
+A table with rows about spans or traces has its line in `_of_spans` or `_of_traces`: how these rows are found. Those
+of `trace_part` are found in `erase`. All are deleted by their places, which also tell how many row groups have holes
+then (`storage.upkeep.rewriting`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -62,7 +62,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepForecast:
-    """Forecast of a sweep: `expired_*` by age, `over_*` beyond the limit of size, the latter as an estimate."""
+    """Forecast of a sweep, without pinned traces: `expired_*` by age, `over_*` beyond the limit of size.
+
+    `over_*` is an estimate, and `expired_*` includes expired parts of traces that continue, which a sweep keeps.
+    """
 
     spans: int
     expired_traces: int
@@ -84,7 +87,7 @@ class Pin:
 
 
 class Retention:
-    """Deletes traces. Thread-safe; one of them sweeps."""
+    """Deletion of expired, unwanted and oldest traces. Thread-safe; one thread at a time sweeps."""
 
     def __init__(
         self, database: Database, writer: Writer, rewriting: Rewriting, erasure: Erasure, aging: Aging
@@ -188,7 +191,7 @@ class Retention:
         self._writer.store(lambda cursor: cursor.execute(sql.query("pin_trace"), parameters), 1)
 
     def unpin(self, trace_id: str, *, tenant: str = "", why: str = BY_HAND) -> None:
-        """Keep it for this reason no longer."""
+        """Stop keeping a trace for this reason."""
         parameters = {"tenant": tenant, "trace_id": trace_id, "why": why}
         self._writer.store(lambda cursor: cursor.execute(sql.query("unpin_trace"), parameters), 1)
 
@@ -199,7 +202,7 @@ class Retention:
         return [why for (why,) in rows]
 
     def pinned(self, *, limit: int) -> list[Pin]:
-        """Return the traces that are kept, those first that were last kept; of each every reason."""
+        """Return the latest `limit` pins, the latest first; a trace has one for each reason."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("pinned_traces"), {"pins": limit}).fetchall()
         return [Pin(tenant=tenant, trace_id=trace_id, why=why, at_ns=at_ns) for tenant, trace_id, why, at_ns in rows]
@@ -236,7 +239,7 @@ class Retention:
         return gone, spans
 
     def _size_cutoff(self, max_bytes: int | None) -> int | None:
-        """Up to when traces have to expire so that the file gets small enough; None if it is."""
+        """Return until when traces have to expire so that the file gets small enough; None if it is."""
         if max_bytes is None:
             return None
         self._rewriting.drop()  # the space of deleted rows is free after it

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 _GROUP_BYTES: Final = 512 << 10
 _DIRTY_DIVISOR: Final = 8
-"""Divisor of DuckDB's memory limit: the share for row groups with deleted rows. A guess: 61 row groups at the default
-of 256 MB, of which queries take half and ingest a sixth."""
+"""Divisor of DuckDB's memory limit: the share for row groups with deleted rows. A guess: 61 row groups at 256 MB,
+the least default, of which queries take half and ingest a sixth."""
 _FEWEST: Final = 8
 _RECOUNT_DIVISOR: Final = 4
 """Divisor of the limit of row groups: a recount, which reads the numbers of all rows, waits for that many notes."""
@@ -349,7 +349,7 @@ class Rewriting:
         return holes
 
     def _incomplete(self, table: str, within: RowStretch) -> list[RowStretch]:
-        """Parts of this stretch in which some places have no row, the last one first."""
+        """Return the parts of this stretch in which some places have no row, the last one first."""
         bounds = {"first": within.first, "last": within.end - 1, "places": _LOOK}
         with self._database.cursor() as cursor:
             counts = dict(cursor.execute(sql.query("rows_by_part").replace("$table", table), bounds).fetchall())

@@ -57,7 +57,7 @@ def missing(rows: NDArray[np.int64], within: RowStretch) -> list[RowStretch]:
 
 
 def count_cells(holes: Iterable[RowStretch]) -> int:
-    """In how many row groups these are, about."""
+    """Count the row groups that the holes are in, roughly."""
     cells = {
         cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
     }

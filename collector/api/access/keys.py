@@ -86,7 +86,7 @@ def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
 @router.post("", status_code=201)
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
-    """Create a key. The first one ends access without a key, and must be an ADMIN key without expiry."""
+    """Create a key. The first one ends access without a key, and must be an ADMIN key of no tenant without expiry."""
     draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
     keyring = here.authenticator.keyring
     is_first, until_us = keyring.is_open, _microseconds(new.ingestOpenUntil)
@@ -113,7 +113,7 @@ def delete_key(key_id: str, here: Here, who: Who) -> Response:
 
 
 def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
-    """Return warnings which clients sent no key until the first one was made."""
+    """Return warnings that name the clients that sent no key before the first one was made."""
     clients = here.authenticator.keyless_clients()
     opened = "are refused from now on"
     if until is not None:

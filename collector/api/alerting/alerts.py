@@ -76,7 +76,7 @@ def show_alert(alert_id: str, here: Here, who: Who) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(AlertDocument)
 def acknowledge(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = None) -> JSONResponse:
-    """Acknowledge an alert; repeating it is no error. 409: the alert is over."""
+    """Acknowledge an alert; repeating it is no error. 409: the alert ended before anyone acknowledged it."""
     before = _own(here, who, alert_id)
     tenant = before.finding.tenant
     here.store.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)

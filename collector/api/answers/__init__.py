@@ -1,1 +1,1 @@
-"""Models of the API's responses, for the OpenAPI document and for the tests."""
+"""Documents of the API's responses: built and encoded by routes, described in OpenAPI, parsed by commands."""

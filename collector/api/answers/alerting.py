@@ -40,7 +40,7 @@ class AlertDocument(WireDocument, kw_only=True):
     alert_id: str
     tenant: str
     line: Annotated[str, about("Subject, change and end of the alert, as in messages.")] = ""
-    project_name: Annotated[str | None, about("Null where a monitor of a metric watches all projects.")]
+    project_name: Annotated[str | None, about("Null: no project, or all projects for a monitor of a metric.")]
     service_name: Annotated[str | None, about("The service whose results it is about; null if they have none.")]
     rule_id: str
     rule_name: str

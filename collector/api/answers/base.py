@@ -62,10 +62,11 @@ def _key(key: object) -> str:
 
 
 class ApiAnswer(BaseModel):
-    """An answer of the API, or a part of one.
+    """A Pydantic model of a response, or of a part of one, with camelCase names.
 
-    Routes build their answers as dictionaries: building models of a page of traces would cost more than reading it.
-    The tests hold every answer that they get against its model, so the two cannot part.
+    Most are derived from a `WireDocument`, for the OpenAPI document and for the tests. Routes do not build these
+    models: a page of traces as models would cost more than reading it. The tests validate each response against its
+    model.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)

@@ -304,7 +304,7 @@ class UndecidedItem(RunItemDocument):
 
 
 class UndecidedItemPage(PageAnswer):
-    """A page of them."""
+    """A page of undecided items."""
 
     content: list[UndecidedItem]
 

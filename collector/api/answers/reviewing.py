@@ -38,7 +38,11 @@ class ReviewQueueDocument(WireDocument):
 
 
 class ReviewEntryDocument(WireDocument):
-    """An entry to review. `hidden`: its reason is null, since the queue is blind and the caller has not voted."""
+    """An entry to review.
+
+    `hidden`: `reason`, `ruleId`, `probability` and `addedBy` are null, since the queue is blind and the caller has not
+    voted.
+    """
 
     id: Annotated[str, From("entry_id")]
     queue_id: str

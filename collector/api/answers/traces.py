@@ -67,9 +67,7 @@ class TracePage(PageAnswer):
     """A page of traces."""
 
     content: list[TraceSummaryDocument]
-    next: Annotated[
-        str | None, about("With filters: where the list goes on. A page may be short where that takes long.")
-    ]
+    next: Annotated[str | None, about("The value of `before` for the next page; null if page numbers are used.")]
     searched_to: Annotated[
         str | None,
         about("Set if the page is short because of the time limit: traces that started later were all searched."),
@@ -108,7 +106,7 @@ class EvaluationDocument(WireDocument):
 
 
 class DecisionDocument(WireDocument):
-    """Decision on a span or a trace by one revision of a rule."""
+    """Decision on a span, a trace or a session by one revision of a rule."""
 
     rule_id: str
     rule: str

@@ -49,7 +49,7 @@ NO_SERVER: Final = "not running"
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """Components of the server that the API uses. `state` is "starting", "running" or "stopping"."""
+    """Components of the server that the API uses. `state` is "starting", "ready", "stopping" or `NO_SERVER`."""
 
     settings: Settings
     own_keys: OwnKeys = field(init=False)

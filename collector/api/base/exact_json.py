@@ -1,4 +1,4 @@
-"""Request bodies whose JSON is kept exactly, and ids in them: no rounded numbers, no repeated names, no NaN."""
+"""Request bodies whose JSON is kept exactly: no rounded numbers, no repeated names, no NaN. Types of ids."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, TypeVar, cast

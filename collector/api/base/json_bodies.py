@@ -35,6 +35,7 @@ async def read_large(request: Request, parser: BodyParser) -> None:
     Raises:
         HTTPException: the body has too many values, or cannot be parsed.
         RequestValidationError: the body is not JSON; the errors are those of FastAPI.
+        Overloaded: too many large bodies wait, or the client has disconnected.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()

@@ -89,7 +89,7 @@ class ProblemDocument(BaseModel):
     status: int
     detail: str
     error: str = Field(description="The same as `detail`, for clients that know this name.")
-    errors: list[FieldProblem] | None = Field(default=None, description="Each field that is wrong.")
+    errors: list[FieldProblem] | None = Field(default=None, description="The first 50 fields that are wrong.")
     problems: list[TextProblem] | None = Field(default=None, description="Each thing that is wrong with a text.")
 
 

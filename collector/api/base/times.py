@@ -10,7 +10,7 @@ _INSTANT: Final = re.compile(
 DATE_TIME: Final = {"format": "date-time"}
 """An instant in a query, in the OpenAPI document."""
 
-_LAST_NS: Final = 9_200_000_000_000_000_000  # in 2261; DuckDB ends half a year later
+_LAST_NS: Final = 9_200_000_000_000_000_000  # in July 2261; DuckDB ends nine months later
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)

@@ -24,9 +24,9 @@ MAX_TRACE_BYTES: Final = 64 << 20
 def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Brief | None = None) -> TraceDocument:
     """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
-    Texts, tokens and cost are `sums` if these are of more spans than `trace` has, of which the answer is one.
-    `truncated` if it has more spans than are shown, which are those that fit into `MAX_TRACE_BYTES`;
-    `judgementsTruncated` if the rules made more of it. The spans are encoded already.
+    Texts, tokens and cost come from `sums` if these are of more spans than `trace` has. `truncated` is set if the
+    trace has more spans than are shown; at most `MAX_TRACE_BYTES` are. `judgementsTruncated` is set if it has more
+    results of rules than `judged`. The spans are encoded already.
     """
     by_span = judged_by_span(judged)
     logs: dict[str, list[LogRecord]] = defaultdict(list)

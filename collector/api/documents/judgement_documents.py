@@ -19,5 +19,5 @@ def judged_by_span(judged: Judged) -> Mapping[str | None, Mapping[str, list[Any]
 
 
 def refusal(state: str | None) -> str:
-    """Return why a job in this state cannot be evaluated again, or None."""
+    """Explain why a job in this state cannot be evaluated again; the state None stands for a job that is unknown."""
     return "there is no such job" if state is None else f"it is {state}; what failed, was left out or waits can be"

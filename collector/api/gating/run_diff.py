@@ -95,7 +95,7 @@ class DiffCaseDocument(WireDocument):
 
 
 class DiffCases(PageAnswer):
-    """A page of them: flips first, then the largest losses, then the largest gains."""
+    """A page of items in both runs: flips first, then the largest losses, then the largest gains."""
 
     content: list[DiffCaseDocument]
 
@@ -134,7 +134,7 @@ def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Ann
     candidate = run_of_experiment(experiment_id, candidate_id, here, who)
     before = baseline_for(candidate, query.baselineRunId, here, who)
     if before is None:
-        raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
+        raise Missing("no successful run that began before it has the same data and branch: name a baseline")
     compared = compared_runs(candidate, before.run, Options(), here)
     significant = {each.name: each.adjusted_p_value < _ALPHA for each in compared.comparison.differences}
     first = query.page * query.size
@@ -158,7 +158,7 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
 
 
 def _summary(compared: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:
-    from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
+    from collector.gating.gate import repeats_document  # noqa: PLC0415 - needless: run_gate loads it anyway
 
     table, rate = compared.table, compared.comparison.rate
     rates = table.pass_rates or (None, None)

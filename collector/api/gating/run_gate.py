@@ -64,8 +64,9 @@ class GateQuestion(BaseModel):
 def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> Response:
     """Decide whether a run is worse than a baseline; 409 if a run has not finished, or the two cannot be compared.
 
-    The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
-    the dataset, the named branch or else that of the candidate, and scores of the candidate's evaluators.
+    Without a named baseline, it is the newest successful run of the experiment that began before the candidate and that
+    no gate failed. It has the same version of the dataset, the named branch or else that of the candidate, and half of
+    the scores of each evaluator; if no run has these, the run that lacks the fewest evaluators is taken.
     """
     candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
     named = None
@@ -125,7 +126,7 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
 
 
 def _options(body: GateQuestion) -> "Options":
-    from rules.statistics.runs.options import Options  # noqa: PLC0415 - as above
+    from rules.statistics.runs.options import Options  # noqa: PLC0415 - needless: imported at the top, too
 
     return Options(
         margin=body.margin,

@@ -166,7 +166,7 @@ def create(body: Created, here: Here, who: Who) -> Response:
 @needs(Permission.READ, by_tenant=True)
 @answers(DatasetDetail)
 def show(dataset: Seen, here: Here) -> Response:
-    """Return a dataset with its versions, newest first."""
+    """Return a dataset with its latest 1,000 versions, newest first."""
     versions = here.store.datasets.versions(dataset, most=_MOST_VERSIONS)
     documents = [_version_document(dataset, each) for each in versions]
     return shown(DatasetDetail.of(dataset, versions=documents), dataset.version)

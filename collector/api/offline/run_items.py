@@ -26,7 +26,11 @@ Map = dict[str, Any]
 
 
 class ReportedScore(BaseModel):
-    """A score of an evaluator. An error failed; without an outcome, a score or success is scored, else skipped."""
+    """A score of an evaluator.
+
+    With an error, its outcome is `failed` unless it is reported as `skipped`. Without an outcome and an error, it is
+    `scored` if there is a score or `success`, else `skipped`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -213,7 +213,10 @@ def list_latest_runs(
 @needs(Permission.READ, by_tenant=True)
 @answers(TrendDocument)
 def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> Response:
-    """Return the pass rates of the latest runs with status SUCCESS or FAILED, oldest first."""
+    """Return the pass rates of the latest runs with status SUCCESS or FAILED, oldest first.
+
+    Only the latest runs, ten times `limit`, are searched.
+    """
     experiment = _experiment(here, who, experiment_id)
     ended = [
         run
@@ -266,7 +269,7 @@ def report(run: Own, body: Items, here: Here, request: Request) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RunChangeReceipt)
 def patch(run: Own, body: RunChange, here: Here) -> Response:
-    """End a run, once, or record the verdict of a gate."""
+    """End a run, once; or report that it still runs; or record the verdict of a gate."""
     if body.status == "RUNNING":
         if run.status != "RUNNING":
             raise Conflict(f"the run is {run.status}, and does not begin again")

@@ -33,7 +33,7 @@ class Readiness(BaseModel):
 @router.get("/health")
 @needs(Permission.OPEN)
 async def health(here: Here) -> Health:
-    """Return liveness, and the number of spans that could not be stored: report any as a bug."""
+    """Return liveness, the number of rows that could not be stored (report any as a bug), and of dropped spans."""
     return Health(status="ok", setAside=here.store.totals.set_aside, dropped=sum(here.reader.ingest.dropped.values()))
 
 

@@ -52,7 +52,7 @@ class LabelledQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    labels: int = Field(default=20, ge=2, le=_MOST, description="The maximum number, passes and fails in turns.")
+    labels: int = Field(default=20, ge=2, le=_MOST, description="The maximum number, half passes if possible.")
     name: str = Field(
         default=VERDICT, min_length=1, max_length=200, description="The name of the question that the votes answer."
     )
@@ -67,8 +67,8 @@ def try_judge(
 ) -> Response:
     """Judge what people voted on with another version of a rule's judge, and compare it with the version in force.
 
-    Each label costs one request, which is paid from the budget; nothing else is stored. Labels that either version has
-    as an example are held out.
+    Each label costs a call of the judge, or of each judge of a jury, which counts against the budgets. No result is
+    stored. Labels that either version has as an example are held out.
     """
     kept = find_own(here, who, project, rule_id)
     about = about_of(here, who, project)
@@ -89,7 +89,7 @@ def try_judge(
 def labelled_examples(
     project: str, rule_id: str, here: Here, who: Who, query: Annotated[LabelledQuery, Query()]
 ) -> Response:
-    """List what people voted on as `examples` of an `llm_judge`: passes and fails in turns, the judge's errors first.
+    """List what people voted on as `examples` of an `llm_judge`: fails, then passes; the judge's errors first in each.
 
     Examples in the prompt of a judge are held out when it is tried, since their labels do not measure it any more.
     """

@@ -149,7 +149,7 @@ def id_in(here: Context, dataset: Dataset, target: Promoted) -> str:
 
 
 def corrected_by_people(here: Context, tenant: str | None, target: Promoted) -> object:
-    """Return the correction in the vote that counts, or None."""
+    """Return the correction in the adjudicator's vote that has one, else in the latest such vote; None without any."""
     kind, key, *span = target.key()
     if kind == "session":
         return None

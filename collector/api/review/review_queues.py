@@ -87,14 +87,14 @@ class QueueBody(BaseModel):
     answer: Answer = Field(
         default="label", description="The kind of a vote: a label, a score from low to high, or a text."
     )
-    low: Annotated[Number, Strict(), Field(description="The highest value of a score.")] = 0
+    low: Annotated[Number, Strict(), Field(description="The lowest value of a score.")] = 0
     high: Annotated[Number, Strict(), Field(description="The highest value of a score.")] = 1
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
         default=1, description="Number of reviewers for each entry."
     )
     blind: Annotated[bool, Strict()] = Field(
-        default=True, description="Hide the votes of others from reviewers who have not voted."
+        default=True, description="Hide votes of others, results and reasons from reviewers who have not voted."
     )
 
     feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []

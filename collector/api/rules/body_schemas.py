@@ -105,7 +105,7 @@ RULE: Final[Schema] = _object(
         "criteria": _text(_MAX_CRITERIA, "null"),
         "minScore": _number(-_MAX_SCORE, _MAX_SCORE),
         "maxScore": _number(-_MAX_SCORE, _MAX_SCORE),
-        **{key: {"description": "Told by answers, and passed over."} for key in sorted(READ_ONLY)},
+        **{key: {"description": "Returned in responses, and ignored in requests."} for key in sorted(READ_ONLY)},
     },
     "name",
 )
@@ -133,6 +133,9 @@ CHANGED_CONNECTION: Final[Schema] = {
     **CONNECTION,
     "properties": {
         **CONNECTION["properties"],
-        **{key: {"description": "Told by answers, and passed over."} for key in sorted(READ_ONLY_OF_CONNECTIONS)},
+        **{
+            key: {"description": "Returned in responses, and ignored in requests."}
+            for key in sorted(READ_ONLY_OF_CONNECTIONS)
+        },
     },
 }

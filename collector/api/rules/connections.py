@@ -49,7 +49,7 @@ def list_connections(here: Here, who: Who, part: Part) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @answers(ConnectionDocument)
 async def create(request: Request, here: Here, who: Who) -> Response:
-    """Add one."""
+    """Add a connection."""
     try:
         document = await _document(request)
         made = await asyncio.to_thread(here.judging.connections.create, document, who.tenant)

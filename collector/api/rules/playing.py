@@ -178,7 +178,7 @@ async def _stored(
 def _message(place: int, message: JsonObject) -> Message:
     role, parts, content = message.get("role"), message.get("parts"), message.get("content")
     if role not in (*ROLES, "developer"):
-        raise ValueError(f"{place}.role: must be one of {', '.join(ROLES)}")
+        raise ValueError(f"{place}.role: must be one of {', '.join(ROLES)}, developer")
     if parts is None and isinstance(content, str):
         return {"role": str(role), "parts": [{"type": "text", "content": content}]}
     if not isinstance(parts, list) or not all(_is_part(part) for part in parts):

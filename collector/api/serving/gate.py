@@ -61,7 +61,7 @@ MAX_FILE_BYTES: Final = 1 << 30
 """Maximum size of an uploaded file, which is not held in memory. A guess: a million items of a kilobyte."""
 
 _MAX_OPEN_BYTES: Final = 64 << 10
-"""Maximum size of a request without a key. A guess: a form with a key and a token."""
+"""Maximum size of a request to a route that needs no key. A guess: a form with a key and a token."""
 
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as

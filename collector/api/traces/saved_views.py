@@ -39,7 +39,7 @@ def list_query(text: str) -> str:
 
 
 def _shown_query(text: str) -> str:
-    """Return the query of a list; refuse invalid filters, for which the page shows none."""
+    """Return the query of a list; refuse invalid filters, with which the page lists no traces."""
     query = list_query(text)
     problems = filter_of(dict(parse_qsl(query)), time.time_ns()).problems
     if problems:

@@ -68,7 +68,7 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
     """Return the filter in the form that the store takes.
 
     Raises:
-        BadQuery: a time is not RFC 3339, or an attribute has no value.
+        BadQuery: a time is not RFC 3339, or an attribute is not `key=value`.
     """
     return TracesLike(
         project=filters.project,

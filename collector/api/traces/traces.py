@@ -163,7 +163,7 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
 @needs(Permission.READ, by_tenant=True)
 @answers(TraceDocument)
 def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
-    """Return a trace with all its spans by start time, their meaning, and the results of rules."""
+    """Return a trace with its spans by start time (at most 10,000), their meaning, and the results of rules."""
     trace = here.store.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)

@@ -25,7 +25,7 @@ _Hashes = npt.NDArray[np.uint64]
 _Places = npt.NDArray[np.int64]
 
 _MOST_KNOWN: Final = 65_536
-"""Keys, values and shapes that are remembered; beyond, all are forgotten and worked out again. A guess: 20 MB."""
+"""Limit of the remembered keys, values and shapes; beyond half of it, all are forgotten. A guess: 20 MB."""
 
 _MARK_CHARACTERS: Final = 256
 """Limit of a value whose text is looked up: those in the table are far shorter."""

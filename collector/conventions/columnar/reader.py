@@ -289,9 +289,9 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
 
 
 def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
-    """Add fields, and their notes, except for fields that only join spans."""
+    """Add fields, and the notes; the id of the response adds none, and fields that follow from the content stay."""
     for slot in slots:
-        if slot not in ("response_id", REASON, *TOOL_TEXTS):  # these follow from the content
+        if slot not in ("response_id", REASON, *TOOL_TEXTS):  # added below, or by the content
             row[slot] = _field(collected, slot)
     row["notes"] = "\n".join(collected.notes) or None
     if "response_id" in slots:

@@ -1,4 +1,4 @@
-"""Recipe for reading the spans of one plan: derived once, so that a span costs at most one lookup per field."""
+"""Recipe for reading the spans of one plan, derived once for all of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,15 +61,15 @@ class Recipe:
     answered: int | NumberedMessages | None
     trajectory: int | None  # a whole conversation in one list alone
     beside: Sequence[int]  # other keys of content: marks of redaction in these are noted
-    odd_ids: Mapping[str, Sequence[str]]  # by side, how ids begin, with a quote before them, that take a closer look
+    odd_ids: Mapping[str, Sequence[str]]  # by side: beginnings of ids, after a quote, that need the slow path
     announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
     definitions: Sequence[tuple[int, str]]  # sources of tool definitions; a text without the word has none
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
     seeks_reason: bool  # why the answer ended stands in no attribute of its own
-    answers: Sequence[int]  # the keys of what a model may have sent, in which it may stand then
+    answers: Sequence[int]  # keys of what a model may have sent, which may contain the reason if `seeks_reason`
     replies: Sequence[int]  # the keys of what a model sent itself, in which thoughts may stand
-    reasoning: int  # the key of how many tokens these have; negative if it is none
+    reasoning: int  # the key of the number of reasoning tokens; negative if no attribute holds just that
     has_content: bool  # there may be an input, an output, messages, arguments or results
 
 

@@ -17,7 +17,8 @@ _MOST_LEVELS: Final = 64
 def intricate(spans: SpanColumns) -> Mask:
     """Return a mask of the traces whose calls do not follow from each tool's span by itself.
 
-    Messages contain calls, or two spans may be about one run, or a run begins before the one that it is in.
+    Their messages contain calls, a chain right below a tool failed, or two spans may be about one run. Or a run does
+    not begin after the one that it is in, or the tree is tangled.
     """
     forest = spans.forest
     mask = np.zeros(forest.traces, dtype=np.bool_)

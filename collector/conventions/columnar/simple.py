@@ -94,7 +94,7 @@ def _turn(slot: Slot) -> int:
 
 
 def place_at(plan: ShapePlan, slot: Slot) -> int:
-    """Return the number of the key that holds a field unchanged."""
+    """Return the number of the key that holds a field unchanged; else `NOWHERE` or `ELSEWHERE`."""
     leads = plan.leads.get(slot)
     if not leads:
         return NOWHERE

@@ -1,4 +1,4 @@
-"""Fields of spans besides their attributes, read by row and on demand."""
+"""Fields of spans besides their attributes, read by row."""
 
 from collections.abc import Callable, Sequence
 

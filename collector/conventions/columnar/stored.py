@@ -70,7 +70,7 @@ def _keep(
 
 
 def _says(text: AttributeValue, value: "JsonValue | Sequence[Message]", memo: Memo) -> bool:
-    """Return True if a text is the JSON of a value, for Python and for DuckDB, which rejects lone surrogates."""
+    """Return True if a long text is the JSON of a value, for Python and for DuckDB, which rejects lone surrogates."""
     if not isinstance(text, str) or len(text) < LONG_ENOUGH or text.lstrip()[:1] not in ("{", "["):
         return False
     decoded = memo.decoded.get(text)

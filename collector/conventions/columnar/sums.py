@@ -178,10 +178,10 @@ def _first_or(spans: SpanColumns, root: Places, name: str, among: Mask | None, o
 
 
 def _final_response(spans: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
-    """Return a model's last text; without one, that of an agent, then of any other span.
+    """Return a model's last text; without one, that of an agent or a chain, then of a span of kind `other`.
 
-    Else it is the root's output, unless that is made of messages. Also return a mask of the traces that have it in
-    messages only.
+    Else it is the root's output, unless that is made of messages. Also return a mask of the traces to read one by
+    one: it is in messages only, or a request for tools may follow.
     """
     forest, column = spans.forest, spans.column("output_is_answer")
     answers = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
@@ -198,7 +198,7 @@ def _final_response(spans: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
 
 
 def _finish_reason(spans: SpanColumns) -> pa.Array:
-    """Return the finish reason of a model's last answer that has one; else of an agent's, then of any other span's."""
+    """Return the last finish reason of a model; else of an agent or a chain, then of a span of kind `other`."""
     forest, has = spans.forest, spans.has("finish_reason")
     last = np.full(forest.traces, -1, dtype=np.int64)
     for kinds in reversed(ANSWERING) if has.any() else ():

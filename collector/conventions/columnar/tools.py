@@ -33,7 +33,7 @@ _MARKED_CHARS: Final = 200  # below which a text may be the mark of a redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecipe:
-    """Positions of the fields of a tool call: numbers of the plan's keys, strongest first."""
+    """Positions of the fields of a tool call: numbers of the plan's keys, strongest first; in `used` by number."""
 
     keys: Sequence[str]
     arguments: Sequence[int]
@@ -158,7 +158,7 @@ def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Decode a JSON object that encodes to the same text again."""
+    """Decode a JSON object; return None for any other text, and for surrogates, which DuckDB rejects."""
     if text[:1] != "{" or "\\ud" in text.lower():
         return None
     try:

@@ -37,7 +37,7 @@ DIALECTS: tuple[Dialect, ...] = (
     generic.DOKIMOS,
     generic.GENERIC,
 )
-"""Dialects in the order of recognition: the first with a sign on the span wins."""
+"""Dialects in the order of recognition: the first with a sign on the span wins; weak signs come after all others."""
 
 SOURCES: tuple[Dialect, ...] = (
     generic.DOKIMOS,
@@ -106,7 +106,7 @@ KIND_ORDER: tuple[str, ...] = (
     "llm.model_name",
     "response_data",
 )
-"""Keys that decide the kind of a span, strongest first."""
+"""Keys that decide the kind of a span, strongest first; before them come keys and names that override (`is_first`)."""
 
 MODEL_NAMES: frozenset[str] = frozenset({"gen_ai.request.model", "gen_ai.response.model", "llm.model_name"})
 """The keys above that only name a model: a record of a call's usage has one, too."""

@@ -22,7 +22,7 @@ class Capped:
 
     @property
     def calls(self) -> int:
-        """Return the number of completed requests."""
+        """Return the number of requests that were sent and are settled."""
         return self._calls
 
     async def reserve(self, most: Estimate) -> Reservation:

@@ -48,7 +48,7 @@ class ItemTraces:
     now_ns: Callable[[], int] = time.time_ns
 
     def complete(self, run: Run, item: Unscored) -> CompletedItem | TraceAwaited:
-        """Return an item of a run that has ended with the parts of its trace that it lacks, once that has settled.
+        """Return an item of an ended run with the parts of its trace that it lacks; `TraceAwaited` until that settles.
 
         The trace is one of the run's tenant, else a shared one, as everywhere. Its root need not have arrived: the run
         has ended, so that only spans on their way are waited for.

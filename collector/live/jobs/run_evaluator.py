@@ -111,7 +111,7 @@ class _Progress:
         return not all(each.done() for each in self.futures)
 
     def cancel(self) -> None:
-        """Ask no more."""
+        """Cancel the calls of the group."""
         for each in self.futures:
             each.cancel()
 
@@ -321,7 +321,7 @@ class RunEvaluator:
             return
         bug = next((error for each in progress.futures if (error := each.exception())), None)
         if bug is not None:
-            log.error("selecting items of run %s failed", progress.evaluation.run_id, exc_info=bug)
+            log.error("evaluating items of run %s failed", progress.evaluation.run_id, exc_info=bug)
             progress.items, progress.futures, progress.resumes_s = (), [], self._clock() + _LOOK_S
             return
         judged = [item.item_number for item in progress.items if not item.has_failed]

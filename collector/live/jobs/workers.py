@@ -51,7 +51,7 @@ class Workers:
         judges: JudgeSource,
         options: WorkerOptions,
     ) -> None:
-        """Set up the workers. `rule_of` returns any revision that ever existed. Nothing runs before `start`."""
+        """Set up the workers. `rule_of` returns any revision that existed, or None. Nothing runs before `start`."""
         retry_policy, clock = options.retry_policy, in_seconds(steady_clock())
         self._rule_of = rule_of
         self._judges = judges
@@ -96,7 +96,7 @@ class Workers:
         return self._asking.run(work)
 
     def resume(self, connection_id: str) -> None:
-        """Ask over a connection that works again before its pause is over. For what `run` runs."""
+        """End the pause of a connection that answered, unless the endpoint requested it. Call it from within `run`."""
         self._asking.resume(connection_id)
         self.wake()
 

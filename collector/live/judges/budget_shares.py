@@ -1,4 +1,4 @@
-"""The share of a budget that is spent today."""
+"""The share of a daily budget that is spent or reserved."""
 
 from collections.abc import Callable, Mapping
 

@@ -44,7 +44,7 @@ class LlmConnections:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         egress: EgressResolver | None = None,
     ) -> None:
-        """Set up the connections. `variable` reads the environment; `reach` is the policy for addresses of tenants."""
+        """Set up the connections. `variable` reads the environment; `egress` checks the addresses of tenants."""
         self._store = connections
         self._secrets = secrets
         self._variable = variable
@@ -161,9 +161,10 @@ class LlmConnections:
     ) -> LlmConnection:
         """Replace a connection by a document; read-only fields of our responses are ignored.
 
-        Only if it has one of the versions that were seen; None: any.
+        With `seen`, only a connection that has one of these versions.
 
-        A key that is not mentioned stays, as long as the address leads to the same host; `"apiKey": null` removes it.
+        A stored key stays if the document names neither a key nor a variable, as long as the address leads to the same
+        host; `"apiKey": null` or a `credentialRef` removes it.
 
         Raises:
             Missing: no connection has this id.

@@ -45,7 +45,7 @@ class FailingJudge:
     """A connection, rule, evaluation of a run or budget that keeps evaluations without verdicts."""
 
     kind: FailingKind
-    identity: str  # its id; of a budget whose it is
+    identity: str  # its id; of a budget the kind and id of its payer
     subject: str  # the same in words, with its name
     name: str
     tenant: str
@@ -138,7 +138,7 @@ class FailingJudges:
         return problems
 
     def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, KeptRule]) -> bool:
-        """Return True if a subject is unchanged since it failed; else forget its failures before the change."""
+        """Return True if a subject is unchanged since it first failed, and a rule still uses it; else forget it."""
         changed_ns = self._changed_ns(subject, rules)
         is_idle = bool(streak.askers) and all(
             each.kind == "rule" and each.identity not in rules for each in streak.askers

@@ -28,7 +28,7 @@ _CASES: Final = 20
 """Different targets in a row that lack what a rule reads: then the rule reads the wrong targets. A guess."""
 
 _SILENT_S: Final = 60.0
-"""Time that a connection may answer nothing, if fewer targets than that met it. A guess."""
+"""Time that a connection may answer nothing, if fewer than `_TARGETS` targets met it. A guess."""
 
 
 class JudgeSubject(NamedTuple):
@@ -67,8 +67,8 @@ class Streak:
     kinds: dict[str, None] = field(default_factory=dict)  # of all failures, in the order of the first of each
     message: str = ""
     failures: int = 0
-    targets: set[Hashable] = field(default_factory=set)  # the first of them
-    case_message: str = ""  # of the latest of these
+    targets: set[Hashable] = field(default_factory=set)  # the first that failed, except for bad cases
+    case_message: str = ""  # of the latest failure of the kind `bad_case`
     ended: Counter[str] = field(default_factory=Counter)  # of a rule: evaluations without a verdict for good, by kind
     bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack values it reads
     askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
@@ -130,7 +130,8 @@ class JudgeHealth:
     ) -> None:
         """Count an outcome: a failure continues the streak of the subject, a verdict ends it.
 
-        A skipped target without a call does not count. `asker` is the rule or evaluation that used a connection.
+        A skipped target without a call does not count, nor do failures that say nothing about the judge. `asker` is the
+        rule or evaluation that used a connection.
         """
         self._note(subject, _judged(outcome, target), asker)
 

@@ -1,7 +1,7 @@
 """Our own requests to judges as spans of the OpenTelemetry SDK, under the marker that keeps every rule away from them.
 
-The attribute names here are those that an instrumented application writes, not a table to read by. Prompts and answers
-are not among them.
+The attribute names here are for writing, as in an instrumented application; those for reading are in
+`collector.conventions`. Prompts and answers are not sent.
 """
 
 import logging

@@ -78,7 +78,7 @@ class _Open:
 
 
 class ConnectedJudges:
-    """Implementation of `JudgeSource`. Call `judge` and `close` in one event loop; the rest is thread-safe."""
+    """Implementation of `JudgeSource`. Call `judge`, `speaker`, `close` in one event loop; the rest is thread-safe."""
 
     def __init__(
         self,

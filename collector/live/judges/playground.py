@@ -82,7 +82,7 @@ class GivenAnswer:
 
     terms: AnswerTerms
     reply: ModelReply | None
-    usage: Usage | None  # None: nothing left this machine
+    usage: Usage | None  # None if no usage is known, as after a timeout
     error_kind: str | None
     error: str | None
     start_ns: int
@@ -133,7 +133,7 @@ class Playground:
         """Request the answers; return them in their order, failures included.
 
         Raises:
-            Overloaded: other requests are running, or the server is being stopped.
+            Overloaded: too many requests are running, they took too long, or the server is being stopped.
         """
         if not self._turns.acquire(blocking=False):
             raise Overloaded(f"too many requests of the playground are under way; the limit is {_TURNS}")

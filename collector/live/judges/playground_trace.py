@@ -1,6 +1,7 @@
 """An answer of the playground as a trace under the playground's marker, so that it can be found again.
 
-The attribute names here are those that an instrumented application writes, not a table to read by.
+The attribute names here are for writing, as in an instrumented application; those for reading are in
+`collector.conventions`.
 """
 
 import json

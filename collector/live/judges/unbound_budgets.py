@@ -15,7 +15,7 @@ def unbound_budgets(
     connections: LlmConnections,
     project_budgets: Mapping[str, Budget],
 ) -> dict[str, str]:
-    """Return why such limits hold nothing back, and what to do, by payer."""
+    """Return the USD limits without effect, by payer: why they limit nothing, and what to do."""
     budgets: dict[tuple[str, str], Budget | None] = {}
     names: dict[tuple[str, str], str] = {}
     priced: set[tuple[str, str]] = set()  # payers with a model whose calls their limit counts

@@ -1,1 +1,1 @@
-"""The follower of the cursor: which spans and traces a rule judges."""
+"""Matching: which stored spans, traces and sessions each rule evaluates."""

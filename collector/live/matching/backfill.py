@@ -1,4 +1,4 @@
-"""Rules run over spans that were stored before them: the same questions, asked while no new spans have come."""
+"""Backfills: rules run over spans that were stored before them, in steps that the matcher makes when it is idle."""
 
 import logging
 import secrets
@@ -63,12 +63,10 @@ class Backfills:
         self._wake.set()  # the last process may have left some
 
     def start(self, active: ActiveRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None) -> str:
-        """Run a revision of a rule over the spans that start between two instants, the latter excluded; its id.
+        """Run a revision of a rule over the spans that start from `from_ns` to before `to_ns`; return its id.
 
-        With ids of traces, over the spans of these only.
-
-        Of a rule about traces or sessions, over those that have a span there, once they have settled. What the
-        revision has decided about already is passed over.
+        With `trace_ids`, over the spans of these traces only. A rule about traces or sessions runs over those that have
+        such a span, once they have settled. Targets that the revision has decided about already are passed over.
 
         Raises:
             Conflict: too many of the rule, or of its tenant, are under way.
@@ -102,9 +100,10 @@ class Backfills:
         raise Conflict(f"{whose} may have no more than {limit}")
 
     def start_baseline(self, active: ActiveRule, streams: Sequence[ComparedStream]) -> str:
-        """Judge the releases again that monitors compare, as far as the revision has not; the id of the backfill.
+        """Judge the releases again that monitors compare, if the revision has not; return the id of the backfill.
 
-        What the revision has judged already counts from then on, whatever had it judged. One that runs goes on instead.
+        Results that the revision has already count from then on, also those of other backfills. If such a backfill
+        runs, its id is returned and none is started.
 
         Raises:
             Conflict: nothing that is stored of these releases is left to judge, or too many are under way.
@@ -124,7 +123,7 @@ class Backfills:
             return self._start(active, what, targets.again)
 
     def targets_of_baseline(self, active: ActiveRule, streams: Sequence[ComparedStream]) -> BaselineTargets:
-        """Return what `start_baseline` would have judged.
+        """Return the targets that `start_baseline` would judge.
 
         Raises:
             Conflict: nothing that is stored of these releases is left to judge.
@@ -154,7 +153,7 @@ class Backfills:
         return self._matching.backfills.end(backfill_id, "cancelled", None, now_us=self._clock() // 1000)
 
     def step(self) -> int | None:
-        """Make the next step; return how many jobs that makes, None if there is nothing to do."""
+        """Make the next step; return how many jobs that makes, None if there is nothing to do, or nothing yet."""
         if not self._wake.is_set():
             return None
         self._wake.clear()

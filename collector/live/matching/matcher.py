@@ -37,7 +37,7 @@ class Surroundings:
 
     clock: Callable[[], int] = field(default_factory=steady_clock)
     ingest_is_behind: Callable[[], bool] = lambda: False
-    watch: Watch | None = None  # called with each matched window
+    watch: Watch | None = None  # called with each matched window, unless all its spans are our own
 
 
 class Matcher:

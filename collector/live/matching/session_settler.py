@@ -25,17 +25,17 @@ class SessionSettler:
         self._idle_s = idle_s
         self._clock = clock
         self._has_begun = False
-        self._longest_us: int | None = None  # that a rule waits, when it was last looked
+        self._longest_us: int | None = None  # longest wait of a rule at the last check
         self._next_look_s = 0.0
 
     def begin(self) -> None:
-        """Make sense of what the last process left; again and again until that has succeeded, and then never."""
+        """Cap the arrival times of the last process at now, once: its clock may have been ahead. Retry if it fails."""
         if not self._has_begun:
             self._matching.open_sessions.turn_back(self._clock() // 1000)
             self._has_begun = True
 
     def settle(self, questions: Questions, *, at_once: bool) -> int | None:
-        """Decide about some of the sessions that have come to rest; how many jobs that makes, None without any."""
+        """Decide about some sessions that have come to rest; return the number of new jobs, None if no session has."""
         began_s = time.monotonic()
         if not at_once and began_s < self._next_look_s:
             return None

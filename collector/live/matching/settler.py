@@ -40,10 +40,10 @@ class Settler:
         self._looked_us = 0
         self._next_look_s = 0.0
         self._due_us = 0  # when the first of the open traces may settle
-        self._writes = 0  # of the open traces, that this time allows for
+        self._writes = 0  # of the open traces, that `_due_us` takes into account
 
     def begin(self) -> None:
-        """Make sense of what the last process left; again and again until that has succeeded, and then never."""
+        """Cap the arrival times of the last process at now, once: its clock may have been ahead. Retry if it fails."""
         if not self._has_begun:
             self._matching.open_traces.turn_back(self._clock() // 1000)
             self._has_begun = True

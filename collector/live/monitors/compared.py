@@ -30,7 +30,10 @@ class Standing:
 
     @property
     def results(self) -> int | None:
-        """Count the results that the next ones are compared with; None if the evaluator is no other one."""
+        """Count the results that the next ones are compared with.
+
+        None if the evaluator replaced none, or while an episode is open.
+        """
         return 0 if self.own is None else results_to_compare_with(self.own, self.minimum)
 
     @property

@@ -31,7 +31,8 @@ MOST_OUTCOMES: Final = 1_000
 """Limit of the spans or judgements in one check for a change; each costs 10 to 20 µs."""
 
 _COMMIT_US: Final = 2_000_000
-"""Time from the end of a window to now: all answers until that end are committed, unless the server is behind."""
+"""Time from the end of a window to now: spans that were acknowledged by that end are committed, unless the server is
+behind."""
 
 _LONGEST_AGO_US: Final = 3_600_000_000
 """Time back to which spans or judgements are checked for a change, so that a check after a long stop is bounded."""

@@ -42,7 +42,7 @@ class MetricMonitorThread:
         )
 
     def start(self) -> None:
-        """Begin with the monitors that were not checked for the longest time."""
+        """Begin with all monitors whose check is due, at the first tick."""
         self._thread.start()
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from collector.live.active import ActiveRule
 from storage.alerting.counted_scores import CountedScores, WantedScore
 
 _SHARE: Final = 20
-"""Pause after a check, as a multiple of its duration, without a notification: a guess."""
+"""Pause after a check, as a multiple of its duration, unless an annotation was added: a guess."""
 
 _PAUSE_S: Final = 2.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -34,7 +34,7 @@ class ScoreCounter:
         self._next_s = self._longest_s = 0.0
 
     def count(self) -> int:
-        """Count new scores and return their number. May skip the check while there are no notifications.
+        """Count new scores and return their number. May skip the check if no annotation was added.
 
         Raises:
             Overloaded: some may have been counted; it may be tried again.

@@ -33,9 +33,9 @@ class StreamSource:
 
 @dataclass(slots=True, kw_only=True)
 class StreamState:
-    """State of a stream as stored. The stream changes it with each result, all but `monitor`."""
+    """State of a stream as stored. Each result changes all of it but `monitor`, which is replaced on storing."""
 
-    monitor: MonitorState  # when it was stored
+    monitor: MonitorState  # as of the last time that the stream was stored
     settings_of: int  # the revision whose settings are used
     newest_job: int  # that was evaluated for the first time
     began: StreamStart
@@ -58,7 +58,10 @@ def state_of(row: StreamRow) -> StreamState:
 
 
 def results_to_compare_with(row: StreamRow, minimum: int) -> int | None:
-    """Count the results of the release before that another evaluator has; None if the evaluator is no other one."""
+    """Count the results that the next ones of a new evaluator are compared with.
+
+    None if the evaluator replaced none, or while an episode is open.
+    """
     state = state_of(row)
     releases = state.monitor.releases
     if state.began != "evaluator" or state.monitor.episode is not None:
@@ -87,7 +90,7 @@ class EpisodeAlarm:
     monitoring: Monitoring
     result: Counted  # that raised it
     replaced: str | None
-    open_alert_id: str | None = None  # of the alert that is about something worse by now
+    open_alert_id: str | None = None  # of an escalation: the alert that is open already
 
     @property
     def episode(self) -> str:
@@ -194,7 +197,7 @@ class MonitoredStream:
                 yield from self._recover(_recovery_document(event))
 
     def end(self, how: str, number: int) -> Iterator[Happened]:
-        """Compare with nothing of before any more; an episode is over because of that."""
+        """Forget the earlier results, which ends an open episode, for the reason `how`."""
         self._monitor = Monitor(self._monitoring.settings)
         yield from self._recover({"how": how, "at": number})
 
@@ -206,7 +209,7 @@ class MonitoredStream:
         return event.kind != "release" or self.releases.current == event.release
 
     def hand_over(self) -> str | None:
-        """Return the open alert, with which another stream goes on, and compare with nothing of before any more."""
+        """Return the open alert, for another stream to continue, and forget the earlier results."""
         alert_id, self.state.alert_id = self.state.alert_id, None
         self._monitor = Monitor(self._monitoring.settings)
         return alert_id

@@ -10,7 +10,10 @@ MOST_NAMED = 20
 
 
 def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRule]:
-    """Return the rules that a rule depends on: of its tenant or of none, about its project or about all."""
+    """Return the rules that a rule depends on: of its tenant or of none, and about its project.
+
+    A rule about all projects is about every one, on either side.
+    """
     after = follower.rule.after
     if after is None:
         return []

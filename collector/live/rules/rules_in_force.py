@@ -112,10 +112,10 @@ class RulesInForce:
         return tuple(self._now.kept.values())
 
     def find(self, project: str | None, rule_id: str) -> KeptRule:
-        """Return the rule of that id in a project, or in all.
+        """Return the rule with this id, if it is about the project or about all projects.
 
         Raises:
-            Missing: no rule has this id.
+            Missing: no such rule has this id.
         """
         kept = self._now.kept.get(rule_id)
         if kept is None or kept.stored.project not in {project, None}:
@@ -153,8 +153,8 @@ class RulesInForce:
         With an id, it replaces that rule.
 
         Raises:
-            BadRule: the project differs; the evaluator, a connection or the rule of `after` does not exist; the
-                evaluator runs a program; or rules would wait for each other.
+            BadRule: the project differs; the evaluator is not configured well, or runs a program; a connection or the
+                rule of `after` does not exist; that rule is of another target; or rules would wait for each other.
         """
         rule, problems = parsed.rule, list[Problem]()
 
@@ -189,7 +189,7 @@ class RulesInForce:
 
         Raises:
             BadRule: the rule cannot be used.
-            Conflict: the name is taken.
+            Conflict: the name is taken, or there are too many rules.
             Overloaded: the database cannot be written now.
         """
         rule = self.checked(project, parsed, tenant=tenant)

@@ -26,7 +26,7 @@ _MOVES_AGAIN_S: Final = 60.0  # after a failure to move; a guess
 
 
 class LakePublisher:
-    """Publisher of all tables, every `interval_s`. While the store is away rows wait in the database, nothing else."""
+    """Publisher of all tables, every `interval_s`. While the lake cannot be reached, rows wait in the database."""
 
     def __init__(
         self, lake: "Lake", mover: LakeMover, *, interval_s: float, ingest_is_behind: Callable[[], bool]

@@ -35,7 +35,7 @@ class ListedAlerts(Answer):
 
 
 async def list_alerts(api: Api, arguments: ListAlerts) -> ListedAlerts:
-    """List them."""
+    """List alerts, the newest first."""
     filters = arguments.model_dump(exclude={"limit"}, exclude_none=True)
     page = await api.get("/api/v1/alerts", size=arguments.limit, **filters)
     return ListedAlerts(alerts=page["content"])
@@ -54,7 +54,7 @@ class ShownAlert(Answer):
 
 
 async def get_alert(api: Api, arguments: OneAlert) -> ShownAlert:
-    """Show it."""
+    """Show an alert with its evidence."""
     return ShownAlert(alert=await api.get(f"/api/v1/alerts/{part(arguments.alert_id)}"))
 
 

@@ -34,7 +34,7 @@ class ListedDatasets(Answer):
 
 
 async def list_datasets(api: Api, arguments: ListDatasets) -> ListedDatasets:  # noqa: ARG001 - a tool takes its arguments
-    """List them."""
+    """List datasets by name, and the files of items that can be read here."""
     datasets = await api.listed("/api/v1/datasets", _MOST_DATASETS)
     return ListedDatasets(
         datasets=datasets,
@@ -151,7 +151,7 @@ class Annotated(Answer):
 
 
 async def annotate(api: Api, arguments: Annotate) -> Annotated:
-    """Vote, in the name of the key."""
+    """Vote on a trace or span, in the name of the key."""
     body = {"verdict": arguments.verdict, "note": arguments.note, "overriddenExpectedOutput": arguments.expected_output}
     fields = {name: value for name, value in body.items() if value is not None}
     where = f"/api/v1/traces/{part(arguments.trace_id)}/annotation"

@@ -67,8 +67,9 @@ class RunEvaluation(JudgedBy):
     outputs: list[ItemOutput] | None = Field(
         default=None,
         max_length=_MOST_ITEMS,
-        description="What your application made of the items of get_dataset. Without them a model answers, if `model` "
-        "or one of its parameters is given, or the application is run, if `tracejury mcp` was started with --app.",
+        description="What your application made of the items of get_dataset. Without them a model answers, if "
+        "`model_connection`, `system_prompt` or `prompt` is given. Else the application is run, if `tracejury mcp` was "
+        "started with --app; without --app, `model` answers.",
     )
     model: str | None = Field(
         default=None,
@@ -130,7 +131,7 @@ async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
     A model is called in the background, since clients do not wait for long; calls stop once the client cancels.
 
     Raises:
-        ToolRefused: nothing can answer, an item is not in the dataset, or no budget is left.
+        ToolRefused: nothing can answer, an item is not in the dataset, or a connection has no budget.
     """
     until_s = asyncio.get_running_loop().time() + _LONGEST_S
     model = await _model(api, arguments)
@@ -269,7 +270,7 @@ class ListedRunEvaluations(Answer):
 
 
 async def list_run_evaluations(api: Api, arguments: ListRunEvaluations) -> ListedRunEvaluations:
-    """List them."""
+    """List the evaluations of a run, oldest first."""
     evaluations = await api.listed(f"/api/v1/runs/{part(arguments.run_id)}/evaluations", _MOST_EVALUATIONS)
     return ListedRunEvaluations(evaluations=evaluations)
 

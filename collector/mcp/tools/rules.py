@@ -38,7 +38,7 @@ class ListedRules(Answer):
 
 
 async def list_rules(api: Api, arguments: ListRules) -> ListedRules:
-    """List them."""
+    """List rules, of one project or of all."""
     where = "/api/v1/trace-eval-rules" if arguments.project is None else _rules_of(arguments.project)
     return ListedRules(rules=await api.listed(where, _MOST_RULES))
 
@@ -52,11 +52,11 @@ class TestRule(Arguments):
 
     project: str = Field(description="The project that it is about; * for all.")
     rule: dict[str, Any] = Field(
-        description="As POST /api/v1/projects/{project}/trace-eval-rules takes it: name, target (SPAN or TRACE), "
-        "conditions [{field, op, value}], evaluator or criteria, threshold, sampleRate, …"
+        description="As POST /api/v1/projects/{project}/trace-eval-rules takes it: name, target (SPAN, TRACE or "
+        "SESSION), conditions [{field, op, value}], evaluator or criteria, threshold, sampleRate, …"
     )
     last_seconds: int = Field(
-        default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago, the newest 50,000."
+        default=86_400, ge=1, le=31_536_000, description="Try it on spans of this last time, the newest 50,000."
     )
     trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
 

@@ -48,7 +48,7 @@ class ListedRuns(Answer):
 
 
 async def list_experiments(api: Api, arguments: ListExperiments) -> ListedRuns:
-    """List them."""
+    """List runs, the newest first."""
     runs = await api.get("/api/v1/runs", datasetName=arguments.dataset_name, size=arguments.limit)
     return ListedRuns(count=len(runs), runs=[_line(run, run["itemCount"]) for run in runs])
 
@@ -108,7 +108,7 @@ class RunChanges(BaseModel):
     """Changes from the baseline to the candidate."""
 
     pass_rate: ComparedPassRate
-    verdict: str | None = Field(description="regressed, not worse or inconclusive, over all evaluators.")
+    verdict: str | None = Field(description="regressed, not_worse or inconclusive, over all evaluators.")
     evaluators: list[dict[str, Any]] = Field(description="Means, difference, interval and p-value of each.")
     regressions: list[str] = Field(description="The evaluators that are worse.")
     has_regressions: bool
@@ -130,7 +130,7 @@ class RunComparison(Answer):
 
 
 async def compare_runs(api: Api, arguments: CompareRuns) -> RunComparison:
-    """Compare them, as the gate does."""
+    """Compare two runs, as the gate does."""
     run_a, run_b = await _line_of(api, arguments.run_id_a), await _line_of(api, arguments.run_id_b)
     experiment = (await api.get(f"/api/v1/runs/{part(arguments.run_id_b)}", size=1))["experimentId"]
     where = f"/api/v1/experiments/{part(experiment)}"
@@ -220,7 +220,7 @@ class FailingQueries(Answer):
 
 
 async def get_failing_queries(api: Api, arguments: GetFailingQueries) -> FailingQueries:
-    """List them."""
+    """List the items of a run that did not pass, of its first 10,000."""
     looked_at, failing, page = 0, [], 0
     while page < _MOST_CASES:
         items_page = (await api.get(f"/api/v1/runs/{part(arguments.run_id)}", page=page, size=_MOST_ITEMS))["items"]

@@ -46,7 +46,7 @@ class FoundSessions(Answer):
 
 
 async def find_sessions(api: Api, arguments: FindSessions) -> FoundSessions:
-    """Look them up."""
+    """Find sessions with a trace that matches the filters."""
     filters = arguments.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
     bounds = {"from": arguments.since, "to": arguments.until, "size": arguments.limit, "newest": _MOST_TEXTS}
     page = await api.get("/api/v1/sessions", **filters, **bounds)
@@ -78,7 +78,7 @@ class ShownSession(Answer):
 
 
 async def get_session(api: Api, arguments: GetSession) -> ShownSession:
-    """Show it."""
+    """Show the last turns of a session, or those before a place."""
     path = f"/api/v1/sessions/{part(arguments.session_id)}"
     session = await api.get(path, size=arguments.turns, before=arguments.before, tenant=arguments.tenant)
     turns = [turn | {"evaluations": list(map(judged, turn["evaluations"]))} for turn in session["turns"]]

@@ -33,7 +33,7 @@ class SqlResult(Answer):
 
 
 async def query_sql(api: Api, arguments: QuerySql) -> SqlResult:
-    """Ask it."""
+    """Run a SELECT over the views."""
     result = await api.post("/api/v1/sql", {"sql": arguments.sql, "parameters": arguments.parameters})
     is_cut = result["truncated"] or len(result["rows"]) > arguments.limit
     return SqlResult(columns=result["columns"], rows=result["rows"][: arguments.limit], truncated=is_cut)
@@ -61,7 +61,7 @@ def _description(view: str) -> str:
 
 
 async def list_views(api: Api, arguments: ListViews) -> ListedViews:  # noqa: ARG001 - a tool takes its arguments
-    """List them."""
+    """List the views with their columns and types."""
     result = await api.post("/api/v1/sql", {"sql": " UNION ALL ".join(map(_description, documented_views()))})
     views: dict[str, dict[str, str]] = {}
     for name, column, kind in result["rows"]:

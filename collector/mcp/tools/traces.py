@@ -55,7 +55,7 @@ class FoundTraces(Answer):
 
 
 async def find_traces(api: Api, arguments: FindTraces) -> FoundTraces:
-    """Look them up."""
+    """Find traces that match the filters."""
     filters = arguments.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
     bounds = {"from": arguments.since, "to": arguments.until, "size": arguments.limit, "withinMs": SEARCH_MS}
     page = await api.get("/api/v1/traces", **filters, **bounds)
@@ -89,7 +89,7 @@ class ShownTrace(Answer):
 
 
 async def get_trace(api: Api, arguments: GetTrace) -> ShownTrace:
-    """Show it."""
+    """Show a trace, and a part of its spans in outline."""
     trace = await _trace(api, arguments.trace_id, arguments.tenant)
     spans = trace["spans"][arguments.first_span : arguments.first_span + arguments.spans]
     return ShownTrace(**(trace | {"spans": spans, "evaluations": list(map(judged, trace["evaluations"]))}))
@@ -110,7 +110,7 @@ class ShownSpan(Answer):
 
 
 async def get_span(api: Api, arguments: GetSpan) -> ShownSpan:
-    """Show it."""
+    """Show a span whole."""
     return ShownSpan(span=_span_of(await _trace(api, arguments.trace_id, arguments.tenant), arguments.span_id))
 
 

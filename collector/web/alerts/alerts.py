@@ -134,7 +134,7 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
 @router.post("/alerts/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
 def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
-    """Note that it is dealt with."""
+    """Note that an alert is resolved, by the name of the key."""
     alert = _alert(here, who, alert_id)
     refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
     ended = {"how": "resolved", "by": who.key_name or who.key_id}
@@ -200,7 +200,7 @@ def _text(value: object) -> str:
 @router.get("/metric-monitors")
 @needs(Permission.READ, by_tenant=True)
 def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
-    """List metric monitors by name, with their state."""
+    """List metric monitors by tenant and name, with their state."""
     rows = here.store.metric_monitors.all(tenant=who.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
     return page(request, "metric_monitors.html", monitors=monitors)

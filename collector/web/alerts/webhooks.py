@@ -97,7 +97,7 @@ def new_webhook(request: Request, project: str = EVERY_PROJECT) -> Response:
 @router.post("/webhooks/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Add one."""
+    """Add a webhook."""
     project = form.text("project").strip() or EVERY_PROJECT
     try:
         seen = here.receivers.project(project, who.visible_tenant)
@@ -158,7 +158,7 @@ def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Res
 @router.post("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Replace it by the form, if it is unchanged since the form was filled; an empty secret keeps the stored one."""
+    """Replace a webhook by its form, if unchanged since the form was filled; an empty secret keeps the stored one."""
     webhook = _find(here, who, webhook_id)
     try:
         _replace(here, webhook, _wish(form, is_kept=webhook.has_secret), seen=version_seen(form))
@@ -212,7 +212,7 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
 @router.post("/webhooks/{webhook_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def test_webhook(webhook_id: str, here: Here, who: Who) -> Response:
-    """Send it a test, switched on or not."""
+    """Send a webhook a test, enabled or not."""
     here.receivers.test(_find(here, who, webhook_id))
     return see_other(f"/webhooks/{webhook_id}")
 
@@ -220,7 +220,7 @@ def test_webhook(webhook_id: str, here: Here, who: Who) -> Response:
 @router.post("/webhooks/{webhook_id}/deliveries/{delivery_id}/replay")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> Response:
-    """Deliver it again under the same id; one that waits anyway is left alone."""
+    """Repeat a delivery under the same id; one that waits anyway is left alone."""
     webhook = _find(here, who, webhook_id)
     if not webhook.enabled:
         raise Conflict("the webhook is disabled; enable it first")
@@ -273,7 +273,10 @@ def _project_of(webhook: Webhook) -> str:
 
 
 def _wish(form: Form, *, is_kept: bool) -> Wish:
-    """Return the fields of a form as the API takes them; empty ones are omitted and so keep their value."""
+    """Return the fields of a form as the API takes them. An empty URL or secret keeps the stored one.
+
+    Empty rules and severities mean all, and empty minutes no digest.
+    """
     template = form.text("template", "json")
     if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
         raise BadWebhook("required for signed JSON: enter a secret, or choose unsigned JSON", field="secret")

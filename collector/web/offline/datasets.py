@@ -54,7 +54,7 @@ def new_dataset(request: Request) -> Response:
 @router.post("/datasets/new")
 @needs(Permission.WRITE, by_tenant=True)
 def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Make one, which has no version yet."""
+    """Create a dataset, which has no version yet."""
     values = {name: form.text(name).strip() for name in ("name", "description", "tags")}
     tags = [tag.strip() for tag in values["tags"].split(",") if tag.strip()]
     try:
@@ -97,7 +97,7 @@ def ask_to_delete(request: Request, dataset: Own) -> Response:
 @router.post(_ONE + "/delete")
 @needs(Permission.WRITE, by_tenant=True)
 def delete_dataset(dataset: Own, here: Here) -> Response:
-    """Take it away with all versions."""
+    """Delete a dataset with all of its versions."""
     here.store.datasets.delete(dataset, now_us=here.now_ns() // 1000)
     return see_other("/datasets")
 

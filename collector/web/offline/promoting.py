@@ -78,7 +78,7 @@ def ask_for_trace(
 @router.post("/traces/{trace_id}/promote")
 @needs(Permission.WRITE, by_tenant=True)
 def promote_trace(request: Request, trace_id: TraceId, here: Here, who: Who, form: Sent) -> Response:
-    """Add it."""
+    """Add the trace or span to a dataset."""
     tenant = form.text("tenant") if form.checked("tenant") else None
     recorded = _of_trace(here, who, trace_id.lower(), form.text("span"), tenant)
     return _promoted(request, here, who, recorded, form)

@@ -99,7 +99,7 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated
 @router.post(_ONE + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
 def pin_run(run: Own, here: Here, form: Sent) -> Response:
-    """Keep it beyond its expiry, or with `keep` 0 no longer."""
+    """Keep a run beyond its expiry, or with `keep` 0 no longer."""
     here.store.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
     return see_other(f"/runs/{run.run_id}")
 

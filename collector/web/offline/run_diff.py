@@ -129,7 +129,7 @@ def _difference(run: Run, before: Baseline, query: DiffQuery, here: Context) -> 
 
 
 def _words() -> dict[str, Any]:
-    from collector.gating import summary  # noqa: PLC0415 - as above
+    from collector.gating import summary  # noqa: PLC0415 - loaded by the first comparison
 
     names = ("moved_text", "evaluator_text", "needed_text", "interval_text", "p_value_text", "ratio_text")
     return {"titles": summary.VERDICTS} | {name: getattr(summary, name) for name in names}
@@ -137,8 +137,8 @@ def _words() -> dict[str, Any]:
 
 def rows_of(compared: "ComparedRuns", places: Sequence[int]) -> list[dict[str, Any]]:
     """Return the rows of the list for these places of the table, without reading the items."""
-    from collector.experiments.side_by_side import item_of, scores_of  # noqa: PLC0415 - as above
-    from rules.statistics.runs.items import MOVEMENTS as ways  # noqa: N811, PLC0415 - as above
+    from collector.experiments.side_by_side import item_of, scores_of  # noqa: PLC0415 - loaded by the first comparison
+    from rules.statistics.runs.items import MOVEMENTS as ways  # noqa: N811, PLC0415 - loaded by the first comparison
 
     return [
         {

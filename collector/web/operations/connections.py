@@ -77,7 +77,7 @@ def new_connection(request: Request) -> Response:
 @router.post("/connections/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Add one."""
+    """Add a connection."""
     try:
         created = here.judging.connections.create(connection_of(form, {}), who.tenant)
     except (BadText, Conflict) as error:
@@ -115,7 +115,7 @@ def edit_connection(request: Request, connection_id: str, here: Here, who: Who) 
 @router.post("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Replace it by the form, if it is unchanged since the form was filled."""
+    """Replace a connection by its form, if it is unchanged since the form was filled."""
     connection = own_connection(here, who, connection_id)
     document = connection_of(form, connection_document(connection, ()))
     try:

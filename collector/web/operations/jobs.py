@@ -107,7 +107,7 @@ def retry_failed(here: Here, who: Who, form: Sent) -> Response:
 @router.post("/jobs/{job_id}/retry")
 @needs(Permission.WRITE, by_tenant=True)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who, form: Sent) -> Response:
-    """Evaluate one again; one that waits for its next attempt has it now."""
+    """Retry a job at once; one that waits for its next attempt has it now."""
     repeated = here.store.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.visible_tenant)
     here.jobs_changed()
     if job_id in repeated.refused:

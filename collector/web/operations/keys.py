@@ -53,7 +53,7 @@ def new_key(request: Request, here: Here) -> Response:
 @router.post("/keys/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Make one, and show its text."""
+    """Create a key, and show its text once."""
     try:
         body = api.NewKey.model_validate({name: _value(name, form) for name in _FIELDS if form.text(name).strip()})
         made = api.create_key(body, here, who)
@@ -78,7 +78,7 @@ def ask_to_disable(request: Request, key_id: str, here: Here, who: Who) -> Respo
 @router.post("/keys/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
-    """Let it open nothing any longer."""
+    """Disable a key."""
     question = _question("Disable", _DISABLE, _find(here, who, key_id))
     return attempt(request, question, lambda: api.disable_key(key_id, here, who), then="/keys")
 
@@ -93,7 +93,7 @@ def ask_to_delete(request: Request, key_id: str, here: Here, who: Who) -> Respon
 @router.post("/keys/{key_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
-    """Forget it."""
+    """Delete a key."""
     question = _question("Delete", _DELETE, _find(here, who, key_id))
     return attempt(request, question, lambda: api.delete_key(key_id, here, who), then="/keys")
 

@@ -71,7 +71,7 @@ def _picture(counts: list[int], now_ns: int) -> Markup:
 
 
 def numbers_of(here: Context) -> dict[str, float]:
-    """Return the metrics without labels, by name without the product's prefix."""
+    """Return the metrics of `_SHOWN`, by name without the product's prefix."""
     readings = {meter.name.removeprefix("tracejury_"): meter.read() for meter in here.meters if meter.name in _SHOWN}
     return {name: value for name, value in readings.items() if isinstance(value, int | float)}
 

@@ -1,4 +1,4 @@
-"""How many scores lie where."""
+"""Histograms of scores."""
 
 from collections.abc import Sequence
 

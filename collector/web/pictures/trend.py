@@ -1,4 +1,4 @@
-"""How a number went, with how sure it is."""
+"""Trend charts: a number over time or releases, with its intervals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pictures of the span that the form of the playground was filled from: it names them, and they are sent as data."""
+"""Pictures of the span that filled the playground's form: the form names them, the request holds their data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from evaluators.chat.pictures import MOST_SENT_BYTES, Image, image_of
 from storage.records import JsonValue, Message
 
 PICTURE: Final = "picture"
-"""The type of a part that stands for one: `at` is its message and its part, counted from 0."""
+"""The type of a part that stands for a picture: `at` is the place of its message and part, counted from 0."""
 
 _MOST_DIGITS: Final = 4
 

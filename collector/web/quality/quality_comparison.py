@@ -63,7 +63,7 @@ def of_common_service(cells: Sequence[Cell], names: tuple[str, str], chosen: str
     """Return the chosen service, else the latest that has both releases, and its cells; "" is no service.
 
     Raises:
-        IncomparableReleases: the releases are of different services.
+        IncomparableReleases: a release has no scores, or the releases are of different services.
     """
     known = [
         {cell.service or "": cell.last_us for cell in cells if cell.release == name and cell.scored} for name in names
@@ -91,7 +91,7 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, chose
     """Return the chosen evaluator, else the latest that judged both releases.
 
     Raises:
-        IncomparableReleases: no evaluator judged both.
+        IncomparableReleases: a release has no scores, or no evaluator, or not the chosen one, judged both.
     """
     prints = {
         release: {

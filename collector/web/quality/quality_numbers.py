@@ -188,7 +188,7 @@ def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseR
 
 
 def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, ReleaseResults] | None:
-    """Return the latest release with a predecessor of the same service, and that one; None if there is none."""
+    """Return the predecessor, and the latest release that has one of the same service; None if there is none."""
     named = [each for each in releases if each.release is not None]
     for number, each in enumerate(named):
         before = next((other for other in named[number + 1 :] if other.service == each.service), None)
@@ -236,14 +236,14 @@ def points_of(
 
 
 def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
-    """Return a scale to the top that begins a fifth below the lowest value."""
+    """Return a scale to the top that begins at a fifth, at or below the lowest bound of an interval."""
     high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
     least = min((point.low for point in points if point.low is not None), default=0.0)
     return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)
 
 
 def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
-    """Return the results by project and rule, then those of the questions to people."""
+    """Return the results by project and rule, after each rule those of its questions to people."""
     grouped: dict[tuple[str | None, str, str | None], list[StreamDay]] = {}
     for day in sorted(days, key=lambda day: is_of_people(day.fingerprint)):
         question = day.fingerprint if is_of_people(day.fingerprint) else None

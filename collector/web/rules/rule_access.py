@@ -128,7 +128,7 @@ def delete(here: Context, kept: KeptRule) -> None:
     """Delete a rule; its results stay.
 
     Raises:
-        Conflict, Overloaded: as `RulesInForce.delete`.
+        Missing, Conflict, Overloaded: as `RulesInForce.delete`.
     """
     here.rules.delete(kept.stored.project, kept.stored.rule_id)
 
@@ -138,6 +138,7 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
 
     Raises:
         BadQuery: the matching took too long.
+        Overloaded: the database failed, or was opened again.
     """
     settings = here.settings
 
@@ -157,7 +158,8 @@ def start_backfill(
     """Run a rule over stored data, or over the given traces of it.
 
     Raises:
-        BadQuery: the end lies before the beginning.
+        BadQuery: the end does not lie after the beginning.
+        Conflict: too many backfills of the rule, or of its tenant, are under way.
         Overloaded: the database cannot be written now.
     """
     if from_ns >= to_ns:
@@ -176,6 +178,7 @@ def cancel_backfill(here: Context, kept: KeptRule, backfill_id: str) -> None:
     Raises:
         Missing: no backfill has this id.
         Conflict: the backfill has ended.
+        Overloaded: the database cannot be written now.
     """
     backfill = next((each for each in backfills(here, kept) if each.backfill_id == backfill_id), None)
     if backfill is None:

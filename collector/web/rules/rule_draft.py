@@ -92,7 +92,7 @@ class Preview:
     trial: RuleTrial | None  # None: unknown, and `problem` says why
     executor_kind: ExecutorKind = "check"
     spans: int = 0  # that were read
-    per_day: float = 0.0  # evaluations, extrapolated to the window
+    per_day: float = 0.0  # evaluations a day, extrapolated from the spans that were read
     is_cut: bool = False  # more spans than are read, so the window is shorter than requested
     cost: PastCost | None = None  # of one evaluation, if it calls a judge
     results: Sequence[tuple[TargetExample, JobResult | None]] = field(default_factory=list)

@@ -146,7 +146,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
 
 
 def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
-    """Save the draft; return the rule, or the page to show if the draft's problems do not explain the refusal."""
+    """Save the draft; return the rule, or after a refusal the state of the page that explains it."""
     if draft.parsed is None or draft.rule is None or shown.also.problem:
         return replace(shown, status=400)
     problem = backfill_refusal(shown.also, draft)

@@ -38,7 +38,7 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 class Checks:
     """Executor of checks in batches, one in each process at a time; processes after the first help if many jobs wait.
 
-    A revision that was too slow once gets no more than one job at a time.
+    All revisions that were too slow once share one job at a time.
     """
 
     def __init__(self, examiners: Sequence[Examiner], job_context: JobContext) -> None:

@@ -22,7 +22,7 @@ class Breaker:
     """Circuit breaker: counts the failures of a connection since its last answer.
 
     After enough failures, or a pause that the endpoint requested, the connection is down: no requests until the pause
-    is over, then one job at a time, until one is answered. Each pause is longer than the previous one.
+    is over, then one job at a time, until one is answered. The pauses grow up to a limit.
     """
 
     wait_s: Callable[[int, float | None], float]  # after this many failures, and the pause that the endpoint requested
@@ -70,7 +70,7 @@ class Breaker:
 
 
 LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
-"""Failures that are none of the evaluation: it was not made."""
+"""Failures without an evaluation: their jobs are stored as skipped."""
 
 NOT_THE_JUDGES: Final = SAYS_NOTHING | {"evaluator_error"}
 """Failures that do not show whether a connection works."""

@@ -97,8 +97,8 @@ _NOTHING: Final = JudgedJobs(results_table(()), ())
 class Examiner:
     """Examination of jobs in a child process, a group of targets at a time, while the next rows are read.
 
-    If the process hangs or dies, the unanswered jobs are sent again, one by one. The process reports when it begins
-    with one, so the last one begun is to blame; the others are not affected.
+    If the process hangs or dies, the unanswered jobs are sent again together. The process then reports each job that it
+    begins. If it fails again, the job begun last is to blame, and the others are sent once more.
     """
 
     def __init__(self, windows: Windows, own: OwnKeys, *, retry_policy: RetryPolicy, program: str = PROGRAM) -> None:

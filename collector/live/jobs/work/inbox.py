@@ -17,7 +17,7 @@ class Inbox(Generic[Item]):
         self._closed = False
 
     def put(self, items: Sequence[Item]) -> bool:
-        """Add these; False, with none of them added, once it is closed."""
+        """Add items and return True; once the inbox is closed, add none and return False."""
         with self._changed:
             if not self._closed:
                 self._waiting.extend(items)

@@ -116,7 +116,7 @@ class JobContext:
             self.sink.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
     def try_again(self, task: Task, failure: Failure, *, counts: bool = True, requested_s: float | None = None) -> None:
-        """Hand in a job for another attempt after a while, with the usage of this one; the attempt may not count."""
+        """Hand in a job for another attempt after a while, with the usage of this one, which counts if `counts`."""
         job, usage = task.job, failure.usage
         wait_s = self.retry_policy.wait_s(job.attempts, requested_s)
         again = PutBack(
@@ -133,7 +133,7 @@ class JobContext:
         self.sink.put_back([again])
 
     def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
-        """Hand in jobs after an internal error: for another attempt, while there are any."""
+        """Hand in jobs after an internal error: for another attempt, or as failed after the last one."""
         message = f"{type(error).__name__}: {error}"
         failure = Failure(name="", fingerprint=None, kind="internal_error", message=message, usage=None)
         for task in tasks:
@@ -154,11 +154,11 @@ class HeldJobs:
         return len(self._since_s)
 
     def add(self, tasks: Iterable[Task], *, now_s: float = 0.0) -> None:
-        """Hold these too."""
+        """Add the jobs of tasks."""
         with self._lock:
             self._since_s.update((task.job.job_id, now_s) for task in tasks)
 
     def let_go(self, tasks: Iterable[Task]) -> list[float]:
-        """Hold these no longer; since when those of them that were held had been."""
+        """Remove these jobs; return for each that was held the time since which it was."""
         with self._lock:
             return [self._since_s.pop(task.job.job_id) for task in tasks if task.job.job_id in self._since_s]

@@ -71,7 +71,7 @@ _PAUSE_S = 1.0
 
 
 REST_S: Final = 0.2
-"""Longest pause between two turns: results that are handed in meanwhile share the next one. A turn takes 5 to 15 ms of
+"""Longest pause after a turn with work: results handed in meanwhile share the next one. A turn takes 5 to 15 ms of
 processor time whatever is in it, and without a pause one followed the other while judges answered."""
 
 _RESTS: Final = 3
@@ -111,7 +111,7 @@ class _HandedIn:
         return bool(self.finished or self.rows or self.put_back)
 
     def add(self, more: "_HandedIn") -> None:
-        """Hold this too."""
+        """Append what was handed in later."""
         self.finished += more.finished
         self.rows += more.rows
         self.put_back += more.put_back
@@ -153,7 +153,7 @@ class Ledger:
         clock: Clock,
         retry_policy: RetryPolicy,
     ) -> None:
-        """Set up the ledger. `route` returns the queue of a revision; `note` is called with the outcome of each job."""
+        """Set up the ledger. `route` returns the queue of a revision; `note` gets each outcome and failure."""
         self._jobs = jobs
         self._route = route
         self._note = note
@@ -227,7 +227,7 @@ class Ledger:
                 self._note(revision, judged)
         with self._changed:
             if not self._handed_in:
-                self._handed_in_s = time.monotonic()  # the clock may be set back
+                self._handed_in_s = time.monotonic()  # real time, also if a test sets `clock`
             self._handed_in.add(more)
             self._woken = True
             self._changed.notify_all()

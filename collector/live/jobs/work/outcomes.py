@@ -40,7 +40,8 @@ async def outcome_of_judges(
 ) -> tuple[Outcome, str | None]:
     """Evaluate with the rule's judge, or by the votes of its jury; return the outcome and the models.
 
-    `ask` gets the id of the connection to use; None: that of the rule. A jury that cannot be had is the outcome.
+    `ask` gets the id of the connection to use; None: that of the rule. If the jury cannot be formed, the outcome is a
+    failure that says why.
     """
     try:
         voting = jurors()

@@ -16,7 +16,7 @@ class RetryPolicy:
 
     attempts: int = 8  # of a job, before it has failed
     more_after_rubbish: int = 2  # attempts, after a judge's reply could not be used, or a program was late
-    first_wait_s: float = 1.0  # before the second attempt; each wait is up to twice as long as the previous one
+    first_wait_s: float = 1.0  # before the second attempt; doubled for each further one; jitter takes off up to half
     longest_wait_s: float = 300.0
     longest_requested_s: float = 3600.0  # longest pause that an endpoint may request
     lease_s: float = 60.0  # renewed when a third of it is over

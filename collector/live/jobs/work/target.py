@@ -1,4 +1,4 @@
-"""The test case that the target of a rule is."""
+"""Test cases that are made of the targets of rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -55,7 +55,7 @@ class ExaminedPart(NamedTuple):
         return unchecked_case(inputs=inputs, actual_outputs=outputs, expected_outputs={}, metadata=metadata)
 
     def noted_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of an outcome with a note about it."""
+        """Return the document of an outcome with a note that only a part was read."""
         metadata = {**document["metadata"], "spansSeen": self.seen, SPAN_COUNT: self.total}
         if document["outcome"] != "verdict":
             return {**document, "metadata": metadata}
@@ -103,7 +103,10 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
-    """Return True if a rule does not need the input: its check reads none, or its criteria name no other parts."""
+    """Return True if a missing input may count as an empty one: for a check, or a judge with the default parts.
+
+    Either has INPUT among its `evaluationParams`.
+    """
     try:
         kind = kind_of(rule["evaluator"])
         settings = kind.settings(rule["config"])

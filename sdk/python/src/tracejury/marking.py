@@ -77,7 +77,7 @@ def mark_spans() -> None:
 
 @contextmanager
 def item_marked(key: str, run_id: str | None) -> Iterator[None]:
-    """Mark all spans that start during the block as of this item, also those of other processes in its run."""
+    """Mark spans that start during the block with the item's key and its run; in other processes, only with the run."""
     of_item = context.set_value(_KEY, key)
     token = context.attach(of_item if run_id is None else baggage.set_baggage(RUN, run_id, of_item))
     try:

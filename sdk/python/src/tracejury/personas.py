@@ -86,7 +86,7 @@ def custom(model: UserModel, persona: str, behavior_guidelines: str = "", **more
 
 
 def aggressive_customer(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Demands, escalates, threatens to leave; no profanity."""
+    """Return a user that demands, escalates and threatens to leave, without profanity."""
     return named("aggressiveCustomer", model, **more)
 
 
@@ -96,30 +96,30 @@ def confused_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
 
 
 def impatient_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Wants it done now."""
+    """Return a user that is in a hurry."""
     return named("impatientUser", model, **more)
 
 
 def satisfied_customer(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Friendly, and of help."""
+    """Return a user that is friendly and cooperates."""
     return named("satisfiedCustomer", model, **more)
 
 
 def technical_expert(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Jargon and edge cases."""
+    """Return a user that uses jargon and asks about edge cases."""
     return named("technicalExpert", model, **more)
 
 
 def novice_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Needs each step."""
+    """Return a user that needs each step explained."""
     return named("noviceUser", model, **more)
 
 
 def adversarial_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Tries to get around the rules."""
+    """Return a user that tries to get around the rules."""
     return named("adversarialUser", model, **more)
 
 
 def off_topic_user(model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Drifts to other things."""
+    """Return a user that drifts to other things."""
     return named("offTopicUser", model, **more)

@@ -16,9 +16,10 @@ _ERROR_CHARACTERS: Final = 10_000  # a guess; a server takes 100,000
 
 
 def plain(value: Any, inside: frozenset[int] = frozenset()) -> Any:
-    """Convert a value to JSON: models, dates and the like by their fields, unknown types and NaN as text.
+    """Convert a value to JSON: models by their fields, dates as text, unknown types and NaN as text.
 
-    It never raises: what raises when it is read, is too deep, or is `inside` of itself is its text.
+    A value that raises when it is read, is too deep, or contains itself is converted to its text. Only
+    `KeyboardInterrupt` is raised.
     """
     if value is None or isinstance(value, bool):
         return value

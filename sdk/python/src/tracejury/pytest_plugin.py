@@ -64,7 +64,7 @@ class Recording:
 
 
 class Session:
-    """The runs of this session: one for each experiment, of all workers alike. A server that is away costs no test."""
+    """The runs of this session: one for each experiment, shared by all workers. No test fails if the server is away."""
 
     def __init__(self, *, spool: Path | bool) -> None:
         self.key = os.environ.get(_SESSION) or uuid.uuid4().hex
@@ -264,7 +264,7 @@ def record(_tracejury_case: Any) -> Recording:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Note a test's exception, except an assertion, which is a verdict."""
+    """Note a test's exception, except an assertion in a test with a failed score, which is the verdict."""
     try:
         return (yield)
     except AssertionError as error:

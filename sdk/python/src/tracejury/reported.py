@@ -55,8 +55,9 @@ class ServerRun:
         """Begin a run, or resume the one with that key. While the server is unreachable, it begins later.
 
         Raises:
-            RunEnded: the one that there is has ended without all of its items.
+            RunEnded: the run of that key has ended without success.
             Unreachable: the server is away, and the run must begin.
+            Refused: the server answers with an error.
         """
         fields = {name: value for name, value in body.items() if value is not None}
         has_key = "runKey" in fields

@@ -93,8 +93,8 @@ class Reporter:
     """Sends the items of runs in a thread of its own. `flush` waits for it, and `close` ends it.
 
     Spooled items are sent first. Items that cannot be sent because the server is unreachable are kept, and are sent
-    after the next ones that the server accepts; those left on `close` are counted in `lost_items`, and are in the
-    spool.
+    after the next response of the server. Those left on `close`, and rejected ones, are counted in `lost_items`, and
+    are written into the spool if there is one.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Reporter:
         self._thread.join()
 
     def end(self, run: Run, status: str, *, reason: str | None = None, is_whole: bool = True) -> None:
-        """End a run, once the reporter is closed; if its items are in the spool, or the server is away, from there.
+        """End a run, once the reporter is closed; the spool keeps the end if it has its items, or the server is away.
 
         It is not whole if another reporter has put items of it into the spool.
 
@@ -248,7 +248,7 @@ class Reporter:
 def _sent(batch: _Batch, client: Client) -> Iterator[_Batch]:
     """Send items, and yield them with their outcome. Stop after the first request without a response.
 
-    If some are refused, each half is sent by itself, so that one costs no other.
+    If the server refuses them because of an item, each half is sent by itself, so that only that item is refused.
     """
     left = [batch]
     while left:
@@ -341,7 +341,7 @@ def replay(spool: "str | Path | None" = None, client: Client | None = None) -> i
 
 
 class _Replay:
-    """The lines of a spool on their way to the server. Once it is away, the rest stays."""
+    """The lines of a spool on their way to the server. Once the server is away, the rest stays in the spool."""
 
     def __init__(self, client: Client, spool: Path) -> None:
         self.delivered = 0

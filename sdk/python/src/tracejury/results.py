@@ -37,7 +37,7 @@ class Measured:
         """Return it with numbers of Python.
 
         Raises:
-            TypeError: a number is none.
+            TypeError: a value is not a number, or a token count is not an integer.
             ValueError: a number is less than 0, NaN, or beyond what a server stores.
         """
         return replace(
@@ -179,6 +179,9 @@ class Result:
 
         Of n trials of a case with c passes it is C(c, k) / C(n, k), which is unbiased, where (c / n)^k is not. Items
         whose simulator failed, or that have no verdict, say nothing about the application and are left out.
+
+        Raises:
+            ValueError: `k` is less than 1.
         """
         trials: dict[str, list[bool]] = {}
         for item in self.items:

@@ -85,7 +85,7 @@ class Scenario:
         return personas.custom(model, self.persona, self.behavior_guidelines, **more)
 
     def turns_at_most(self, otherwise: int) -> int:
-        """Return the most messages of the user: for a script, all."""
+        """Return the most messages of the user: `max_turns` if set, else all of a script, else `otherwise`."""
         scripted = len(self.user_turns) + (self.initial_message is not None)
         return self.max_turns or (scripted if self.is_scripted else otherwise)
 
@@ -121,7 +121,7 @@ def scenario_of(document: Any) -> Scenario:
         raise ValueError(f"{unknown[0]}: unknown key; there are: {', '.join(_KEYS)}")
     for name, value in fields.items():
         if not _fits(name, value):
-            raise ValueError(f"{name}: this cannot be one")
+            raise ValueError(f"{name}: not a valid value for this key")
     if not fields.get("scenario"):
         raise ValueError("scenario: required; it describes the conversation")
     return Scenario(**{_KEYS[name]: value for name, value in fields.items()})

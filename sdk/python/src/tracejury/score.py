@@ -93,7 +93,7 @@ def scores_of(returned: Any, of: Named) -> list[Score]:
         return [Score(name=of.name, value=_number(returned, "score"), threshold=of.threshold, version=of.version)]
     if isinstance(returned, Score):
         return [_checked(returned, of)]
-    raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(returned).__name__}")
+    raise TypeError(f"an evaluator returns a number, bool, Score, None or list of these, not {type(returned).__name__}")
 
 
 def _checked(score: Score, of: Named) -> Score:
@@ -132,7 +132,7 @@ def _number(value: Any, name: str) -> float | None:
     if isinstance(value, str) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} is a number, not {type(value).__name__}")
     if not math.isfinite(number := float(value)) or abs(number) > MOST:
-        raise ValueError(f"the {name} is {number}; it has to be a number from -2^53 to 2^53")
+        raise ValueError(f"the {name} is {number}; it has to be a number from -(2^53 - 1) to 2^53 - 1")
     return number
 
 
@@ -144,7 +144,9 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
-    """Assert that the result of an evaluator passed; the error has its score and reason.
+    """Assert that the result of an evaluator did not fail; the error has its score and reason.
+
+    A result without a verdict, such as a skipped one, passes.
 
     Raises:
         AssertionError: the evaluation did not pass, or could not be scored.

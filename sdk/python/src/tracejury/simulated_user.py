@@ -25,7 +25,8 @@ END: Final = "[END]"
 
 _MESSAGE_CHARACTERS: Final = 40_000
 _HISTORY_CHARACTERS: Final = 200_000
-"""The most characters of a conversation that a model gets, the latest of it: some 50,000 tokens. A guess."""
+"""The most characters of messages that a model gets, the latest ones: some 50,000 tokens, without results of tools. A
+guess."""
 
 _TOOL_ROUNDS: Final = 8
 _BEGIN: Final = "(The conversation begins here. Write your first message.)"
@@ -153,7 +154,7 @@ class LLMSimulatedUser:
         )
 
     def document(self) -> Mapping[str, Any]:
-        """Model, persona and tools."""
+        """Return the model, the persona and the tools."""
         model = self.model.document() if isinstance(self.model, ChatCompletions) else {"model": "function"}
         settings = {"name": self.name, "persona": self.persona, "behaviorGuidelines": self.behavior_guidelines}
         settings |= {"systemPrompt": self.system_prompt}
@@ -165,6 +166,7 @@ class LLMSimulatedUser:
 
         Raises:
             NoReply: the model does not answer, or calls tools again and again.
+            BudgetSpent: the budget is spent.
         """
         if turn.said < len(self.fixed_responses):
             return Message.user(self.fixed_responses[turn.said])

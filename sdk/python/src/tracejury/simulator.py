@@ -90,7 +90,7 @@ class ConversationSimulator:
     """Runs a conversation of a simulated user with an application: `simulate`, or `simulate_async` in an event loop.
 
     `max_turns` counts messages of the user. The stopping condition is checked after each message. If it holds after one
-    of the user, the application still answers that message, so that no conversation ends with an unanswered question.
+    of the user, the application still answers that message, so that it never leaves a message unanswered.
 
     """
 

@@ -1,4 +1,4 @@
-"""JSON as in RFC 8259, for all outside input."""
+"""Strict parsing of JSON, as in RFC 8259."""
 
 import difflib
 import json
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def parse_json(text: str, *, decimals: bool = False) -> Any:
-    """JSON as RFC 8259 has it: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
+    """Parse JSON as in RFC 8259: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
 
     With `decimals`, numbers that are no integers keep their decimal value.
 
     Raises:
-        ValueError: the text is not JSON, or too deep or long a number for us; the message says what and where.
+        ValueError: the text is not JSON, is nested too deeply, or has too large a number; the message says what.
     """
     try:
         return json.loads(

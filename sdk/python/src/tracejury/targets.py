@@ -44,7 +44,7 @@ class AnswerPlaces:
         """Read the answer from a response. Without a pointer to the output, a JSON object must have our names.
 
         Raises:
-            TargetFailed: a required part is missing.
+            TargetFailed: the output is missing, or a tool call is not valid.
         """
         content_text = content.decode("utf-8", "replace")
         try:

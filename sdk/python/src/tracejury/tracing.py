@@ -21,11 +21,11 @@ _connected: Final[set[tuple[int, str]]] = set()  # providers by their identity, 
 
 
 def init(project: str | None = None, *, url: str | None = None, api_key: str | None = None) -> bool:
-    """Send the spans of this process to the server as well; whether there is one.
+    """Send the spans of this process to the server as well; return False if no server is named.
 
     A provider that is set already is kept: it sends to one more place, and its resource names the project. Otherwise
     one is made, whose service name is `project`. Without a URL, here or in the environment, nothing changes. Called
-    again, it adds nothing. Spans of simulated traffic are marked as such.
+    again for the same server, it adds nothing. Spans of simulated traffic are marked as such.
 
     Raises:
         ImportError: OpenTelemetry's SDK or its exporter over HTTP is not installed.
