@@ -99,7 +99,7 @@ def require_read(case: Case, key: str) -> None:
 
 
 def missing(case: Case, key: str, message: str) -> Broken:
-    """Return the error for a part that a case lacks: the trace did not record it, or it is absent."""
+    """Return the error for a part that a case lacks: not recorded by the trace, not read yet, or absent."""
     return _lacking(case, key) or BadCase(message)
 
 

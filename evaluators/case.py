@@ -39,7 +39,7 @@ _PARAMETERS: dict[Parameter, tuple[tuple[str, str], ...]] = {
     "CONVERSATION": (("actual_outputs", "trajectory"),),
     "METADATA": (),
 }
-"""The keys of each part; the first existing one counts. Context is else all of the metadata but other parts."""
+"""The keys of each part; the first with a value counts. METADATA is all of the metadata but other parts."""
 _WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
 _OTHER_SPELLINGS = {
     "toolCalls": "tool_calls",
@@ -56,6 +56,7 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
 
     Raises:
         NotCaptured: the trace did not record one.
+        InTrace: the trace, which was not read yet, may supply one.
         BadCase: a required part is missing or null.
     """
     for parameter in parameters:
@@ -96,6 +97,7 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
 
     Raises:
         NotCaptured: the trace did not record it.
+        InTrace: the trace, which was not read yet, may supply it.
         BadCase: the part has no value under this key.
 
     """
@@ -106,11 +108,12 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
 
 
 def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """Return the actual output under the key, at the path; null if there is no such output.
+    """Return the actual output under the key, at the path; without a path, null if there is no such output.
 
     Raises:
         NotCaptured: the trace did not record the output.
-        BadCase: there is an output and nothing at the path in it.
+        InTrace: the trace, which was not read yet, may supply it.
+        BadCase: there is nothing at the path, or no output to look in.
     """
     value = find(case, "actual_outputs", key)
     if value is None:
@@ -177,6 +180,7 @@ def offered_tools(case: Case, path: Path | None = None, key: str = "tools") -> t
     """Return the tools that the agent had.
 
     Raises:
+        NotCaptured: the trace did not record the tools.
         BadCase: the tools are missing, or not a list of tool definitions.
 
     """
@@ -188,6 +192,7 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
     """Return the conversation under a key of the actual outputs: an object, a list of messages, or their JSON.
 
     Raises:
+        NotCaptured: the trace did not record it.
         BadCase: the value is missing or not a conversation.
     """
     place = f"actualOutputs.{key}"
@@ -208,6 +213,7 @@ def primary_text(case: Case, parameter: Parameter) -> str | None:
 
     Raises:
         NotCaptured: the trace did not record it.
+        InTrace: the trace, which was not read yet, may supply it.
 
     """
     value = find_part(case, parameter)

@@ -23,7 +23,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "LANG": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
-"""The environment of a program, independent of the server's; the configuration may add to it."""
+"""The environment of a program, independent of the server's; the configuration may add to it or override it."""
 
 _SHOWN_CHARACTERS = 200
 

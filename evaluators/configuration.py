@@ -72,7 +72,7 @@ class Configuration(WireModel):
 
 
 class ReadsCalls(Configuration):
-    """An evaluator of the calls that were made."""
+    """Settings of an evaluator of the calls that were made."""
 
     tool_calls_key: Key = Field(
         default="toolCalls", description="The key of actualOutputs under which the tool calls are."
@@ -80,6 +80,6 @@ class ReadsCalls(Configuration):
 
 
 class ReadsTools(Configuration):
-    """An evaluator of the tools that an agent was offered."""
+    """Settings of an evaluator of the tools that an agent was offered."""
 
     tools_key: Key = Field(default="tools", description="The key of metadata under which the tool definitions are.")

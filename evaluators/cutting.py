@@ -46,7 +46,7 @@ def _lengths(value: object) -> Iterator[int]:
 
 
 def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
-    """Return a value whose lists have no more items, without those in the middle; of messages, one says how many."""
+    """Return a value whose lists keep `most` items, cut in the middle; in a list of messages one more says so."""
     match value:
         case Mapping():
             return {key: _shortened(inner, most) for key, inner in value.items()}

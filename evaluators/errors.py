@@ -9,7 +9,7 @@ Broken
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── ProgramFailed      the code judge gave no output that counts (process.py)
-├── OverBudget         what judging may cost is spent; nothing was asked
+├── OverBudget         what judging may cost is spent; no further request is sent
 ├── HeldBack           the budget is reserved for requests of a process that ended; later it is released
 ├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked
 └── TooMuchToCompare   comparing would take too long
@@ -79,7 +79,7 @@ class TooMuchToCompare(Broken):
 
 
 class BadReply(Broken):
-    """The judge's answer lacks requested fields."""
+    """The judge's answer cannot be used: fields are missing, malformed or out of range."""
 
     kind = "bad_reply"
 

@@ -122,13 +122,13 @@ class UnusableSchema(Exception):
 
 
 class FullValidator:
-    """Validator that lists all errors of a value."""
+    """Validator that lists the errors of a value, at most 1,000."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
         """Look at the schema.
 
         Raises:
-            UnusableSchema: the document is no JSON Schema.
+            UnusableSchema: the document is no JSON Schema, or takes too many steps to check.
         """
         if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
             raise UnusableSchema("$schema is not text")

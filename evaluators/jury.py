@@ -23,7 +23,8 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
     """Return the verdict with the median score, with all votes and the share of them that agree with it.
 
     There must be an odd number of votes. If a vote failed, the outcome is its failure; else if one was
-    skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together.
+    skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together, but a
+    failure keeps its own.
     """
     usage = _usage(votes)
     for vote in votes:

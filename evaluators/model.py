@@ -70,7 +70,7 @@ class Conversation(WireModel):
 
     @property
     def turn_count(self) -> int:
-        """Return the number of turns that have messages of both sides."""
+        """Return the number of the user's messages, or of the assistant's if these are fewer."""
         roles = [message.role for message in self.messages]
         return min(roles.count("user"), roles.count("assistant"))
 
@@ -90,7 +90,7 @@ class Conversation(WireModel):
         return tuple(message.tool_calls for message in self.messages if message.role == "assistant")
 
     def to_text(self, *, tool_calls: Literal["no", "names", "arguments"] = "no") -> str:
-        """Return the transcript, one message a paragraph, each tool call a line below its message."""
+        """Return the transcript: each message begins a line, and each tool call is a line below its message."""
         lines: list[str] = []
         for message in self.messages:
             lines.append(f"{message.role.capitalize()}: {message.content}")

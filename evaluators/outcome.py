@@ -13,7 +13,7 @@ class Usage:
     """Usage of judging. A sum is None if one of its terms is unknown."""
 
     calls: int
-    model: str | None  # as the endpoint names it; of several the latest
+    model: str | None  # as the endpoint names it; of several the latest, of a jury all
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None

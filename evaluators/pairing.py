@@ -63,7 +63,7 @@ def refuse_more(comparisons: int) -> None:
     """Refuse comparisons that would take too long.
 
     Raises:
-        TooLarge: more comparisons are needed than the limit.
+        TooMuchToCompare: more comparisons are needed than the limit.
     """
     if comparisons > MOST_COMPARISONS:
         raise TooMuchToCompare(f"{comparisons:,} comparisons are needed, which is more than {_LIMIT}")
@@ -75,7 +75,7 @@ def most_pairs(
     """Return for each row its column, so that no column is used twice and as many rows as possible have one.
 
     `start` are pairs that are known to match. Then rows are served in order and take the first free column that
-    matches; a later row may move an earlier one. Rows that need not be looked at are not.
+    matches; a later row may move an earlier one. A row of `start` is only compared if a later row may move it.
     """
     pairing = _Pairing(columns, matches, column_of=[start.get(row) for row in range(rows)])
     for row in range(rows):

@@ -1,7 +1,7 @@
 """Path to one value inside a structured one.
 
     path  = [ "$" ] *step          "$" alone, and nothing at all, is the value itself
-    step  = "." name               a member of an object; the first dot may be left out where "$" is
+    step  = "." name               a member of an object; a path without "$" may leave out the first dot
           | "[" integer "]"        an element of an array; negative ones count from the end
           | "[" string "]"         a member by any name, in double quotes as JSON writes it, or in single quotes
     name  = 1*(anything but . [ ] and quotes)

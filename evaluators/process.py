@@ -87,7 +87,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
 
 
 async def _start(program: JudgeProgram, running: "_RunningProcess", errors_end: int) -> asyncio.SubprocessTransport:
-    """Start it; `errors_end` of a pipe, which receives later errors of the start, is closed."""
+    """Start the program, and close `errors_end`: the supervisor writes to this pipe why a program cannot start."""
     command = ("/bin/sh", "-c", program.command) if isinstance(program.command, str) else tuple(program.command)
     if _SUPERVISED:
         command = (*_SUPERVISOR, str(errors_end), str(os.getpid()), *command)

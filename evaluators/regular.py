@@ -26,7 +26,7 @@ _INSTEAD: Final = (
 
 
 class UnusableRegex(ValueError):
-    """A pattern that is not a regular expression, or that RE2 does not support; the message gives the remedy."""
+    """A pattern that is not a regular expression, or that RE2 does not support; the message has the reason."""
 
 
 class SafeRegex:

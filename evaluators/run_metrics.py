@@ -22,7 +22,7 @@ class ExecutionMetrics(Configuration):
 
     max_tool_calls: Count | None = Field(default=None, description="Tool calls.")
     max_llm_calls: Count | None = Field(default=None, description="Calls of models.")
-    max_tokens: Count | None = Field(default=None, description="Input and output tokens together, without cached ones.")
+    max_tokens: Count | None = Field(default=None, description="Input and output tokens together, with cached ones.")
     max_cost_usd: Amount | None = Field(default=None, description="Cost in US dollars.")
     max_duration_ms: Amount | None = Field(default=None, description="Time from start to end.")
     target_exploration_ratio: Share | None = Field(

@@ -15,7 +15,7 @@ from evaluators.wire import WireModel, explain
 
 
 class TokenUsage(WireModel):
-    """Tokens of a run; cached ones are part of neither number."""
+    """Tokens of a run; in the case of a trace, `input` includes cached tokens."""
 
     input: Count | None = None
     output: Count | None = None
@@ -39,7 +39,7 @@ class RunSummary(WireModel):
 
     @property
     def tokens(self) -> int | None:
-        """Input and output together."""
+        """Return input and output tokens together; None if either is unknown."""
         usage = self.token_usage
         return None if usage is None or usage.input is None or usage.output is None else usage.input + usage.output
 
@@ -48,7 +48,7 @@ def summary_of(case: Case, path: Path | None = None) -> RunSummary:
     """Return `metadata.traceSummary`, with numbers of tool calls counted from the calls if it has none.
 
     Raises:
-        BadCase: the case has neither.
+        BadCase: the case has neither, or one of them is malformed.
         NotCaptured: neither was captured, or read.
 
     """

@@ -37,7 +37,7 @@ CountCriterion = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
 
 
 class ExpectedArguments(WireModel):
-    """An expected call with its arguments: `{name, args, id}`, or a tool call of which these are read."""
+    """An expected call with its arguments: `{name, args, id}`, or a tool call, of which name and arguments are read."""
 
     name: NonBlank
     args: Mapping[str, Any]

@@ -33,7 +33,7 @@ class ToolError(ReadsCalls):
 
     treat_blank_as_error: Flag = Field(
         default=True,
-        description="A recorded result that is blank is a failure, and in a test case none is, too.",
+        description="A recorded result that is blank is a failure; in a test case, so is a missing result.",
     )
     detect_json_error_field: Flag = Field(
         default=True,

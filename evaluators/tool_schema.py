@@ -33,7 +33,7 @@ class Schema:
         """List the errors of a value, each with its place. `steps` are shared by the values of one request.
 
         Raises:
-            BadSchema: a reference of the schema leads nowhere, or the schema takes too many steps.
+            BadSchema: a reference leads nowhere, the schema never ends or is too costly, or RE2 has no such pattern.
         """
         if self._surely(value):
             return []

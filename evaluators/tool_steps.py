@@ -51,8 +51,8 @@ class ToolSteps(ReadsCalls):
     )
     alignment: Annotated[Literal["CURSOR", "LONGEST"], Upper] = Field(
         default="CURSOR",
-        description="Of in_order. CURSOR: each step takes the next call of its tool, and after a step that is "
-        "missing nothing more is found; LONGEST: as many steps as possible are found.",
+        description="Of in_order. CURSOR: each step takes the next call of its tool, whatever its arguments; after a "
+        "step without such a call nothing more is found. LONGEST: as many steps as possible are found.",
     )
     extra_calls: Annotated[Literal["FREE", "COUNT"], Upper] = Field(
         default="FREE", description="Of exact: whether calls beyond the expected steps lower the score."

@@ -41,7 +41,7 @@ def explained(error: ValidationError, shape: type[BaseModel] | None = None, *, r
 
 
 def in_one_line(problems: Iterable[tuple[str, str]]) -> str:
-    """Problems as `explained` has them, as a sentence."""
+    """Join problems, as `explained` returns them, on one line."""
     return "; ".join(f"{place}: {message}" if place else message for place, message in problems)
 
 

@@ -27,7 +27,7 @@ class ConditionReader:
     """Reads the conditions of one rule."""
 
     def __init__(self, problems: list[Problem], *, count: int = 0) -> None:
-        """`count` conditions that the rule has already."""
+        """`count` is the number of conditions that the rule has already."""
         self._problems = problems
         self._count = count
 

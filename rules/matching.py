@@ -19,7 +19,7 @@ _EVERY: Final = "g"  # above every hex digit
 def bound(rate: float) -> str:
     """Return the exclusive upper bound for the hash of a sampled trace id, as hex digits.
 
-    `rate` is from 0 to 1; a greater rate has a greater bound.
+    `rate` is from 0 to 1; a greater rate has a greater bound. That of 1 is "g", above every hash.
 
     """
     below = math.ceil(rate * 16**_DIGITS)
@@ -45,7 +45,7 @@ class Decision:
 
 
 def failing_clause(rule: Rule, row: Row) -> int | None:
-    """Return the first clause that a span does not meet; None if it meets all."""
+    """Return the number of the first clause that a span does not meet; None if it meets all."""
     return next((number for number, clause in enumerate(rule.clauses) if not clause.holds(row)), None)
 
 

@@ -19,7 +19,7 @@ NUMBERS: Final[Mapping[str, str]] = {
 WHOLE: Final = frozenset({"minResults", "baseline", "every"})
 
 MOST_SCORES: Final = 20
-"""The most scores that one rule may have counted. A guess: enough for a rule."""
+"""The most scores of people and applications that a rule may watch. A guess."""
 
 
 AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]

@@ -36,7 +36,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """Any of them."""
+    """A choice of patterns, of which any may match."""
 
     options: tuple["Tree", ...]
 

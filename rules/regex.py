@@ -60,7 +60,7 @@ def regex(text: str) -> Pattern:
     """Compile a regular expression, to be searched anywhere in a text.
 
     Raises:
-        BadPattern: the text is not a regular expression, or uses syntax that is not accepted.
+        BadPattern: the text is not a regular expression, is too long, or uses syntax that is not accepted.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadPattern(f"is longer than {MAX_CHARACTERS} characters")

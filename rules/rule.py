@@ -137,7 +137,7 @@ class Rule:
 
     @property
     def judgement(self) -> tuple[object, ...]:
-        """Return the parts that decide on a score: if they change, monitors compare with nothing from before."""
+        """Return evaluator, configuration, connection, jury: if they change, monitors compare with nothing earlier."""
         return self.evaluator, self.configuration, self.connection, tuple(self.jury)
 
     @property

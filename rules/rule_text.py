@@ -31,7 +31,7 @@ _MAX_A_DAY: Final = 10**12
 MOST_SETTLE_S: Final = 7 * 86_400  # a week
 
 _SCORABLE: Final = Condition(field="output", operator="regex", operand=r"\S")
-"""The condition of Dokimos on each span that a rule with `matchType` judges: an output that is not blank."""
+"""The further condition of Dokimos on spans, if a rule has `matchType` and target SPAN: a non-blank output."""
 
 _Value = TypeVar("_Value")
 

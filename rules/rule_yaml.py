@@ -11,11 +11,11 @@ from rules.tree import read_tree
 from storage.records import JsonValue
 
 _WIDTH: Final = 110
-_FLAT: Final = 90  # characters of a mapping or list that stands on one line, as conditions do
+_FLAT: Final = 90  # characters of a condition, or of a list of scalars, that stands on one line
 
 
 def yaml_of(document: Mapping[str, JsonValue]) -> str:
-    """Format a document, in the order of its keys; texts of several lines as blocks, small mappings on one line."""
+    """Format a document, in the order of its keys; texts of several lines as blocks, short conditions on one line."""
     return yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=False
     )
@@ -52,7 +52,7 @@ def _is_plain(text: str) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumper that quotes a text unless it is read as that text without quotes, and uses no aliases."""
+    """Dumper that quotes texts of one line, except ASCII words that are read as such, and uses no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the same for all data
         return True
@@ -106,7 +106,7 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def has_comments(text: str) -> bool:
-    """Return whether a line is a comment; in a block of text a line that begins alike is none."""
+    """Return whether any line is a comment; a line of a text that begins with # is none."""
     try:
         scalars = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
     except yaml.YAMLError:

@@ -191,7 +191,7 @@ def _members(events: Iterator[_Event], depth: int) -> Mapping[str, ValueNode]:
 
 
 def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
-    """Return the value of a scalar: quoted, a text; else as JSON would read it; else a text."""
+    """Return the value of a scalar: quoted, a text; else the number, boolean or null that it spells, or a text."""
     text = _whole(event.value, line)
     if not event.implicit[0]:
         return text

@@ -1,4 +1,4 @@
-"""Who is signed in: by a random number that only his browser knows, and never longer than his key is good."""
+"""Sign-in sessions: a random id in the browser's cookie stands for an API key while that key is valid."""
 
 import hashlib
 import hmac

@@ -159,7 +159,7 @@ def make_site() -> Site:
 
 
 def problem_page(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
-    """Render an error as a page; redirect to the sign-in page if the visitor must sign in."""
+    """Render an error as a page; on 401, redirect a GET for HTML without credentials to the sign-in page."""
     asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
         address = path_of(request) + (f"?{request.url.query}" if request.url.query else "")

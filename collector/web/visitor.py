@@ -41,7 +41,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form whose token is valid."""
+    """The fields of a form whose CSRF token is valid, or that came with an API key in a header."""
 
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ async def check_form(request: Request) -> None:
     Requests with a key in a header need no token: no page can make a browser send that.
 
     Raises:
-        HTTPException: the token is missing or of another visitor, or the body is not a form.
+        HTTPException: the token is missing or of another visitor, or the form has too many fields.
     """
     if not changes(request.method):
         return
@@ -158,7 +158,7 @@ def page_router() -> APIRouter:
     )
 
 
-async def _form(request: Request) -> Form:  # or FastAPI has a thread do it
+async def _form(request: Request) -> Form:  # async: FastAPI runs plain functions in a thread
     return cast("Form", request.state.form)
 
 
@@ -172,7 +172,7 @@ def path_of(request: Request) -> str:
 
 
 def with_parameters(request: Request, **changed: object) -> str:
-    """Return the address of this page with other parameters; None removes one, a list repeats it."""
+    """Return the address of this page with other parameters; None or "" removes one, a list repeats it."""
     pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     for name, value in changed.items():
         if isinstance(value, list | tuple):

@@ -44,7 +44,7 @@ def ago(time_ns: int | None, now_ns: int) -> Markup:
 
 
 def ago_text(passed_ns: int) -> str:
-    """Return a duration into the past in one unit."""
+    """Format how long ago, or how far ahead, an instant is, in one unit."""
     passed = abs(passed_ns) // _NS
     if not passed:
         return "now"

@@ -10,7 +10,7 @@ from evaluators.chat.wire import NOT_COUNTED, TokenCounts
 from storage.limit import Limit
 
 ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
-ANSWER: Final = Limit(value=ANSWER_BYTES, unit="bytes", remedy="let the model answer with less, or lower maxTokens")
+ANSWER: Final = Limit(value=ANSWER_BYTES, unit="bytes", remedy="let the model answer less, or lower maxOutputTokens")
 ERROR_BYTES: Final = 64 << 10  # a guess: only one line of an error is shown
 FIRST_ERROR_STATUS: Final = 300  # a redirect would carry the key and the data to an address that is not configured
 USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
@@ -39,13 +39,13 @@ class ErrorStatus(Exception):
 
     @property
     def place(self) -> str:
-        """Return the place of the error: a gateway's log has no status 500 of a response with status 200."""
+        """Return the status of the error; of one in a body with status 200 also that, as a gateway logs the 200."""
         if self._is_in_body:
             return f"status 200 with an error in the body, as of {self.status}"
         return f"status {self.status}"
 
     def explanation(self) -> str:
-        """Return the error messages of the body, else its JSON."""
+        """Return up to three error messages of the body, else its JSON, else that there is no explanation."""
         if self.facts.messages:
             return "; ".join(dict.fromkeys(self.facts.messages[:3]))
         document = self._document
@@ -69,7 +69,7 @@ class ErrorStatus(Exception):
 
     @property
     def is_not_served(self) -> bool:
-        """Return True if the endpoint refuses the connection for any request."""
+        """Return True if the endpoint would refuse every request: because of the key, the account or the model."""
         return self.status in _NOT_SERVED or (self.status == _BAD_REQUEST and self.facts.is_not_served)
 
 

@@ -106,7 +106,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
         Raises:
             Unanswered: after the last attempt, or at once if another one would fail alike.
-            OverBudget: the request_budget refused a request.
+            Broken: the request_budget refused a request, for example as `OverBudget` or `HeldBack`.
 
         """
         wire, model = WIRES[self.connection.protocol], self.connection.model
@@ -124,7 +124,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
             Unanswered: as `ask` does.
-            OverBudget: the request_budget let no more requests pass.
+            Broken: the request_budget refused a request, as for `ask`.
         """
         request = dialogue_request(connection.protocol, connection.model, dialogue)
         async with self._slots:

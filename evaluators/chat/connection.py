@@ -104,7 +104,7 @@ _OURS: Final = frozenset(
         *("user-agent", "traceparent", "tracestate", "x-stainless-raw-response"),
     )
 )
-"""Headers that the client or the protocol sets, or that no request may have."""
+"""Headers that cannot be configured: the client sets them, or no request may have them."""
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _MAX_HEADER: Final = 4096
@@ -118,8 +118,8 @@ def check_header(name: str, value: str) -> None:
         BadConnection: the header is not allowed; the message does not contain its value.
     """
     if not _HEADER_NAME.fullmatch(name):
-        raise BadConnection("headers: a name has letters, digits and hyphens")
+        raise BadConnection("headers: a name has 1 to 100 letters, digits and hyphens")
     if name.lower() in _OURS:
-        raise BadConnection(f"headers: {name} cannot be set; a key goes into apiKey or credentialRef")
+        raise BadConnection(f"headers: {name} cannot be set; a key is configured apart from headers")
     if not value.isascii() or not value.isprintable() or value != value.strip() or not 0 < len(value) <= _MAX_HEADER:
         raise BadConnection(f"headers: the value of {name} must be printable ASCII of at most {_HEADER}")

@@ -76,10 +76,10 @@ class _Turn:
 
 
 def dialogue_request(protocol: Protocol, model: str, dialogue: ChatDialogue) -> dict[str, Any]:
-    """Return the body of a request, without the limit of the answer's length and the request's name.
+    """Return the body of a request, without the parameters that `with_parameters` adds.
 
     Raises:
-        NotSendable: a message has a part that cannot be sent, or there is no message of a user.
+        NotSendable: a part cannot be sent, pictures are too many or too large, or all messages are of the system.
 
     """
     turns = list(_turns(dialogue.messages))

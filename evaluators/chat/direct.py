@@ -45,7 +45,7 @@ _SECOND_ADDRESS_S: Final = 0.25
 
 _FIRST_FINAL_STATUS: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
-_INFLATED: Final = {"gzip": 31, "deflate": 15}  # who sends them although it was asked not to
+_INFLATED: Final = {"gzip": 31, "deflate": 15}  # some servers send these although the request asks for identity
 
 
 class DirectTransport:

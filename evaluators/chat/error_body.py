@@ -110,7 +110,7 @@ class ErrorFacts:
 
     @property
     def number(self) -> int | None:
-        """Return the first code that is a status of HTTP, or None."""
+        """Return the first code that is an HTTP error status, or None."""
         return next((int(code) for code in self.codes if code.isdecimal() and int(code) in _STATUSES), None)
 
     def status(self) -> int | None:

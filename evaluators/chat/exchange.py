@@ -1,4 +1,4 @@
-"""One request and its JSON response, with only the headers of the protocol and the connection."""
+"""One request and its JSON response. Its headers are fixed, of the protocol, or of the connection."""
 
 import json
 import urllib.request

@@ -102,7 +102,7 @@ class BracketReader:
         return items
 
     def _enter(self) -> int | None:
-        """Step over the opening bracket; its place, if a quote follows it."""
+        """Step over the opening bracket; return the place behind it if a quote follows, else None."""
         if self.depth == MAX_DEPTH:
             raise Broken(len(self.text))
         self.depth += 1
@@ -160,7 +160,7 @@ class BracketReader:
 
 
 def all_values(text: str) -> Iterator[JsonValue]:
-    """Yield the complete values wherever they are, also in text that is broken or unfinished elsewhere."""
+    """Yield the complete objects and lists wherever they are, also in text that is broken elsewhere."""
     reader = BracketReader(text)
     at = 0
     while opening := OPENING.search(text, at):

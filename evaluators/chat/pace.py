@@ -13,7 +13,7 @@ _LONGEST_PAUSE_S: Final = 3600.0
 
 
 class RateLimit:
-    """Lets requests pass one at a time. Without a limit, at once."""
+    """Rate limiter: spaces requests evenly. Without a limit, they do not wait."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._distance_s = 60 / per_minute if per_minute else 0.0
@@ -30,7 +30,7 @@ class RateLimit:
         self._resumes_s = max(self._resumes_s, time.monotonic() + min(duration_s, _LONGEST_PAUSE_S))
 
     async def turn(self) -> None:
-        """Wait for one's turn; turns are given out in the order of asking. It may come in a pause."""
+        """Wait for a turn; turns are given in the order of calls. A turn may fall into a pause."""
         if not self._distance_s:
             return
         now_s = time.monotonic()

@@ -39,10 +39,11 @@ _OTHER_PART: Final = re.compile(
 
 
 def suspected_parameters(facts: ErrorFacts, request: Mapping[str, Any]) -> frozenset[str]:
-    """Return the parameters of a request that an error names as unsupported, else `SCHEMA`.
+    """Return the parameters of a request that an error names as unsupported, else `SCHEMA` if it was sent.
 
     The error's `param` or `loc` has precedence over its message, which may recommend other parameters. An error that
-    names none of these may be about the schema of the reply, unless it names another field of the request.
+    names none of these, or complains about a value, may be about the schema of the reply. It is not if its `param` or
+    `loc` names another field of the request.
     """
     sent = _sent_parameters(request)
     message = "\n".join((*facts.messages, *facts.codes)).lower()

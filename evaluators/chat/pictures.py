@@ -22,8 +22,8 @@ unpacks it."""
 MOST_SENT: Final = 10
 MOST_SENT_BYTES: Final = 3_750_000
 MOST_SENT_BYTES_IN_ALL: Final = 8 << 20
-"""The most bytes of pictures in one conversation that is sent, and of each: as base64 it has the 5 MB that Anthropic
-takes of one; the others are guesses."""
+"""Limits of a conversation that is sent: the number of pictures, the bytes of each, and those of all. In base64, the
+largest picture has the 5 MB that Anthropic accepts; the others are guesses."""
 
 PICTURES: Final = Limit(value=MOST_SENT, unit="pictures", remedy="take some out")
 PICTURE: Final = Limit(value=MOST_SENT_BYTES, unit="bytes", remedy="take it out")

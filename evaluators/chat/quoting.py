@@ -63,7 +63,7 @@ def _is_named(verdict: JsonValue, judged: str, required: Collection[str]) -> boo
 
 
 def _is_same(one: JsonValue, other: JsonValue, key_of_other: Key) -> bool:
-    return one == other or key_of(one, _letters) == key_of_other  # the first one has it that 1 is true
+    return one == other or key_of(one, _letters) == key_of_other  # by `==`, 1 equals true
 
 
 def _letters(text: str) -> str:
@@ -135,7 +135,7 @@ def _found(text: str, part: str) -> Iterator[int]:
 
 
 def _decoded(text: str) -> str:
-    """Decode the escapes of HTML (twice), of URLs, and of other alphabets' characters in JSON."""
+    """Decode the escapes of HTML (twice) and of URLs."""
     for _ in range(2):
         text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
     if "%22" in text or "%7B" in text or "%7b" in text:

@@ -213,7 +213,7 @@ def _name(written: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """A tag with a name that is not one of reasoning, or an end of a comment."""  # also of one in square brackets
+    """A tag, a word in square brackets, the mark of a turn, or the beginning or end of a comment."""
 
     start: int
     end: int
@@ -264,7 +264,7 @@ def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
 
 
 def _fences(text: str) -> Iterator[Mark]:
-    """Yield the fences whose first word is a name of reasoning; a fence with a word in them is nested."""
+    """Yield the fences with a name of reasoning in their one to three words; a fence with a word in them is nested."""
     opening: re.Match[str] | None = None
     depth = width = 0
     for match in _FENCE.finditer(text):

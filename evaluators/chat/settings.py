@@ -92,7 +92,7 @@ def parse_judge(document: object) -> JudgeSettings:
 
 
 class Judges(AbstractAsyncContextManager["Judges"]):
-    """One judge for each connection, so that limits and open connections are shared; leaving closes them all."""
+    """One chat model for each connection, so that limits and open connections are shared; leaving closes them all."""
 
     def __init__(self, variable: Callable[[str], str | None]) -> None:
         self._variable = variable
@@ -117,7 +117,7 @@ class Judges(AbstractAsyncContextManager["Judges"]):
             BadConfiguration: the document does not describe a judge.
 
         """
-        # The openai package takes half a second to load, and most evaluations ask no judge.
+        # Imported on first use: most evaluations ask no judge.
         from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
         from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
 

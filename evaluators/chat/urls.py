@@ -11,11 +11,11 @@ def read_url(text: str) -> httpx.URL:
     """Read a URL.
 
     Raises:
-        BadUrl: there is no sense in it; the message does not repeat it, because it may hold a key.
+        BadUrl: the text is not a URL; the message does not repeat it, because it may hold a key.
     """
     try:
         url = httpx.URL(text)
-        url.host.encode()  # which is decoded only now, with what IDNA does not know
+        url.host.encode()  # decoded only now, and raises for what IDNA does not know
         url.raw_host.decode("ascii").encode("idna")  # as the resolver does: no empty label, none of 64 letters
     except (httpx.InvalidURL, ValueError):  # IDNA and ports raise the latter
         raise BadUrl("this is not a URL") from None

@@ -131,7 +131,7 @@ def _refusal(refusal: object, finish: str | None) -> str | None:
 
 
 class TokenCounts(NamedTuple):
-    """The tokens of one request, as the endpoint counts them; None if it does not, such as with 0 for a prompt."""
+    """The tokens of one request as the endpoint counts them; None if it does not, or counts 0 for the prompt."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -141,7 +141,7 @@ NOT_COUNTED: Final = TokenCounts(None, None)
 
 
 class NotAnAnswer(Exception):
-    """The document is no response of the protocol; the message shows it."""
+    """The response is no answer of the protocol, or too large; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

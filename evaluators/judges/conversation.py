@@ -59,7 +59,7 @@ class ConversationTrajectory(Configuration):
         default="trajectory", description="The key of actualOutputs under which the conversation is."
     )
     include_tool_calls: Flag = Field(default=False, description="Show the judge what the assistant called.")
-    include_per_criterion_scores: Flag = Field(default=True, description="Tell the score of each criterion.")
+    include_per_criterion_scores: Flag = Field(default=True, description="Add the scores by criterion to the metadata.")
 
     @field_validator("criteria", mode="before")
     @classmethod

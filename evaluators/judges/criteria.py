@@ -59,7 +59,7 @@ MAX_VOTES: Final = 9
 _MAX_SCORES: Final = 20
 _MAX_EXAMPLES: Final = 20
 MAX_EXAMPLE: Final = 4_000
-"""Guesses: the most votes that are worth their cost, and the most scores that fit into one answer with reasons."""
+"""Guesses: the most votes worth their cost, scores that fit into one answer with reasons, and examples to show."""
 
 
 class CriteriaScore(WireModel):
@@ -71,7 +71,7 @@ class CriteriaScore(WireModel):
 
 
 class JudgedExample(WireModel):
-    """An example with people's verdict, which is shown to the judge; `traceId` is its origin, and is not shown."""
+    """An example with people's verdict, shown to the judge; `traceId` and `spanId`, its origin, are not shown."""
 
     input: Annotated[str, Field(max_length=MAX_EXAMPLE)] | None = None
     output: Annotated[str, Field(max_length=MAX_EXAMPLE)]
@@ -95,7 +95,10 @@ _RAW: Final = frozenset({"rawThreshold", "raw_threshold"})
 class LlmJudge(Configuration):
     """Settings of `llm_judge`: criteria, scale, and the parts that the judge sees."""
 
-    threshold: Share = Field(default=0.5, description="The score that passes, from 0 to 1 whatever the scoreRange.")
+    threshold: Share = Field(
+        default=0.5,
+        description="The score that passes, from 0 to 1; or on the scale of minScore and maxScore if these are set.",
+    )
     criteria: NonBlank | None = Field(default=None, description="What the judge should look at, in plain words.")
     evaluation_params: Annotated[tuple[Annotated[Parameter, Upper], ...], Field(min_length=1)] = Field(
         default=("INPUT", "ACTUAL_OUTPUT"),

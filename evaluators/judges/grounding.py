@@ -84,7 +84,10 @@ def faithfulness(settings: Faithfulness) -> Check:
 
 
 def hallucination(settings: Hallucination) -> Check:
-    """Compute the share of claims that the context does not support; 0 if nothing is claimed. Lower is better."""
+    """Compute the share of claims that get a "no"; 0 if nothing is claimed. Lower is better.
+
+    An "idk" does not count, although the reason lists such claims as not supported.
+    """
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)
@@ -101,6 +104,7 @@ def passages_of(case: Case, key: str) -> list[str]:
     """Return the texts of a context: of the actual outputs, else of the metadata, else of the inputs.
 
     Raises:
+        NotCaptured: the trace did not record the context.
         BadCase: the case has no context.
 
     """

@@ -146,7 +146,7 @@ def in_words(calibration: Calibration) -> str:
             f"results; at least {FEWEST} of each are needed."
         )
     if calibration.standing == "useless":
-        return "This judge is no better than chance: failed results pass as often as passed ones. Do not use its rate."
+        return "This judge is hardly better than chance: failed results pass about as often as others. Ignore its rate."
     if calibration.standing == "unproven":
         return "These labels cannot distinguish the judge from one that guesses: label more before you use its rate."
     return "The judge separates what annotators pass from what they fail; use the corrected rate."

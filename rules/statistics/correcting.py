@@ -159,7 +159,10 @@ def strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Strat
 
 
 def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
-    """Weigh labels by verdict: each stands for all results of its verdict; one success and one failure are added."""
+    """Weigh labels by verdict: each stands for all results of its verdict.
+
+    For the interval, not for the rate, one success and one failure are added to each verdict.
+    """
     if min(passed.labels, failed.labels) < 2:  # noqa: PLR2004 - a variance needs two
         return _nothing("by_verdict")
     soft = [Stratum(share=each.share, passes=each.passes + 1, labels=each.labels + 2) for each in (passed, failed)]
@@ -180,8 +183,8 @@ def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
 def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> Corrected:
     """Weigh each label by its chance to be drawn, within its verdict.
 
-    The mean of a verdict is weighted by one by the chance (Hájek 1971), its error is that of a ratio; one success and
-    one failure of the mean weight are added to each verdict.
+    Each label has the inverse of its chance as its weight (Hájek 1971), and the error is that of a ratio. For the
+    interval, one success and one failure of the mean weight are added to each verdict.
     """
     sides = [[each for each in drawn if each.judged is verdict] for verdict in (True, False)]
     if min(map(len, sides)) < 2:  # noqa: PLR2004 - a variance needs two

@@ -28,7 +28,7 @@ class DriftWindow:
         self._block = block
 
     def move(self, number: int) -> None:
-        """Has to be called after each result, with its number."""
+        """Move the window on; call it after each result, with its number."""
         if not self.edges:
             self.edges = (WindowStart(at=number - 1, before=NOTHING),)
         if self._tally.count % self._block == 0:

@@ -22,7 +22,7 @@ class EpisodeState:
     baseline: Sample  # what the results were worse than
     stretches: tuple[Stretch, ...]  # which results these are
     drop: float  # how much lower the mean was at the alarm
-    results: int = 0  # since the alarm, or since the last release after it
+    results: int = 0  # since the alarm, or the last release or escalation after it
     absent: int = 0  # results of other releases since the last one of the current release
     watch: WatchState = NOTHING_SEEN
     worse: WorseningState | None = None  # than reported; None: no result since the alarm
@@ -62,14 +62,14 @@ class Episode:
         )
 
     def release(self) -> None:
-        """Note a new release, which may be the recovery; that is a mistake with a probability of at most alpha."""
+        """Note a new release, from which recovery may date; a false one has a probability of at most alpha."""
         self.results = self.absent = 0
         self.watch.start(None, self._settings.block * BASELINE_PARTS)
         if self.kind == "release":
             self.worse = self._worsening(WorseningState(told=self.worse.reported))
 
     def pass_by(self) -> Change | None:
-        """Add a result of another release than the current one, if that is watched."""
+        """Count a result of another release; return "withdrawn" once the watched release has had none for long."""
         self.absent += 1
         return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
 

@@ -32,7 +32,7 @@ class EpisodeEvent:
     release: str | None  # the current one
     against: tuple[str, ...]  # the releases of the baseline; of drift none
     baseline: StreamRate
-    candidate: StreamRate  # since the release, or since the moment at which drift most likely began
+    candidate: StreamRate  # since the release, or since drift, worsening or recovery most likely began
     evidence: float  # has reached the threshold, unless the episode ended without
     threshold: float
     of_baseline: tuple[Stretch, ...] = ()  # of alarms and escalations: which results these are

@@ -75,7 +75,7 @@ class Monitor:
         )
 
     def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
-        """Add a result; return the events that it causes.
+        """Add a result; return the event that it causes, or None.
 
         A result that was judged again as a baseline is compared with by its release. It is no news: it begins no
         release, and neither drift nor an episode counts it.

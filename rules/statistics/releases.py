@@ -26,7 +26,7 @@ class ReleasesState:
     watch: WatchState | None = None
     stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
     since: int = 0  # the number of the last result before that
-    bad: bool = False  # the current release was withdrawn for being worse
+    bad: bool = False  # results are bad: an episode is open, or the current release was withdrawn
     of_earlier: int = 0  # results of the current release that an evaluator before had
 
     def against(self, minimum: int) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ NO_RELEASES: Final = ReleasesState()
 
 
 def order_of(state: ReleasesState, after: int, *, bad: bool) -> ReleasesState:
-    """Return which release came after which, without any results: another evaluator begins with that after a number.
+    """Return the state with which another evaluator begins after result `after`: the order of releases, no results.
 
     Results of the release before that come late, such as those of a backfill, then join the baseline. How many there
     were of each release stays known, since other settings may need more or fewer. `bad` says that results are bad at
@@ -143,7 +143,7 @@ class Releases:
         return True
 
     def restart(self, number: int) -> None:
-        """Compare the results of the current release after one from here on."""
+        """Compare from now on only results of the current release after result `number`."""
         self.since = number
         self.own = WeightTally()
         self._window = DriftWindow((), self.own, self._settings.block)
@@ -151,11 +151,11 @@ class Releases:
         self._arm()
 
     def forget(self) -> None:
-        """Drop the earlier baseline."""
+        """Let results of earlier releases join the baseline no longer; the baseline itself stays."""
         self._trail = self.against = ()
 
     def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:
-        """Compare the results after one with these."""
+        """Compare the results after result `number` with this baseline."""
         self.baseline, self.stretches, self.bad = WeightTally(baseline), stretches, bad
         self.restart(number)
 

@@ -60,20 +60,20 @@ class MonitorSettings:
 
     @property
     def log_release_threshold(self) -> float:
-        """Return the evidence that raises an alarm of a release."""
+        """Return the log of the evidence that raises an alarm of a release."""
         return -math.log(self.alpha)
 
     @property
     def log_drift_threshold(self) -> float:
-        """Return the evidence that raises an alarm of drift."""
+        """Return the log of the evidence that raises an alarm of drift."""
         return math.log(2 * self.every)
 
     @property
     def log_escalation_threshold(self) -> float:
-        """Return the evidence of an escalation; a mistake within a baseline's length with a chance of alpha."""
+        """Return the log of the evidence of an escalation; false within a baseline's length with a chance of alpha."""
         return math.log(self.block * BASELINE_PARTS / self.alpha)
 
     @property
     def log_recovery_threshold(self) -> float:
-        """Return the evidence that ends an episode; a mistake within a baseline's length with a chance of alpha."""
+        """Return the log evidence that ends an episode; false within a baseline's length with a chance of alpha."""
         return math.log(self.block * BASELINE_PARTS / self.alpha)

@@ -19,7 +19,7 @@ _IN_WORDS: Final = {
         False,
         "own_labels",
     ): "It does not survive the correction: people may find no difference, or another.",
-    (False, "shared_labels"): "It does not survive the correction: too little is known of the judge.",
+    (False, "shared_labels"): "It does not survive the correction: there are too few results or labels.",
 }
 
 

@@ -169,7 +169,7 @@ class Watch:
         return self._starts
 
     def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: Stretch | None = None) -> None:
-        """Start to suspect the mean here. None: with the same baseline as the last start.
+        """Add a moment since which the mean may be lower; without a `baseline`, that of the last start counts.
 
         `at` is the number of the last result, and `of` says which results the baseline is of.
 

@@ -42,7 +42,7 @@ class WorseningState:
 class Worsening:
     """A watch for a mean below the reported one by more than the margin and at least half of the reported drop.
 
-    While it is not, it finds that within n results with a probability of at most n divided by the threshold.
+    While the mean is not that low, a false finding within n results has a probability of at most n / threshold.
     """
 
     __slots__ = ("_gains", "_lead", "_losses", "_results", "_settings", "_since", "_sums", "after", "level", "reported")

@@ -1,4 +1,4 @@
-"""A rule as the fields of a form: of its document, and back to one."""
+"""Conversion of a rule's document to the fields of a form, and back."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ MAX_ROWS: Final = 40
 """Most conditions in a form. A guess: rules with more are edited as YAML."""
 
 MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "jury", "judge", "settle", "after")
-"""Keys without a form field, edited as YAML."""
+"""Keys edited as YAML: those without a form field, and an `after` that the fields cannot express."""
 
 SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "did not pass": {"passed": False},
@@ -84,7 +84,7 @@ class RuleForm:
         """Return the rule document that the fields make. Settings in `literal` are texts and are not parsed.
 
         Raises:
-            BadRule: a field is not valid YAML.
+            BadRule: `more` is not valid YAML, is no mapping, or repeats a key of the form.
         """
         document: dict[str, JsonValue] = {}
         for name, key in _TEXTS.items():
@@ -173,7 +173,7 @@ def sent_form(sent: Form) -> RuleForm:
 
 
 def with_settings_of(form: RuleForm, known: frozenset[str]) -> RuleForm:
-    """Lay settings aside that another evaluator had, and take up those of before that this one knows."""
+    """Move settings that this evaluator does not know to `laid_aside`, and take back those that it knows."""
     written = {**form.laid_aside, **{key: text for key, text in form.settings.items() if text.strip()}}
     return replace(
         form,

@@ -77,7 +77,7 @@ def settings_of(evaluator: str, written: Mapping[str, str]) -> Iterator[Setting]
 
 @functools.cache
 def evaluators() -> Sequence[tuple[str, Sequence[EvaluatorChoice]]]:
-    """Return the evaluators that a rule of the API can name, by target and by executor."""
+    """Return the evaluators that a rule of the API can name, by what they check and when they need a judge."""
     programs = {kind.name for kind in code_judge.KINDS}
     listed: dict[str, list[EvaluatorChoice]] = {group: [] for group in _GROUPS}
     for name, kind in KINDS.items():

@@ -121,7 +121,7 @@ _UNSCORED: Final[Mapping[str | None, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of a rule in the last 24 hours, and today's use by its judges."""
+    """Counts of a rule in the last 24 hours, what waits now, and today's use by its judges."""
 
     decided: int
     matched: int

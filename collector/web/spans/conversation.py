@@ -24,7 +24,7 @@ class ShownMedia:
 
 
 def media_of(part: Mapping[str, JsonValue]) -> ShownMedia:
-    """Describe a medium by type and size, or by its URL; it is not loaded, and only its beginning is read."""
+    """Describe a medium by type and size, or by its URL, file id or name; only its beginning is decoded."""
     media_type, content = type_and_data(part)
     if content is None:
         where = part.get("uri") or part.get("file_id") or part.get("filename")
@@ -47,7 +47,7 @@ MOST_MESSAGES: Final = 200
 """Shown at once, the last ones. A guess: more than a person reads."""
 
 _MOST_PARTS: Final = 2_000
-"""Parts of messages that are shown at once, of each message as many at most. A guess: ten of each of 200 messages."""
+"""Most parts shown at once, of all messages together; long messages are cut first. A guess: ten of each of 200."""
 
 _SUMMARY_CHARACTERS: Final = 90
 
@@ -88,8 +88,8 @@ def conversation(
 ) -> list[ShownMessage]:
     """Return messages in order; the result of an earlier call is shown at that call only.
 
-    `failed` are the ids of failed calls, `first` is the place of the first message. A message with nothing to show is
-    left out, unless `keeps_empty`.
+    `failed` are the ids of failed calls, `first` is the place of the first message. A message whose parts are all shown
+    elsewhere is left out, unless `keeps_empty`; a message without parts stays.
     """
     results = {
         call_id: part.get("response")

@@ -84,7 +84,7 @@ def text_of(whole: WholeSpan, of: str, own: OwnKeys) -> str | None:
 
 
 def picture_of(whole: WholeSpan, of: str, place: str, own: OwnKeys) -> Image | None:
-    """Return a picture in a message: in a list of messages at `MESSAGE.PART`, in one message at its part."""
+    """Return a picture in a message: `place` is `MESSAGE.PART` in a list of messages, `PART` in a single one."""
     field, _, number = of.partition(".")
     at = [each for each in (number, *place.split(".")) if each]
     if field not in _MESSAGES or len(at) != 2 or not all(_is_place(each) for each in at):  # noqa: PLR2004 - a message, a part

@@ -1,6 +1,6 @@
 """The graph of a trace: its agents, models and tools, with calls and failures.
 
-It takes time in proportion to the spans, and the size of the drawn graph is bounded.
+The size of the drawn graph is bounded. Time grows with the number of spans times the depth of their tree.
 """
 
 import re
@@ -33,7 +33,7 @@ class GraphNode:
     label: str
     calls: int = 0
     errors: int = 0
-    span_ids: list[str] = field(default_factory=list)  # the first few
+    span_ids: list[str] = field(default_factory=list)  # the first two at most
     stands_for: int = 1  # the number of nodes that it merges
 
 

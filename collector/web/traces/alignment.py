@@ -113,7 +113,7 @@ def _paired(trees: tuple[_Tree, _Tree], above: _Pair) -> list[_Pair]:
 def _match(
     trees: tuple[_Tree, _Tree], one: Iterable[int], other: Iterable[int], matched: dict[int, int], *, by_name: bool
 ) -> None:
-    """Note which of the one is which of the other: the first of a kind is the first, the second the second."""
+    """Add corresponding children to `matched`: the nth of a kind in one is the nth of it in the other."""
     candidates: dict[Hashable, deque[int]] = defaultdict(deque)
     for place in other:
         candidates[_kind(trees[1].spans[place], by_name=by_name)].append(place)

@@ -46,7 +46,7 @@ Named = Annotated[Sequence[str], Query(alias="trace", max_length=MOST_CHOSEN)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTrace:
-    """A selected trace; without a tenant, the one that the caller sees."""
+    """A selected trace; with a blank tenant, the trace of this id that the caller sees."""
 
     trace_id: str
     tenant: str
@@ -100,7 +100,7 @@ def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -
 @router.post("/traces/chosen/dataset")
 @needs(Permission.WRITE, by_tenant=True)
 def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Make a version of the dataset with them, all or none."""
+    """Add the traces in one new version of the dataset, all or none; a dataset made for them stays if it fails."""
     chosen = _chosen(form.texts("trace"))
     values = {name: form.text(name).strip() for name in ("dataset", "name", "expectation")}
     use_output = values["expectation"] == "output"
@@ -167,7 +167,7 @@ def ask_to_delete_chosen(request: Request, here: Here, who: Who, named: Named = 
 @router.post("/traces/chosen/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_chosen(here: Here, who: Who, form: Sent) -> Response:
-    """Delete them from every table; one that is gone already is passed over."""
+    """Delete the traces from every table, and wait for the last one; those that are gone already are skipped."""
     criteria = [
         DeletionCriteria(tenant=tenant_of(who, each.tenant or None), trace_id=each.trace_id)
         for each in _chosen(form.texts("trace"))
@@ -175,7 +175,7 @@ def delete_chosen(here: Here, who: Who, form: Sent) -> Response:
     stored = [each for each in criteria if here.eraser.erasure.is_stored(each)]
     for each in stored[:-1]:
         here.eraser.deletions.request(each, now_us=wall_clock_us(), created_by=who.key_name)
-    for each in stored[-1:]:  # only for the last one is waited
+    for each in stored[-1:]:  # wait for the last one only
         here.eraser.delete(each, now_us=wall_clock_us(), created_by=who.key_name)
     return RedirectResponse(_LIST, _SEE_OTHER)
 

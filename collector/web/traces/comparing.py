@@ -61,7 +61,7 @@ class Amount:
 
     @property
     def change(self) -> str:
-        """Return the relative difference of the other to the one."""
+        """Return the change from `before` to `after` in percent; "new" from 0, and "" if unchanged or unknown."""
         if self.before is None or self.after is None or self.before == self.after:
             return ""
         if not self.before:
@@ -131,7 +131,7 @@ def _compared(here: Context, before: Outline, after: Outline, query: TraceQuery)
 
 
 def _first(rows: Sequence[AlignedSpan]) -> int | None:
-    """Choose the first row to show: a new failure, else the deepest first difference, else the root."""
+    """Choose the row to show: a new failure, else the first difference with none directly below it, else the root."""
     for place, row in enumerate(rows):
         if row.after is not None and row.after.is_error and (row.before is None or "error" in row.changes):
             return place

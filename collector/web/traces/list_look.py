@@ -29,7 +29,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 DENSITIES: Final[Mapping[str, str]] = {"comfortable": "Comfortable", "compact": "Compact"}
 
 _USUAL: Final = ("verdicts", "project", "duration", "tokens", "cost", "spans", "started")
-_NONE: Final = "none"  # stands for no column, and beside others for nothing
+_NONE: Final = "none"  # no column; ignored beside others
 _COOKIES: Final = {"columns": "list_columns", "density": "list_density"}
 _YEAR_S: Final = 31_536_000
 

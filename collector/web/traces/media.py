@@ -17,7 +17,7 @@ router = page_router()
 
 _HEADERS: Final = {
     **TEXT_HEADERS,
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",  # browsers style one alone
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",  # browsers style lone pictures
     "cache-control": "private, no-store",
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
@@ -38,7 +38,7 @@ def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: W
     of, at = params.get("of", ""), params.get("at", "")
     image = None if span is None else picture_of(span, of, at, here.own_keys)
     if image is None:
-        raise HTTPException(404, "there is no image to show here; supported are PNG, JPEG, GIF and WebP up to 8 MiB")
+        raise HTTPException(404, "no image to show here; supported: PNG, JPEG, GIF, WebP up to 8 MiB and 50 megapixels")
     name = f"image.{image.media_type.rpartition('/')[2]}"
     return Response(
         image.content,

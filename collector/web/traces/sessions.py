@@ -1,4 +1,4 @@
-"""The pages of sessions: the list of conversations, and one of them from its first question on."""
+"""Pages of sessions: the list, and the conversation of one, its latest turns unless earlier ones are requested."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
 def show_session(
     request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
 ) -> Response:
-    """Show a session as one conversation, with verdicts at their turns and the running cost."""
+    """Show the latest turns of a session, or those before `before`, with their verdicts and the running cost."""
     place = turn_place(before) if before else None
     session = here.store.sessions.traces(
         session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(who, tenant or None)

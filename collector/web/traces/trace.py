@@ -48,9 +48,9 @@ _MOST_FIND: Final = 200
 @needs(Permission.READ, by_tenant=True)
 @at_one_moment
 def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
-    """Show a trace: its spans, one of them whole, its conversation, or its verdicts.
+    """Show a trace: its spans and one of them whole, its conversation, its agents, or its verdicts.
 
-    Scripts request a part of it: with `part=tree` all spans as JSON, with `part=span` the panel beside them.
+    Scripts request a part of it: with `part=tree` 10,000 spans at most as JSON, with `part=span` the panel beside them.
     """
     params = request.query_params
     outline = _outline(here, trace_id, visible_tenant_of(who, params.get("tenant")))

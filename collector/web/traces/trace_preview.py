@@ -15,7 +15,7 @@ from storage.errors import Missing
 router = page_router()
 
 _MOST_SPANS: Final = 2_000
-"""Limit of the spans that are searched for errors and models; the preview of a longer trace says so. A guess."""
+"""Limit of the spans that are searched for errors and models; those of later spans are not listed. A guess."""
 
 _SHOWN_SPANS: Final = 12
 _SHOWN_ERRORS: Final = 5

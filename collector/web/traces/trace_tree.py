@@ -107,7 +107,7 @@ class SpanTree:
 
     @cached_property
     def first(self) -> str | None:
-        """Return the span to open first: the deepest error, else the deepest failed verdict, else the root."""
+        """Return the span to open first: an error with none below, else the first failed verdict, else the first."""
         errors = {node.span.span_id for node in self.nodes if node.span.is_error}
         sources = errors - self._above(errors)
         for candidates in (sources, errors, self._failing):
@@ -119,7 +119,7 @@ class SpanTree:
     def view(self, *, chosen: str | None, begin: int | None, find: str = "") -> TreeView:
         """Return the window that begins at `begin` or holds the chosen span.
 
-        With `find` of matches and their parents.
+        With `find`, the window has only the spans that match and those above them.
         """
         known = {node.span.span_id for node in self.nodes}
         nodes = self._matching(find) if find else self.nodes
@@ -141,8 +141,9 @@ class SpanTree:
     def document(self) -> bytes:
         """Return the tree as JSON for the script that draws it: the length in ms, and a list for each span.
 
-        Such a list holds: id, depth, whether spans are below it, name, type, model, tokens, cost, start in ms, duration
-        in ms or null, that in words, whether it failed, verdicts that passed, that did not, that are none, and a note.
+        Such a list holds: id, depth, whether spans are below it, name, type, model, tokens and cost. Then come start
+        and duration in ms, each or null, the duration in words, and whether the span failed. Last are the numbers of
+        verdicts that passed, that did not pass and that are broken, and a note.
         """
         rows = [self._listed(node) for node in self.nodes]
         document = {"lengthMs": self._scale.length_ms, "spans": rows}

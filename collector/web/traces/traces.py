@@ -92,7 +92,7 @@ def _choices(here: Context, who: Caller, query: TraceFilter) -> dict[str, Any]:
 
 
 def _beside(request: Request, here: Context, who: Caller, filters: TraceFilter) -> dict[str, Any]:
-    """Return the parts above and beside the list: its overview, and the saved views of the project, or all."""
+    """Return the parts above and beside the list: its overview, and the saved views that fit the chosen project."""
     query, project = listed_query(request), filters.values["project"]
     views = [
         view

@@ -53,7 +53,11 @@ class JudgeAccuracy:
 
 
 def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
-    """Return the true rate, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
+    """Return the true rate, with an interval that covers with few labels too (Lang and Reiczigel 2014).
+
+    Raises:
+        Useless: the judge is no better than chance.
+    """
     z = z_of(confidence)
     square = z * z
     moved = MeasuredShare(

@@ -50,7 +50,7 @@ def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Inter
 def newcombe_two_samples(
     baseline: tuple[int, int], candidate: tuple[int, int], confidence: float = CONFIDENCE
 ) -> Interval:
-    """Return the difference of two rates of different items, each as passes and count (Newcombe 1998, method 10)."""
+    """Return the interval of the difference of two rates, each as passes and count (Newcombe 1998, method 10)."""
     first, second = candidate[0] / candidate[1], baseline[0] / baseline[1]
     new, old = wilson(*candidate, confidence), wilson(*baseline, confidence)
     return Interval(
@@ -60,7 +60,7 @@ def newcombe_two_samples(
 
 
 def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """Return the difference of two rates of the same items (Newcombe 1998b, method 10)."""
+    """Return the interval of the difference of two rates of the same items (Newcombe 1998b, method 10)."""
     count = pairs.count
     before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
     old = wilson(pairs.both + pairs.worse, count, confidence)

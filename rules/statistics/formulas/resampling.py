@@ -146,7 +146,7 @@ def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> t
 
 
 def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval | None:
-    """Return the interval at these levels; None if it is undefined."""
+    """Return the interval at the levels of `bca_levels`; None if they are undefined."""
     levels = bca_levels(values, means, confidence)
     if levels is None:
         return None
@@ -164,7 +164,7 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
 
 def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Return the difference of the means of different items, whose spreads may differ (Welch 1947)."""
+    """Return the interval of the difference of means of different items, whose spreads may differ (Welch 1947)."""
     one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if min(one.size, other.size) < 2:  # noqa: PLR2004 - a spread takes two
         return Interval(low=-math.inf, high=math.inf)

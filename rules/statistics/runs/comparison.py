@@ -41,7 +41,7 @@ class ItemChange:
     candidate_mean: float
     delta: float
     worse: bool
-    flip: Flip  # by more than half of its trials
+    flip: Flip  # a mean of 1/2 or more counts as passed
     p_value: float  # of its trials alone; 1 if there are too few
     adjusted_p_value: float  # Benjamini-Hochberg over items
 
@@ -54,7 +54,7 @@ class Comparison:
     differences: Sequence[Difference]
     rate: Difference | None  # the pass rate, or the evaluator that says the same; None if passes are not known
     repeats: Sequence[PassChance]  # of several trials; empty if one of the runs has one trial of each item
-    items: Sequence[ItemChange]  # those that became worse first, by how much
+    items: Sequence[ItemChange]  # those that became worse first, of these flips first, then by how much
     slices: Sequence[SliceDifference]
     ratios: Sequence[Ratio]
     compared: int
@@ -75,7 +75,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     """Compare the candidate with the baseline. The result depends on the arguments alone, random draws included.
 
     Raises:
-        Incomparable: the runs have no evaluator in common, or one whose fingerprint differs.
+        Incomparable: no evaluator is common, one differs in fingerprint or direction, or a threshold has no evaluator.
     """
     chosen = options or Options()
     baseline, candidate = with_terms_of(baseline, candidate), with_terms_of(candidate, baseline)
@@ -128,7 +128,7 @@ def common_evaluators(baseline: FinishedRun, candidate: FinishedRun, options: Op
     """Return the evaluators of both runs, in the order of names, and the warnings about them.
 
     Raises:
-        Incomparable: there are none, or one of them is another one.
+        Incomparable: there are none, one differs in fingerprint or direction, or a threshold is given for another.
 
     """
     before = {each.name: each for each in baseline.evaluators}

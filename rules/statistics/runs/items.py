@@ -47,7 +47,7 @@ class ItemTable:
     before: Places  # position of the item in the baseline; -1: missing
     after: Places  # position of the item in the candidate; -1: missing
     movements: Codes
-    flips: Codes  # -1: most trials passed, and do not any more; 1: the other way round
+    flips: Codes  # -1: at least half of the trials passed, and no longer do; 1: the other way round
     columns: Sequence[EvaluatorColumn]
     pass_rates: tuple[float, float] | None  # of the items of which it is known in both; None without any
     order: Places  # items as they are listed
@@ -70,7 +70,7 @@ def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Option
     """Compare two runs item by item. Movements are counted as in the verdict on these runs.
 
     Raises:
-        Incomparable: the runs have no evaluator in common, or one whose fingerprint differs.
+        Incomparable: no evaluator is common, one differs in fingerprint or direction, or a threshold has no evaluator.
 
     """
     chosen = options or Options()

@@ -84,7 +84,7 @@ class Measure:
         return self._copy(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
 
     def feared(self, options: Options) -> "Measure | None":
-        """Return the measure with the candidate's unscored trials of kind `check` as fails; None without any."""
+        """Return the measure with the candidate's unscored trials of the policy `check` as fails; None without any."""
         kinds = tuple(k for k in KINDS if options.policy_of(k) == "check" and self.candidate.count(k))
         return self._copy(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
 

@@ -44,7 +44,7 @@ class ToolDefinition:
 
     @classmethod
     def of(cls, tool: Any) -> "ToolDefinition":
-        """Read a tool's definition from a request to a model: of OpenAI, Anthropic, MCP, LangChain or pydantic-ai.
+        """Read a tool's definition: of OpenAI, Anthropic, MCP, LangChain or pydantic-ai, or a Python function.
 
         Raises:
             ValueError: the definition has no name.
@@ -148,7 +148,7 @@ class AgentTrace:
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:
-    """Return the outputs of an application that answered so: a trace, a mapping, or the one output."""
+    """Return the outputs in an application's answer: a trace, a mapping of outputs, or the one output."""
     if isinstance(answer, AgentTrace):
         return answer.to_outputs()
     return dict(answer) if isinstance(answer, Mapping) else {"output": answer}

@@ -59,7 +59,7 @@ class Builtin:
 
         Raises:
             ProgramNotFound: the program is to judge, and is not installed.
-            ValueError: there is a function that cannot be called, since the server is asked or no function is expected.
+            ValueError: a function is given where the server judges, where none is expected, or beside `path`.
         """
         self.evaluator = evaluator
         self.is_on_server = on == "server"
@@ -76,6 +76,7 @@ class Builtin:
 
         Raises:
             ProgramEnded: the program ended before it answered.
+            ValueError: the evaluator runs on the server, once the run has ended.
         """
         return self.score(self.ask(example, outputs).result())
 

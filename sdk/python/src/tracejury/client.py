@@ -77,7 +77,7 @@ class Client:
 
     @property
     def is_away(self) -> bool:
-        """Return whether the last request got no response."""
+        """Return whether an outage goes on, begun by a missing response, a status such as 503, or `stop_waiting`."""
         return self._away_since_s is not None
 
     def stop_waiting(self) -> None:

@@ -14,7 +14,7 @@ _SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant",
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool call and its result. `arguments` are an object, or an agent's other value.
+    """A tool call and its result.
 
     `arguments` are an object, or what an agent sent in its place. `isError` in `metadata` marks a call that failed.
     """
@@ -50,7 +50,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """Message of one side. Tools that a user called are calls of the user."""
+    """Message of one side, with the tools that it called: those of the application, or of a simulated user."""
 
     role: Role
     content: str
@@ -87,7 +87,9 @@ class Message:
         """Return the message in a JSON document.
 
         Raises:
-            ValueError: the document is not a message.
+            ValueError: the role or a tool call is not valid.
+            KeyError: the document has no role or no content.
+            TypeError: the content is not text.
 
         """
         calls = tuple(ToolCall.of(each) for each in document.get("toolCalls") or ())
@@ -117,7 +119,7 @@ class ConversationTrajectory:
 
     @property
     def turn_count(self) -> int:
-        """Return the number of complete turns: a message of the user, and an answer."""
+        """Return the number of the user's messages, or of the application's if these are fewer."""
         return min(len(self.user_messages), len(self.assistant_messages))
 
     @property
@@ -164,7 +166,8 @@ class ConversationTrajectory:
         """Return the conversation in a JSON document.
 
         Raises:
-            ValueError: the document is not a conversation.
+            KeyError: the document has no messages.
+            ValueError, KeyError, TypeError: a message is not valid, as of `Message.of`.
 
         """
         return cls(document.get("scenario") or "", tuple(Message.of(each) for each in document["messages"]))

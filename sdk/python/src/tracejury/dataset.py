@@ -82,7 +82,7 @@ class Dataset(Sequence[Example]):
 
     @classmethod
     def from_json(cls, text: str, *, name: str = "dataset") -> "Dataset":
-        """Read a JSON document: a list of examples, or an object with `examples`.
+        """Read a JSON document: a list of examples, or an object with `examples` or `items`.
 
         Raises:
             BadFile: the text is not a dataset.
@@ -100,7 +100,7 @@ class Dataset(Sequence[Example]):
 
     @classmethod
     def from_csv(cls, text: str, *, name: str = "dataset") -> "Dataset":
-        """Read comma-separated values with a header.
+        """Read values that are separated by commas, semicolons or tabs, below a header.
 
         Raises:
             BadFile: a line is wrong.
@@ -111,8 +111,8 @@ class Dataset(Sequence[Example]):
     def load(cls, *places: "str | Path", client: Client | None = None, cache: "str | Path | None" = None) -> "Dataset":
         """Load the dataset from the first of these places that has it.
 
-        A place is `dataset://NAME@N`, a path, `file:PATH`, or `package:PACKAGE/PATH` for a file that an installed
-        package brings.
+        A place is `dataset://NAME@N` or `dataset://NAME@latest`, a path, `file:PATH`, or `package:PACKAGE/PATH` for a
+        file that an installed package brings.
 
         Without a server, `dataset://` is passed over.
 

@@ -81,7 +81,7 @@ def json_text(value: object) -> str:
     """Return a JSON value as it is stored.
 
     Raises:
-        ValueError: the value cannot be written as UTF-8, or is too deep to be read again.
+        ValueError: the value has NaN or infinity, cannot be written as UTF-8, or is too deep to be read again.
 
     """
     try:
@@ -135,7 +135,7 @@ def read_item(document: object) -> ItemText:
 
 
 def read_id(value: object) -> str | None:
-    """Return the id of an item: a number as text, and None for blank text.
+    """Return the id of an item: a whole number as text, and None for blank text.
 
     Raises:
         ValueError: the value cannot be an id.
@@ -183,7 +183,7 @@ def jsonl_documents(file: BinaryIO, parse: Parse = parsed) -> Documents:
     """Yield the documents of a file with one in each line; blank lines are passed over.
 
     Raises:
-        BadFile: a line is none.
+        BadFile: a line is no JSON, or too long.
 
     """
     number = 0
@@ -220,7 +220,7 @@ def table_rows(
     """Yield the rows below a header by the names of their columns, each with its line; {} if all cells are empty.
 
     Raises:
-        BadFile: there is no column of the needed ones, a name occurs twice, or a cell has no name.
+        BadFile: no needed column exists, there are too many columns, a name occurs twice, or a cell has no name.
     """
     first, header = next(records, (1, []))
     names = [name.strip() for name in header]

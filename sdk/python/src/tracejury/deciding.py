@@ -64,7 +64,7 @@ def decisions(evaluator: str, config: Mapping[str, Any]) -> Decisions:
     """Take the functions out of a configuration.
 
     Raises:
-        ValueError: a function is given for a setting that does not accept one.
+        ValueError: a function is given for a setting that does not accept one, or beside `path`.
     """
     taken = Decisions({_CAMEL.get(key, key): value for key, value in config.items()})
     for take in _TAKERS.get(evaluator, ()):

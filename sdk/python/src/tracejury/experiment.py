@@ -102,6 +102,8 @@ class Experiment:
             LostItems: some could not be delivered, as `fail_on_lost` says.
             RunEnded: the run of this key has ended without all of its items.
             TimeoutError: the server's evaluators took too long.
+            Unreachable: the run has to begin on a server, and none is named or answers.
+            Refused: the server rejects the run.
         """
         results: list[Result] = []
 

@@ -79,7 +79,7 @@ def _number(score: Score) -> float | None:
 def _judging(scored: Sequence[Score], *, has_trials: bool) -> Mapping[str, Any]:
     """Return how an evaluator judged all of a run, without settings that differ between its scores.
 
-    A threshold is left out too if it contradicts the verdict of a trial.
+    If an example has several trials, a threshold that contradicts the verdict of one is left out too.
 
     """
     first = scored[0]

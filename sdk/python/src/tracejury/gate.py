@@ -31,7 +31,7 @@ def assert_no_regression(
 ) -> str:
     """Fail if results are worse than the baseline, and return the gate's report.
 
-    A name, by default that of the experiment, is the file `baselines/NAME.json`; a path is the file itself. Both are
+    A name, by default that of the experiment, is the file `baselines/NAME.json`; a `Path` is the file itself. Both are
     relative to the working directory. Without a baseline, a run outside of CI writes it. `options` are those of
     `tracejury gate`; with `severity_margin=None` only what the statistics show fails. The results become the baseline
     with TRACEJURY_UPDATE_BASELINE=true.
@@ -40,7 +40,8 @@ def assert_no_regression(
     default the newest one that fits. `options` are those of `tracejury experiments gate`.
 
     Raises:
-        AssertionError: the results are worse than the baseline.
+        AssertionError: the results are worse than the baseline, or nothing was judged. With `options`, also if the
+            result is inconclusive, or there is no baseline.
         ProgramNotFound: the program `tracejury` is not installed here.
         ValueError: the results cannot be compared; the message says why.
     """
