@@ -1,6 +1,7 @@
 """Annotations over HTTP: votes of people on traces, spans and items of runs, scores of applications and their users."""
 
 import json
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -47,6 +48,10 @@ ItemNumber = Annotated[str, Field(pattern="^[0-9]{1,18}$")]
 NumberOfItem = Annotated[int, Path(ge=0, lt=10**18)]
 SpanId = Annotated[HexSpan | None, Query(alias="spanId", description="A span of the trace; without it, the trace.")]
 Question = Annotated[Name, Query(alias="name", description="The name of the question.")]
+By = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="The voter's name, on a server without keys."),
+]
 
 
 class AnnotationBody(BaseModel):
@@ -134,6 +139,15 @@ class AnnotationFilters(BaseModel):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A vote to withdraw: its question, and its author on a server without keys."""
+
+    name: Question = VERDICT
+    by: By = None
+
+
+Withdrawn = Annotated[Withdrawal, Depends()]
 Voted = Annotated[AnnotationBody, Depends(exactly(AnnotationBody))]
 Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
 
@@ -192,10 +206,10 @@ def show_of_trace(
 @router.delete(_OF_TRACE, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def withdraw_of_trace(
-    trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
+    trace_id: str, here: Here, who: Who, vote: Withdrawn, tenant: Tenant = None, span_id: SpanId = None
 ) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), name)
+    withdraw(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -217,9 +231,9 @@ def show_of_item(run: Seen, number: NumberOfItem, here: Here, name: Question = V
 
 @router.delete(_OF_ITEM, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, name: Question = VERDICT) -> Response:
+def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, vote: Withdrawn) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, item_target(here, run, number), name)
+    withdraw(here, who, item_target(here, run, number), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -268,12 +282,12 @@ def author_of(who: Caller, by: str | None = None) -> str:
     return who.key_name or by or "anonymous"
 
 
-def withdraw(here: Context, who: Caller, about: AnnotationTarget, name: str) -> None:
+def withdraw(here: Context, who: Caller, about: AnnotationTarget, vote: Withdrawal) -> None:
     """Withdraw the caller's votes, as a person and as an adjudicator."""
     sources: tuple[Source, ...] = ("person", "adjudicator")
-    author = author_of(who)
+    author = author_of(who, vote.by)
     withdrawals = [
-        NewAnnotation(about=about, name=name, source=each, author=author, withdrawn=True) for each in sources
+        NewAnnotation(about=about, name=vote.name, source=each, author=author, withdrawn=True) for each in sources
     ]
     here.store.annotations.add(withdrawals, now_us=here.now_ns() // 1000)
 

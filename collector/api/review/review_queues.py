@@ -28,6 +28,7 @@ from collector.api.base.written import encoded
 from collector.api.kernel import Creation, Operation, Resource, router_of
 from collector.api.review.annotations import (
     VERDICT,
+    By,
     ItemNumber,
     Name,
     author_of,
@@ -47,17 +48,13 @@ _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 _MOST_TARGETS: Final = 200
 """Maximum number of entries in a request; each is looked up. A guess."""
 
-_MOST_FEEDS: Final = 20
+MOST_FEEDS: Final = 20
 
 MOST_LABELS: Final = 9
 """Most labels of a queue: each has one of the nine digit keys."""
 
 Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
 EntryId = Annotated[str, Path(max_length=100)]
-By = Annotated[
-    str | None,
-    Query(min_length=1, max_length=200, description="The reviewer's name, on a server without keys."),
-]
 
 
 class FeedBody(BaseModel):
@@ -97,7 +94,7 @@ class QueueBody(BaseModel):
         default=True, description="Hide votes of others, results and reasons from reviewers who have not voted."
     )
 
-    feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []
+    feeds: Annotated[list[FeedBody], Field(max_length=MOST_FEEDS)] = []
 
     @model_validator(mode="after")
     def _distinct(self) -> "QueueBody":

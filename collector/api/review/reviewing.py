@@ -17,9 +17,9 @@ from collector.api.base.exact_json import body_of, exactly
 from collector.api.base.numbers import Number
 from collector.api.base.routing import Here, Who, api_router
 from collector.api.base.written import encoded
-from collector.api.review.annotations import Note, author_of, expected_text
+from collector.api.review.annotations import By, Note, author_of, expected_text
 from collector.api.review.review_documents import entry_detail
-from collector.api.review.review_queues import By, EntryId, Voting, entry_in
+from collector.api.review.review_queues import EntryId, Voting, entry_in
 from storage.errors import BadQuery
 from storage.review.annotations import NewAnnotation, Source
 from storage.review.review_queues import ReviewQueue

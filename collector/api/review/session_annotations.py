@@ -19,6 +19,7 @@ from collector.api.review.annotations import (
     AnnotationBody,
     Question,
     Voted,
+    Withdrawn,
     annotation_document,
     counting,
     vote_on,
@@ -58,8 +59,8 @@ def show_of_session(
 @router.delete("", status_code=HTTPStatus.NO_CONTENT, responses=_NOT_HERE)
 @needs(Permission.WRITE, by_tenant=True)
 def withdraw_of_session(
-    session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
+    session_id: SessionId, here: Here, who: Who, vote: Withdrawn, tenant: Tenant = None
 ) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, session_target(here, tenant_of(who, tenant), session_id), name)
+    withdraw(here, who, session_target(here, tenant_of(who, tenant), session_id), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -13,8 +13,9 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
 from collector.api.review.agreement import agreement_of
+from collector.api.review.annotations import By
 from collector.api.review.review_content import opinions_shown, reviewed
-from collector.api.review.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in
+from collector.api.review.review_queues import MOST_LABELS, EntryId, Seen, Voting, entry_in
 from collector.api.review.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.offline.review_queue_form import as_number
 from collector.web.rendering import page, see_other

@@ -11,7 +11,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
-from collector.api.review.annotations import AnnotationBody, own_target, voted, withdraw
+from collector.api.review.annotations import AnnotationBody, Withdrawal, own_target, voted, withdraw
 from collector.web.visitor import Sent, by_field, page_router, with_query
 from storage.records import TraceSummary
 from storage.review.annotations import Annotation, AnnotationsLike
@@ -37,7 +37,7 @@ def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     about = own_target(here, tenant, trace_id, span if form.text("about") == "span" and span else None)
     verdict = form.required("verdict")
     if verdict == _WITHDRAWN:
-        withdraw(here, who, about, "verdict")
+        withdraw(here, who, about, Withdrawal())
     else:
         expected = form.text("expected").strip()
         sent = {
