@@ -12,6 +12,7 @@ from tests.browser import a_page
 from tests.live import until
 from tests.offline import Offline, an_offline_server
 from tests.paging import Visit
+from tests.walking import PageReader
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -113,6 +114,32 @@ def test_what_others_say_is_shown_after_the_vote(api: Offline) -> None:
         assert "judge&#39;s word" in after
         assert "an item of a run" in after
         assert visit.send(page, f"{entry}/vote", by="Ada", label="PERHAPS").status_code == 400
+
+
+def test_saving_the_form_unchanged_changes_no_feed(api: Offline) -> None:
+    """The form has a row for every feed, and numbers as exact as they are stored."""
+    rule = {"name": "short", "evaluator": "regex", "config": {"pattern": "."}}
+    rule_id = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)["id"]
+    feeds = [{"ruleId": rule_id, "policy": "random", "share": (row + 1) / 30} for row in range(20)]
+    body = {
+        "name": "fed",
+        "question": "size",
+        "answer": "score",
+        "low": -1234567.5,
+        "high": 0.123456789,
+        "feeds": feeds,
+    }
+    queue = api.ask("POST", "review-queues", 201, json=body)
+    page = f"/review/{queue['id']}/edit"
+    with Visit(api.url) as visit:
+        form = next(each for each in PageReader(page, visit.get(page).text).forms if each.action == page)
+        assert visit.send(page, page, **form.fields).status_code == 303
+    after = api.ask("GET", f"review-queues/{queue['id']}")
+    assert after["version"] == 2
+    assert [each["share"] for each in after.pop("feeds")] == pytest.approx([each["share"] for each in feeds], rel=1e-12)
+    assert {name: after[name] for name in ("low", "high", "labels")} == {
+        name: queue[name] for name in ("low", "high", "labels")
+    }
 
 
 def test_a_reviewer_signs_in_and_sees_queues_alone(tmp_path: Path) -> None:

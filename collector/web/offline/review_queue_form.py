@@ -13,7 +13,15 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import Here, Who
-from collector.api.review.review_queues import QUEUES, EntriesBody, Own, QueueBody, entries_of_run, queue_target
+from collector.api.review.review_queues import (
+    MOST_FEEDS,
+    QUEUES,
+    EntriesBody,
+    Own,
+    QueueBody,
+    entries_of_run,
+    queue_target,
+)
 from collector.web.record_pages import BadForm, FormState, RecordPages, Values, router_of
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
@@ -24,8 +32,8 @@ from storage.review.review_queues import NewEntry, ReviewQueue
 
 _ONE: Final = "/review/{queue_id}"
 _FIELDS: Final = ("name", "question", "instructions", "answer", "low", "high", "labels", "reviewers")
-_FEEDS: Final = 6
-"""Rows of the form; the API takes more."""
+_ROWS: Final = 6
+"""Rows of a form with few feeds."""
 
 _PERCENT: Final = 100
 
@@ -35,7 +43,7 @@ Chosen = Annotated[Sequence[str], Query(max_length=200)]
 
 def _values(form: Form) -> dict[str, str]:
     names = [*_FIELDS]
-    names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
+    names += [f"{name}-{row}" for row in range(MOST_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
     values = {name: form.text(name).strip() for name in names}
     return values | ({"blind": "on"} if form.checked("blind") else {})
 
@@ -45,7 +53,7 @@ def _unused(values: Values, stored: Values) -> dict[str, str]:
     changed = {name for name, text in values.items() if text and text != stored.get(name)}
     of_scores = set() if values["answer"] == "score" else {"low", "high"} & changed
     problems = dict.fromkeys(of_scores, "only for scores: choose “a score”, or leave it empty")
-    for row in (row for row in range(_FEEDS) if not values[f"rule-{row}"]):
+    for row in (row for row in range(MOST_FEEDS) if not values[f"rule-{row}"]):
         if {f"{name}-{row}" for name in ("share", "margin", "against")} & changed:
             problems[f"row {row + 1} of the rules"] = "choose a rule, or leave the row empty"
     return problems
@@ -60,7 +68,7 @@ def _fields(values: Values) -> dict[str, Any]:
     body |= {"labels": labels} if labels else {}
     body["reviewers"] = int(values["reviewers"]) if values["reviewers"].isdecimal() else values["reviewers"]
     body["blind"] = "blind" in values
-    body["feeds"] = [_feed(values, row) for row in range(_FEEDS) if values[f"rule-{row}"]]
+    body["feeds"] = [_feed(values, row) for row in range(MOST_FEEDS) if values[f"rule-{row}"]]
     return body
 
 
@@ -84,16 +92,21 @@ def _values_of(queue: ReviewQueue) -> dict[str, str]:
         "question": queue.question,
         "instructions": queue.instructions,
         "answer": queue.answer,
-        "low": "" if queue.low is None else f"{queue.low:g}",
-        "high": "" if queue.high is None else f"{queue.high:g}",
+        "low": "" if queue.low is None else _text(queue.low),
+        "high": "" if queue.high is None else _text(queue.high),
         "labels": "\n".join(queue.labels),
         "reviewers": str(queue.reviewers),
     }
-    for row, feed in enumerate(json.loads(queue.feeds)[:_FEEDS]):
+    for row, feed in enumerate(json.loads(queue.feeds)):
         values |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
-        values |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
+        values |= {f"share-{row}": _text(_PERCENT * feed["share"]), f"margin-{row}": _text(feed["margin"])}
         values |= {f"against-{row}": feed["againstRuleId"] or ""}
     return values | ({"blind": "on"} if queue.blind else {})
+
+
+def _text(number: float) -> str:
+    # Exact but for the last bit: a form that is saved unchanged stores the number again.
+    return f"{number:.15g}"
 
 
 def _place(queue: ReviewQueue) -> str:
@@ -108,6 +121,7 @@ def _body(values: Values, stored: Values) -> QueueBody:
 
 def _form(request: Request, state: FormState[ReviewQueue], status: int) -> Response:
     tenant = request.state.caller.tenant if state.record is None else state.record.tenant
+    filled = max((row for row in range(MOST_FEEDS) if state.values.get(f"rule-{row}")), default=-1) + 1
     kept = [each.stored for each in request.app.state.context.rules.kept() if each.stored.tenant in {tenant, ""}]
     return page(
         request,
@@ -118,7 +132,8 @@ def _form(request: Request, state: FormState[ReviewQueue], status: int) -> Respo
         problems={name: text for name, text in state.problems.items() if name in {*_FIELDS, ""}},
         others=[f"{name}: {text}" for name, text in state.problems.items() if name not in {*_FIELDS, ""}],
         rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
-        rows=range(_FEEDS),
+        rows=range(min(max(_ROWS, filled + 1), MOST_FEEDS)),
+        is_filled=filled > 0,
     )
 
 
