@@ -12,7 +12,7 @@ import pytest
 from evaluators.registry import KINDS
 from tests.browser import PHONE, a_page
 from tests.live import until
-from tests.paging import Shown, Visit, a_shown_server, own_rule
+from tests.paging import Shown, Visit, a_shown_server, own_rule, version_on
 from tests.test_web_rules import MODELS, rules, send, text_of
 
 if TYPE_CHECKING:
@@ -97,6 +97,18 @@ def test_stored_days_are_evaluated_once_the_rule_is_saved(shown: Shown, visit: V
     assert int(done[0]["matched"]) == models
     send(visit, "/rules/new", do="save", name="not too", project="sample", also_days="0", **MODELS)
     assert runs_of(shown, "not too") == []
+
+
+def test_a_rule_is_saved_though_no_backfill_starts(shown: Shown, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many backfills as there may be, the form says that the rule is saved, and goes on with that rule."""
+    monkeypatch.setattr("collector.live.matching.backfill._MOST_OF_RULE", 0)
+    saved = send(visit, "/rules/new", do="save", name="alone", project="sample", also_days="1", **MODELS)
+    assert (saved.status_code, runs_of(shown, "alone")) == (409, [])
+    assert "The rule is saved, but the backfill did not start" in saved.text
+    path = f"/rules/{rules(shown)['alone']['id']}/edit"
+    assert f'action="{path}"' in saved.text
+    again = send(visit, path, do="save", name="alone", project="sample", **version_on(saved.text), **MODELS)
+    assert again.status_code == 303
 
 
 @pytest.mark.parametrize("days", ["366", "-1", "1.5", "soon", "\u0663"])

@@ -160,9 +160,11 @@ def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptR
     """Start the backfill of a saved rule."""
     try:
         rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
-    except Overloaded as error:
-        message = f"The rule is saved, but the backfill did not start: {error}"
-        return replace(shown, kept=saved, version=saved.stored.version, message=message, status=503)
+    except (Conflict, Overloaded) as error:
+        message, status = f"The rule is saved, but the backfill did not start: {error}", 503
+        if isinstance(error, Conflict):
+            status = 409
+        return replace(shown, kept=saved, version=saved.stored.version, message=message, status=status)
     return saved
 
 
