@@ -249,6 +249,15 @@ def test_all_that_is_wrong_is_told_at_once(server: Closed, body: Any, fields: li
     assert [each["field"] for each in answer.json()["errors"]] == fields
 
 
+def test_a_key_that_is_refused_is_not_there(server: Closed) -> None:
+    """A tenant may not keep ingest open, and no key is left whose text was not returned."""
+    fields = {"name": "refused", "role": "INGEST", "ingestOpenUntil": "2030-01-31T00:00:00Z"}
+    answer = server.ask("POST", "/api/v1/api-keys", key=server.keys["admin of acme"], json=fields)
+    assert (answer.status_code, "keys of no tenant" in answer.text) == (403, True)
+    listed = server.ask("GET", "/api/v1/api-keys", key=OPERATOR_KEY).json()
+    assert [key for key in listed if key["name"] in {"refused", "export requests without a key"}] == []
+
+
 def entries(server: Closed, key: str, **filters: object) -> list[dict[str, Any]]:
     """Return the newest entries of the audit that are as wanted."""
     audit = server.ask("GET", "/api/v1/audit?size=1000", key=key).json()["content"]
@@ -452,6 +461,17 @@ def test_the_first_key_names_whom_it_locks_out(open_server: Running) -> None:
         env={"TRACEJURY_API_KEY": key},
     )
     assert "note:" not in second.stderr
+
+
+def test_the_first_key_locks_out_no_open_reads(tmp_path: Path) -> None:
+    """With `reads: open` the warning leaves out who only reads."""
+    with a_server(tmp_path / "data", reads="open") as server:
+        api = f"http://{server.http}/api/v1"
+        assert request(f"{api}/traces", source="127.0.0.2").status_code == 200
+        (warning,) = request(f"{api}/api-keys", "POST", json={"name": "x", "role": "ADMIN"}).json()["warnings"]
+        assert request(f"{api}/traces", source="127.0.0.2").status_code == 200
+    assert "refused from now on, except to read: " in warning
+    assert warning.endswith("without a key: 127.0.0.1")
 
 
 def test_ingest_is_kept_open_until_a_time(open_server: Running) -> None:

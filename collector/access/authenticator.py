@@ -105,7 +105,8 @@ class Authenticator:
         if permission is Permission.OPEN:
             return READER
         if self.keyring.is_open:
-            self._note_keyless(request_info, permission)
+            if not (self.reads_are_open and permission is Permission.READ):  # these pass later as well
+                self._note_keyless(request_info, permission)
             return ANYBODY
         if key is None:
             sender = self.keyring.sender_without_key(time.time_ns() // 1000) if permission is Permission.SEND else None

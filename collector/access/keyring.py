@@ -44,6 +44,7 @@ class KeyDraft:
     role: Role
     tenant: str | None = None  # None: that of who makes it
     expires_us: int | None = None
+    ingest_open_until_us: int | None = None  # export requests need no key until then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +102,20 @@ class Keyring:
     def create(self, draft: KeyDraft, caller: Caller) -> tuple[ApiKey, str]:
         """Create a key; return it and its text, which is not stored.
 
+        If the draft keeps ingest open, a second key without a text is stored with it. That key is listed, and can be
+        taken away like others.
+
         Raises:
-            Forbidden: the key would belong to another tenant than the caller.
+            Forbidden: the key would belong to another tenant than the caller, or a tenant would keep ingest open.
             Conflict: the key is the first one and could not administer the server, or there are too many keys.
             Overloaded: nothing can be written now.
         """
         tenant = caller.tenant if draft.tenant is None else draft.tenant
         if not caller.sees_all and tenant != caller.tenant:
             raise Forbidden(f"a key of tenant {caller.tenant!r} makes keys of this tenant only")
+        until_us = draft.ingest_open_until_us
+        if until_us is not None and not caller.sees_all:
+            raise Forbidden("ingest is kept open by keys of no tenant only")
         text = secret.new_key()
         key = ApiKey(
             key_id=f"key_{token_hex(8)}",
@@ -123,41 +130,27 @@ class Keyring:
             created_us=time.time_ns() // 1000,
             created_by=caller.key_id,
         )
-        with self._changing:
-            self._require_room(tenant)
-            if self.is_open and not _lasts(key):
-                raise Conflict(f"with the first key, requests without a key are refused, so {_LASTING}")
-            self._access.add_key(key)
-            self._reload()
-        return key, text
-
-    def keep_ingest_open(self, until_us: int, caller: Caller) -> None:
-        """Let export requests in without a key until then, as a key that is listed, and can be taken away like others.
-
-        Raises:
-            Forbidden: the caller has a tenant.
-            Overloaded: nothing can be written now.
-        """
-        if not caller.sees_all:
-            raise Forbidden("ingest is kept open by keys of no tenant only")
-        key = ApiKey(
+        opening = replace(
+            key,
             key_id=f"key_{token_hex(8)}",
             tenant="",
             name="export requests without a key",
             role=Role.INGEST.value,
             digest=_WITHOUT_KEY,
             hint="",
-            enabled=True,
             expires_us=until_us,
-            last_used_us=None,
-            created_us=time.time_ns() // 1000,
-            created_by=caller.key_id,
         )
         with self._changing:
-            for before in [each for each in self._keys.values() if each.digest == _WITHOUT_KEY]:
-                self._access.delete_key(before.key_id)
-            self._access.add_key(key)
+            self._require_room(tenant)
+            if self.is_open and not _lasts(key):
+                raise Conflict(f"with the first key, requests without a key are refused, so {_LASTING}")
+            if until_us is None:
+                self._access.add_keys([key])
+            else:
+                closed = [each.key_id for each in self._keys.values() if each.digest == _WITHOUT_KEY]
+                self._access.add_keys([key, opening], instead_of=closed)
             self._reload()
+        return key, text
 
     def sender_without_key(self, now_us: int) -> Caller | None:
         """Return the caller that sends spans without a key; None if the server does not allow this."""

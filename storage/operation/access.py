@@ -82,13 +82,20 @@ class Access:
             rows = cursor.execute(sql.query("api_keys")).fetchall()
         return [ApiKey(**dict(zip(names, row, strict=True))) for row in rows]
 
-    def add_key(self, key: ApiKey) -> None:
-        """Store one more.
+    def add_keys(self, keys: Sequence[ApiKey], *, instead_of: Sequence[str] = ()) -> None:
+        """Store keys, and delete those with the ids `instead_of`: all or none.
 
         Raises:
             Overloaded: nothing can be written now.
         """
-        self._writer.store(lambda cursor: _run(cursor, sql.query("insert_api_key"), asdict(key)), 1)
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            for key_id in instead_of:
+                _run(cursor, sql.query("delete_api_key"), {"key_id": key_id})
+            for key in keys:
+                _run(cursor, sql.query("insert_api_key"), asdict(key))
+
+        self._writer.store(write, len(keys) + len(instead_of))
 
     def disable_key(self, key_id: str) -> None:
         """Disable a key."""

@@ -87,13 +87,18 @@ def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
     """Create a key. The first one ends access without a key, and must be an ADMIN key of no tenant without expiry."""
-    draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
+    draft = KeyDraft(
+        name=new.name,
+        role=new.role,
+        tenant=new.tenantId,
+        expires_us=_microseconds(new.expiresAt),
+        ingest_open_until_us=_microseconds(new.ingestOpenUntil),
+    )
     keyring = here.authenticator.keyring
-    is_first, until_us = keyring.is_open, _microseconds(new.ingestOpenUntil)
+    # Before the key is stored: if this fails, no key is left whose text was not returned.
+    warnings = _locked_out(here, new.ingestOpenUntil) if keyring.is_open else []
+    warnings += _shared_rows(here, new.role, who.tenant if new.tenantId is None else new.tenantId)
     key, text = keyring.create(draft, who)
-    if until_us is not None:
-        keyring.keep_ingest_open(until_us, who)
-    warnings = [*(_locked_out(here, new.ingestOpenUntil) if is_first else ()), *_shared_rows(here, key)]
     return MadeKey(key=text, warnings=warnings, **_document(key).model_dump())
 
 
@@ -118,9 +123,13 @@ def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
     opened = "are refused from now on"
     if until is not None:
         opened = f"are taken without a key until {until.isoformat()}, then refused"
+    reads = ", except to read" if here.authenticator.reads_are_open else ""
     groups = [
         (clients["sent"], f"exporters {opened}: give each a key with the role INGEST"),
-        (clients["asked"], "pages, commands and clients of the API are refused from now on: sign in, or send the key"),
+        (
+            clients["asked"],
+            f"pages, commands and clients of the API are refused from now on{reads}: sign in, or send the key",
+        ),
     ]
     return [f"{text}. In the last hour without a key: {_listed(addresses)}" for addresses, text in groups if addresses]
 
@@ -130,9 +139,9 @@ def _listed(addresses: list[str]) -> str:
     return ", ".join(addresses[:_NAMED]) + (f" and {more} more addresses" if more > 0 else "")
 
 
-def _shared_rows(here: Context, key: ApiKey) -> list[str]:
+def _shared_rows(here: Context, role: Role, tenant: str) -> list[str]:
     """Return a warning if a tenant's key also reads rows without one, such as those from before there were tenants."""
-    if not key.tenant or key.role in {Role.INGEST, Role.REVIEWER}:
+    if not tenant or role in {Role.INGEST, Role.REVIEWER}:
         return []
     rows = here.store.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
     count = int(str(rows[0][0]))
