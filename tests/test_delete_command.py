@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.access import a_closed_server
 from tests.live import a_client, until
 from tests.serving import PROTOBUF, a_server, an_export, run
 
@@ -65,3 +66,28 @@ def test_a_trace_goes_and_what_is_not_there_is_said(at: tuple[str, str]) -> None
     for bad in wrong:
         assert run("delete", *bad, "--yes", *at).exit_code == 2
     assert left(at) == set(TRACES[1:])
+
+
+def test_a_tenant_deletes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ADMIN key of a tenant counts and deletes the traces of its tenant, and those of no tenant stay."""
+    with a_closed_server(tmp_path / "data") as server, a_client() as client:
+        for number, trace in enumerate(TRACES):
+            key = server.keys["ingest" if number == 3 else "ingest of acme"]
+            export = an_export(trace, "root", "child", project="app", at_s=number * 60).SerializeToString()
+            headers = {"content-type": PROTOBUF, "authorization": f"Bearer {key}"}
+            client.post(f"http://{server.running.otlp_http}/v1/traces", content=export, headers=headers)
+        server.running.store.wait_committed(60)
+        server.running.traces.wait_idle(60)
+        monkeypatch.setenv("TRACEJURY_API_KEY", server.keys["admin of acme"])
+        at = "--server", f"http://{server.running.http}"
+        assert run("delete", "--trace", TRACES[3], "--yes", *at).exit_code == 1
+        for options, size in (
+            (("--project", "app", "--dry-run"), "would delete 3 traces with 6 spans"),
+            (("--project", "app", "--before", "2026-11-21T10:01:00Z", "--yes"), "deleting 1 trace with 2 spans"),
+            (("--trace", TRACES[1], "--yes"), "deleting 1 trace with 2 spans"),
+            (("--project", "app", "--tenant", "acme", "--yes"), "deleting 1 trace with 2 spans"),
+        ):
+            done = run("delete", *options, *at)
+            assert size in done.output, done.output
+        monkeypatch.setenv("TRACEJURY_API_KEY", server.keys["admin"])
+        until(lambda: left(at), lambda traces: traces == {TRACES[3]})

@@ -1,5 +1,6 @@
 """`tracejury deletions`: requested deletions, and their progress."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -8,8 +9,9 @@ import click
 
 from collector.api.answers.deletions import DeletionDocument
 from collector.api.answers.wire import WireDocument
+from collector.api_calls import Value
 from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_server, open_source
+from collector.cli.asking import ServerClient, open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.times import PAST
@@ -27,6 +29,16 @@ _COUNTED: Final = """
 
 class _Caller(WireDocument):
     tenant: str
+
+
+class _Trace(WireDocument):
+    tenant: str
+    span_count: int
+
+
+class _Page(WireDocument):
+    content: list[_Trace]
+    next: str | None
 
 
 @click.command()
@@ -55,7 +67,7 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
 def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) -> None:
     """Delete a trace, or the traces of a project, permanently: from every table, and soon after from disk.
 
-    Requires an ADMIN key without a tenant. `tracejury deletions` shows the progress.
+    Requires an ADMIN key. `tracejury deletions` shows the progress.
     """
     trace, project, before = (options[name] for name in ("trace", "project", "before"))
     if (trace is None) == (project is None):
@@ -69,11 +81,9 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         "before": None if before is None else before.isoformat(),
     }
     with open_server(server, None) as asking:
-        tenant = options["tenant"] or read_answer(_Caller, asking.get("/api/v1/caller")).tenant
-        statement = {"sql": _COUNTED, "parameters": values | {"tenant": tenant}}
-        traces, spans = (
-            int(str(value or 0)) for value in read_answer(TableView, asking.post("/api/v1/sql", statement)).rows[0]
-        )
+        own_tenant = read_answer(_Caller, asking.get("/api/v1/caller")).tenant
+        counted = _counted_in_lists if own_tenant else _counted_by_sql
+        traces, spans = counted(asking, values | {"tenant": options["tenant"] or own_tenant})
         size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
         if not traces:
             raise click.ClickException(f"nothing of {what} is here")
@@ -87,6 +97,30 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         path = "/api/v1/traces" if trace is None else f"/api/v1/traces/{path_segment(str(values['trace']))}"
         asking.delete(f"{path}?{query}" if query else path)
     click.echo(f"deleting {size} of {what}; `tracejury deletions` shows how far it is")
+
+
+def _counted_by_sql(asking: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
+    answer = read_answer(TableView, asking.post("/api/v1/sql", {"sql": _COUNTED, "parameters": values}))
+    traces, spans = (int(str(value or 0)) for value in answer.rows[0])
+    return traces, spans
+
+
+def _counted_in_lists(asking: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
+    """Return the numbers of traces and spans, with the key of a tenant, which may not send SQL."""
+    trace, tenant = values["trace"], values["tenant"]
+    if trace is not None:
+        document = asking.find(f"/api/v1/traces/{path_segment(trace)}?{urlencode({'tenant': tenant})}")
+        traces = [] if document is None else [read_answer(_Trace, document)]
+    else:
+        filters: dict[str, Value] = {"project": values["project"], "to": values["before"], "tenant": tenant}
+        filters |= {"size": 200, "withinMs": 10_000}
+        page = read_answer(_Page, asking.get("/api/v1/traces", **filters))
+        traces = page.content
+        while page.next is not None:
+            page = read_answer(_Page, asking.get("/api/v1/traces", **filters, before=page.next))
+            traces += page.content
+    spans = [each.span_count for each in traces if each.tenant == tenant]  # the lists have shared traces, too
+    return len(spans), sum(spans)
 
 
 def _print(rows: list[DeletionDocument]) -> None:
