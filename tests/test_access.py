@@ -1,5 +1,6 @@
 """Access decisions, without a server."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -350,3 +351,26 @@ def test_what_could_not_be_stored_stays_noted(tmp_path: Path) -> None:
         journal.store()
         journal.store()
         assert [entry.times for _, entry in store.access.audit(AuditWanted(), before=None, limit=9)] == [1]
+
+
+def test_the_audit_is_bounded_while_nothing_can_be_written(tmp_path: Path) -> None:
+    """Entries that arrive during failing writes are counted beyond a thousand different ones, and none is lost."""
+    with a_store(tmp_path / "a") as closing, a_store(tmp_path / "b") as store:
+        paths = map(str, range(10_000))
+
+        class Busy(Keyring):
+            def uses_to_note(self) -> dict[str, int]:
+                for path in islice(paths, 900):
+                    journal.note(RequestInfo(method="GET", path=path, address=""), None, 401)
+                return {}
+
+        journal = AuditJournal(closing.access, Busy(closing.access, None), kept=5000)
+        journal.note(RequestInfo(method="GET", path="/first", address=""), None, 401)
+        closing._writer.close(5)
+        for _ in range(4):
+            with pytest.raises(Exception, match="closing"):
+                journal.store()
+        journal._access = store.access
+        journal.store()
+        times = [entry.times for _, entry in store.access.audit(AuditWanted(), before=None, limit=9_000)]
+        assert (len(times), sum(times)) == (1001, 3601)

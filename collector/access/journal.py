@@ -28,8 +28,8 @@ _MORE: Final = "(more than was kept apart)"
 class AuditJournal:
     """Log of writes and refusals. `start` begins to store them; `close` stores the rest.
 
-    A crash loses the entries of the last second. The different entries accepted between two attempts to write are
-    bounded; all others are counted by status only.
+    A crash loses the entries of the last second. While nothing can be written, the different entries kept are bounded;
+    all others are counted by status only.
     """
 
     def __init__(
@@ -73,13 +73,16 @@ class AuditJournal:
     def _add(self, entry: AuditEntry) -> None:
         with self._lock:
             self.noted[entry.status] = self.noted.get(entry.status, 0) + entry.times
+            self._keep(entry)
+
+    def _keep(self, entry: AuditEntry) -> None:
+        alike = _alike(entry)
+        if alike not in self._entries and len(self._entries) >= _MOST_AT_ONCE:
+            entry = replace(entry, key_id=None, key_name=None, tenant="", request_id=None)
+            entry = replace(entry, address="", method="", path="", detail=_MORE)
             alike = _alike(entry)
-            if alike not in self._entries and len(self._entries) >= _MOST_AT_ONCE:
-                entry = replace(entry, key_id=None, key_name=None, tenant="", request_id=None)
-                entry = replace(entry, address="", method="", path="", detail=_MORE)
-                alike = _alike(entry)
-            before = self._entries.get(alike)
-            self._entries[alike] = entry if before is None else replace(before, times=before.times + entry.times)
+        before = self._entries.get(alike)
+        self._entries[alike] = entry if before is None else replace(before, times=before.times + entry.times)
 
     def store(self) -> None:
         """Store the entries so far now, not after the interval.
@@ -96,9 +99,9 @@ class AuditJournal:
             self._access.record(list(entries.values()), uses, kept=self._kept)
         except Overloaded:
             with self._lock:
-                for alike, entry in entries.items():
-                    later = self._entries.get(alike)
-                    self._entries[alike] = entry if later is None else replace(entry, times=entry.times + later.times)
+                later, self._entries = self._entries, entries
+                for entry in later.values():
+                    self._keep(entry)
             raise
         self._keyring.noted(uses)
 
