@@ -107,6 +107,10 @@ def test_cycles_and_deep_chains_are_drawn() -> None:
     assert edges_of(graph) == {("a", "b", "call", 1), ("b", "a", "call", 1)}
     deep = [a_span(f"{n:04d}", f"{n - 1:04d}" if n else None, f"agent {n % 3}", "agent") for n in range(5_000)]
     assert sum(edge.calls for edge in agent_graph(deep).edges) == 4_999
+    # Minutes, if each looked upward.
+    steps = [a_span(f"{n:04x}", f"{n - 1:04x}", f"step {n}") for n in range(1, 30_000)]
+    ends = [a_span("0000", None, "a", "agent"), a_span("t", steps[-1].span_id, "t", "tool")]
+    assert edges_of(agent_graph([*ends, *steps])) == {("a", "t", "call", 1)}
 
 
 def test_a_picture_is_xml_in_which_nothing_runs() -> None:

@@ -1,9 +1,10 @@
 """The graph of a trace: its agents, models and tools, with calls and failures.
 
-The size of the drawn graph is bounded. Time grows with the number of spans times the depth of their tree.
+It takes time in proportion to the spans, and the size of the drawn graph is bounded.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,15 +66,14 @@ def agent_graph(spans: Sequence[OutlineSpan]) -> AgentGraph:
     called: Counter[tuple[_Key, _Key, Way]] = Counter()
     handed: list[tuple[_Key, str, int]] = []  # the source, the name of the target, and the time
     started: list[tuple[int, _Key]] = []
-    path: list[_Key | None] = []
+    path: list[tuple[_Key | None, _Key | None]] = []  # for each ancestor the nearest node, and the nearest agent
     for node in in_tree_order(spans):
         del path[node.depth :]
-        span, caller = node.span, next((each for each in reversed(path) if each is not None), None)
+        span, (caller, agent) = node.span, path[-1] if path else (None, None)
         to = _handoff(span)
         key = None if to is not None else _key(span)
-        path.append(key)
+        path.append((key or caller, key if key is not None and key[0] == "agent" else agent))
         if to is not None:
-            agent = next((each for each in reversed(path) if each is not None and each[0] == "agent"), None)
             if agent is not None:
                 handed.append((agent, to, span.start_ns or 0))
             continue
@@ -126,10 +126,18 @@ def _handovers(
 ) -> Iterator[tuple[_Key, _Key]]:
     """Pair each handover with the agent of its name, else with the next agent that started."""
     by_name = {_plain(key[1]): key for _, key in started}
+    began = [began_ns for began_ns, _ in started]
+    others = [len(started)] * len(started)  # for each start the place of the next one of another agent
+    for place in reversed(range(len(started) - 1)):
+        is_same = started[place][1] == started[place + 1][1]
+        others[place] = others[place + 1] if is_same else place + 1
     for source, name, at_ns in handed:
         target = by_name.get(_plain(name))
         if target is None:
-            target = next((key for began_ns, key in started if began_ns >= at_ns and key != source), None)
+            place = bisect_left(began, at_ns)
+            if place < len(started) and started[place][1] == source:
+                place = others[place]
+            target = started[place][1] if place < len(started) else None
         if target is not None and target != source:
             yield (source, target)
 
