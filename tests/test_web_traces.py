@@ -268,6 +268,7 @@ def test_texts_are_cut_and_spelled_out() -> None:
     """Invisible characters are escaped, long texts are cut, and the lines of a block stay."""
     assert one_line("a\nb\u202e<b>") == '<bdi>a b<span class="ctl">\\u202e</span>&lt;b&gt;</bdi>'
     assert one_line("x" * 50, 10) == '<bdi>xxxxxxxxxx<span class="cut">…</span></bdi>'
+    assert one_line(" a" + " " * 20 + "b", 10) == "<bdi>a b</bdi>"
     assert block("a\r\nb\tc\x00") == '<pre class="text" dir="auto">a\nb\tc<span class="ctl">\\x00</span></pre>'
     assert "more characters" in block("line\n" * 1_000, "/whole")
     assert 'href="/whole?a=1&amp;b=%22"' in block("x" * 9_000, "/whole?a=1&b=%22")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from collector.gating.summary import ratio_text
-from collector.web.words import minus, number
+from collector.web.words import minus, number, rough_count
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,22 @@ from collector.web.words import minus, number
 def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits: int, expected: str) -> None:
     """Hundreds stay hundreds, even without digits after the point."""
     assert re.sub("<[^>]+>", "", number(value, digits)) == expected
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (999, "999"),
+        (12_345, "12.3k"),
+        (999_499, "999k"),
+        (999_999, "1M"),
+        (999_999_999, "1G"),
+        (1_234 * 10**12, "1230000G"),
+    ],
+)
+def test_a_rough_count_has_about_three_digits(value: int, text: str) -> None:
+    """A count that is rounded to a thousand has the next unit, and none is written with an exponent."""
+    assert rough_count(value) == text
 
 
 def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:

@@ -90,8 +90,8 @@ def rough_count(value: int) -> str:
     for unit in ("k", "M", "G"):
         if size < _KILO:
             break
-        size /= _KILO
-        text = f"{size:.3g}{unit}"
+        size = float(f"{size / _KILO:.3g}")  # rounded, it may be a thousand
+        text = f"{size:.15g}{unit}"
     return text
 
 
