@@ -97,6 +97,10 @@ def test_a_vote_is_taken_back_and_may_be_given_again(api: Offline) -> None:
     assert api.ask("PUT", path, json={"verdict": "CORRECT"})["author"] == "anonymous"
     history = [each for each in annotations_of(api, traceId=OTHER, history=True) if each["target"] == "trace"]
     assert [each["withdrawn"] for each in history] == [False, True, False]
+    api.ask("PUT", path, json={"verdict": "CORRECT", "by": "Zoe"})
+    api.ask("DELETE", f"{path}?by=Zoe", 204)
+    left = [each["author"] for each in annotations_of(api, traceId=OTHER) if each["target"] == "trace"]
+    assert left == ["anonymous"]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +174,13 @@ def test_an_item_of_a_run_is_voted_on_and_promoted_with_its_correction(api: Offl
     api.dataset()
     api.ask("POST", "datasets/promote", 201, json={"datasetName": "qa", "items": [{"itemResultId": str(number)}]})
     assert [each["expectedOutputs"] for each in api.items()] == [{"output": "4"}]
+    overruled = {"verdict": "CORRECT", "by": "Eve", "adjudicates": True}
+    for name, expected in (("agreed", "4"), ("overruled", "5")):
+        api.ask("PUT", path, json={"verdict": "INCORRECT", "by": "Bob"} if name == "agreed" else overruled)
+        api.dataset(name)
+        item_of = {"datasetName": name, "items": [{"itemResultId": str(number)}]}
+        api.ask("POST", "datasets/promote", 201, json=item_of)
+        assert [each["expectedOutputs"] for each in api.items(name)] == [{"output": expected}]
     api.end(run_id)
     api.ask("DELETE", f"runs/{run_id}", 204)
     assert api.sql(f"SELECT count(*) FROM annotation WHERE run_id = '{run_id}'") == [[0]]

@@ -231,6 +231,7 @@ def test_a_preview_tells_errors_and_says_what_it_leaves_out(shown: Shown) -> Non
         assert visit.get(f"/traces/{'9' * 32}/preview").status_code == 404
 
 
+
 def choose(watch: "Watch", *, rows: int, action: str) -> None:
     """Tick the first rows of the list, and choose an action."""
     for number in range(rows):
@@ -255,6 +256,18 @@ def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
     assert {item["source"]["traceId"] for item in items} < set(shown.sample.trace_ids)
     assert len(items) == 2
     assert all(item["expectedOutputs"] for item in items)
+
+
+def test_a_dataset_is_made_with_its_items_or_not(shown: Shown) -> None:
+    """If one of the chosen traces is not there, no dataset is made, and the same name serves the next attempt."""
+    present, page = f"{shown.sample.trace_ids[0]}.", "/traces/chosen/dataset"
+    with Visit(shown.origin) as visit, asking(shown) as api:
+        token = token_on(visit.get(f"{page}?trace={present}").text)
+        for traces, status in (([present, f"{'f' * 32}."], 400), ([present], 303)):
+            fields = {"csrf": token, "name": "whole", "expectation": "none", "trace": traces}
+            assert visit.client.post(visit.origin + page, data=fields).status_code == status
+            made = [each for each in api.ask("GET", "datasets") if each["name"] == "whole"]
+            assert len(made) == (status == 303)
 
 
 def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") -> None:

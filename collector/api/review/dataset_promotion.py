@@ -35,10 +35,10 @@ from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
 from storage.errors import BadQuery, Missing
 from storage.limit import Limit
-from storage.offline.datasets import Dataset, Item, Version
+from storage.offline.datasets import Dataset, DatasetText, Item, Version
 from storage.query.traces_like import TracesLike
 from storage.records import Trace
-from storage.review.annotations import AnnotationsLike
+from storage.review.annotations import Annotation, AnnotationsLike
 from tracejury.dataset_text import ItemText
 
 router = api_router(prefix="/api/v1/datasets")
@@ -120,8 +120,11 @@ def promote(body: Body, here: Here, who: Who) -> Response:
 def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> tuple[Dataset, tuple[Version, bool]]:
     """Add the items to the dataset; return it with the version that has them, and whether that version is new.
 
+    A dataset that is not stored yet is created once its items are made.
+
     Raises:
         BadQuery: a target makes no valid item.
+        Conflict: another dataset has the name of a new one.
         Forbidden: the caller may not change the dataset.
         Missing: the dataset's tenant sees no such target.
     """
@@ -137,9 +140,29 @@ def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> t
         except ValueError as error:
             raise BadQuery(f"{' '.join(each.key())}: {error}") from None
     now_us = here.now_ns() // 1000
+    if not dataset.dataset_id:
+        dataset = here.store.datasets.create(dataset.tenant, dataset.name, DatasetText(), now_us=now_us)
     table = here.store.datasets.add_items(dataset, items, now_us=now_us)
     return dataset, here.store.datasets.add_version(
         dataset, table, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
+    )
+
+
+def unstored_dataset(tenant: str, name: str) -> Dataset:
+    """Return a new dataset for `promoted`, which creates it."""
+    return Dataset(
+        tenant=tenant,
+        dataset_id="",
+        name=name,
+        description="",
+        tags=(),
+        input_schema=None,
+        expected_schema=None,
+        version=0,
+        created_at_ns=0,
+        updated_at_ns=0,
+        latest_version=0,
+        latest_item_count=0,
     )
 
 
@@ -149,18 +172,21 @@ def id_in(here: Context, dataset: Dataset, target: Promoted) -> str:
 
 
 def corrected_by_people(here: Context, tenant: str | None, target: Promoted) -> object:
-    """Return the correction in the adjudicator's vote that has one, else in the latest such vote; None without any."""
+    """Return the correction of a vote that agrees with the one that counts, adjudicators' first; None without any."""
     kind, key, *span = target.key()
     if kind == "session":
         return None
     of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
     like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
     about = {"result": "run_item"}.get(kind, kind)
-    votes = [
-        each for each in here.store.annotations.like(like, tenant=tenant) if each.target == about and each.expected
-    ]
-    vote = counting(votes)
+    votes = [each for each in here.store.annotations.like(like, tenant=tenant) if each.target == about]
+    counted = {each.name: counting([one for one in votes if one.name == each.name]) for each in votes}
+    vote = counting([each for each in votes if each.expected and _agrees(each, counted[each.name])])
     return None if vote is None or vote.expected is None else json.loads(vote.expected)
+
+
+def _agrees(vote: Annotation, counted: Annotation | None) -> bool:
+    return counted is not None and (vote.label, vote.score) == (counted.label, counted.score)
 
 
 def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:

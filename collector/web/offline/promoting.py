@@ -22,6 +22,7 @@ from collector.api.review.dataset_promotion import (
     id_in,
     promoted,
     recorded_case,
+    unstored_dataset,
 )
 from collector.web.rendering import page, see_other
 from collector.web.visitor import Form, Sent, by_field, page_router, with_query
@@ -179,8 +180,8 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
     item = Promoted.model_validate(recorded.target | choices)
     try:
         dataset = chosen_dataset(here, who, values.dataset, values.name)
-        body = Promotion(datasetName=dataset.dataset_id, items=[item])
-        _, (version, _) = promoted(here, who, dataset, body)
+        body = Promotion(datasetName=dataset.name, items=[item])
+        dataset, (version, _) = promoted(here, who, dataset, body)
     except ValidationError as error:
         return _refused(request, here, who, (recorded, values), by_field(error))
     except (BadQuery, Conflict) as error:
@@ -190,16 +191,14 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
 
 
 def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Dataset:
-    """Return the chosen dataset; if a name was typed, create one.
+    """Return the chosen dataset; if a name was typed, one that `promoted` creates.
 
     Raises:
         ValidationError: the name is not valid.
-        Conflict: a dataset has that name.
         Missing: the chosen dataset was deleted.
     """
     if name or dataset_id == _NEW:
-        body = NewDataset(name=name)
-        return here.store.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+        return unstored_dataset(who.tenant, NewDataset(name=name).name)
     dataset = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
     if dataset is None:
         raise Missing("this dataset no longer exists")

@@ -100,14 +100,14 @@ def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -
 @router.post("/traces/chosen/dataset")
 @needs(Permission.WRITE, by_tenant=True)
 def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Response:
-    """Add the traces in one new version of the dataset, all or none; a dataset made for them stays if it fails."""
+    """Add the traces in one new version of the dataset, all or none."""
     chosen = _chosen(form.texts("trace"))
     values = {name: form.text(name).strip() for name in ("dataset", "name", "expectation")}
     use_output = values["expectation"] == "output"
     try:
         items = [Promoted(traceId=each.trace_id, useOutput=use_output) for each in chosen]
         dataset = chosen_dataset(here, who, values["dataset"], values["name"])
-        _, (version, _) = promoted(here, who, dataset, Promotion(datasetName=dataset.dataset_id, items=items))
+        dataset, (version, _) = promoted(here, who, dataset, Promotion(datasetName=dataset.name, items=items))
     except (ValidationError, BadQuery, Conflict, Missing) as error:
         problems = by_field(error) if isinstance(error, ValidationError) else {"": str(error)}
         shown = _ChosenFormState(template=_OF_DATASET, values=values, problems=problems)
