@@ -11,7 +11,7 @@ from tests.access import OPERATOR_KEY, Closed, a_closed_server, request
 from tests.browser import PHONE, a_page
 from tests.live import until
 from tests.paging import Shown, Visit, a_review, a_shown_server, asking, own_rule, token_on
-from tests.serving import PROTOBUF, an_export
+from tests.serving import PROTOBUF, an_export, post
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -231,6 +231,22 @@ def test_a_preview_tells_errors_and_says_what_it_leaves_out(shown: Shown) -> Non
         assert visit.get(f"/traces/{'9' * 32}/preview").status_code == 404
 
 
+def test_a_preview_tells_what_it_does_not_know(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown start is not the epoch, and errors behind the spans that are searched are counted."""
+    monkeypatch.setattr("collector.web.traces.trace_preview._MOST_SPANS", 1)
+    export = an_export("c4" * 16, "timeless", "broken")
+    timeless, broken = export.resource_spans[0].scope_spans[0].spans
+    timeless.start_time_unix_nano = 0
+    broken.status.code = 2  # type: ignore[assignment] # an open enum
+    post(f"http://{shown.running.otlp_http}/v1/traces", export.SerializeToString())
+    shown.running.store.wait_committed(60)
+    shown.running.traces.wait_idle(60)
+    with Visit(shown.origin) as visit:
+        page = visit.get(f"/traces/{'c4' * 16}/preview").text
+    assert re.sub("<[^>]+>", "", page.partition("<dt>Duration</dt>")[2].partition("</div>")[0]) == "-"
+    errors = re.sub("<[^>]+>", "", page.partition("<h3>Errors</h3>")[2].partition("</section>")[0])
+    assert errors.strip() == "1 error after the first 1 spans"
+
 
 def choose(watch: "Watch", *, rows: int, action: str) -> None:
     """Tick the first rows of the list, and choose an action."""
@@ -268,6 +284,8 @@ def test_a_dataset_is_made_with_its_items_or_not(shown: Shown) -> None:
             assert visit.client.post(visit.origin + page, data=fields).status_code == status
             made = [each for each in api.ask("GET", "datasets") if each["name"] == "whole"]
             assert len(made) == (status == 303)
+        many = visit.client.post(visit.origin + page, data={"csrf": token, "trace": [present] * 200})
+        assert (many.status_code, "more than 200 fields" in many.text) == (400, True)
 
 
 def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") -> None:

@@ -116,8 +116,8 @@ async def check_form(request: Request) -> None:
     try:
         turns: RouteTurns = request.app.state.context.route_turns
         pairs = await turns.bodies.parse(await request.body(), request, _pairs)
-    except ValueError as error:
-        raise HTTPException(400, "malformed form") from error
+    except ValueError as error:  # of `_pairs`, which refuses too many fields
+        raise HTTPException(400, str(error)) from error
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value.replace("\r\n", "\n"))

@@ -15,7 +15,7 @@ from storage.errors import Missing
 router = page_router()
 
 _MOST_SPANS: Final = 2_000
-"""Limit of the spans that are searched for errors and models; those of later spans are not listed. A guess."""
+"""Limit of the spans that are searched for errors and models; the preview of a longer trace says so. A guess."""
 
 _SHOWN_SPANS: Final = 12
 _SHOWN_ERRORS: Final = 5
@@ -42,10 +42,11 @@ def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Respo
         "trace_preview.html",
         trace=trace,
         brief=briefs[trace.tenant, trace.trace_id],
-        duration_ms=(trace.end_ns - trace.start_ns) / 1e6 if trace.end_ns else None,
+        duration_ms=(trace.end_ns - trace.start_ns) / 1e6 if trace.end_ns and trace.start_ns else None,
         models=sorted({span.model for span in spans if span.model}),
         errors=errors[:_SHOWN_ERRORS],
         errors_left_out=trace.error_count - len(errors[:_SHOWN_ERRORS]),
+        searched_spans=len(spans),
         spans=spans[:_SHOWN_SPANS],
         spans_left_out=trace.span_count - len(spans[:_SHOWN_SPANS]),
         place=with_query(f"/traces/{trace.trace_id}", tenant=whose),
