@@ -51,6 +51,14 @@ def end_of(alert: Alert) -> str:
     return how if isinstance(how, str) else ""
 
 
+def end_text(alert: Alert) -> str:
+    """Describe how an alert ended; empty if it did not, or nothing is known."""
+    how = end_of(alert)
+    if how == "recovered" and alert.finding.kind == "limit":  # nothing was tested
+        return "the metric is within its limit again"
+    return ENDS.get(how, "")
+
+
 def end_rate(alert: Alert) -> str:
     """Write the rate at which an alert ended, with its release; empty if it ended without one."""
     recovery = alert.recovery or {}

@@ -169,6 +169,9 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
     assert alert.state == "recovered"
     assert alert.recovery is not None
     assert alert.recovery["how"] == "recovered"
+    with a_client() as client:
+        page = client.get(f"http://{server.http}/alerts/{alert.alert_id}").text
+    assert ("within its limit again" in page, "the drop" in page) == (True, False)
 
 
 @pytest.mark.costly("collector/live/monitors", "rules", "storage")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.alert_lines import ENDS, end_of, end_rate, service_of
+from collector.alert_lines import end_rate, end_text, service_of
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
@@ -101,7 +101,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         reported=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
-        how="; ".join(filter(None, (end_rate(alert), ENDS.get(end_of(alert))))),
+        how="; ".join(filter(None, (end_rate(alert), end_text(alert)))),
         corrected=corrected_alert(here, alert.finding),
         deliveries=[each for each in deliveries if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
