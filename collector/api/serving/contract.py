@@ -17,7 +17,7 @@ from collector.api.answers.declared import DeclaredAnswer, declared_answer, sche
 from collector.api.base.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
 from collector.api.base.routing import api_router
 from collector.api.serving.contract_page import SECURITY_POLICY, page
-from collector.api.serving.repetition import KEY_PATTERN
+from collector.api.serving.repetition import KEY_PATTERN, may_be_repeated
 
 router = api_router()
 
@@ -141,7 +141,7 @@ def _complete(operation: _Document, need: Need, method: str) -> None:
         roles = ", ".join(role for role in Role if may(role, need.permission))
         apart = "" if need.by_tenant else " Closed to keys with a tenant."
         operation["description"] = f"{operation.get('description', '')}\n\nRoles: {roles}.{apart}".strip()
-    if method == "POST" and need.permission in {Permission.WRITE, Permission.ADMINISTER}:
+    if method == "POST" and may_be_repeated(need):
         operation.setdefault("parameters", []).append(_REPETITION)
     answers = operation.setdefault("responses", {})
     answers.pop("422", None)

@@ -61,7 +61,7 @@ class Repetitions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or repeat its answer."""
-        key = Headers(scope=scope).get("idempotency-key") if _may_be_repeated(scope) else None
+        key = Headers(scope=scope).get("idempotency-key") if _takes_key(scope) else None
         if key is None:
             await self._application(scope, receive, send)
             return
@@ -154,12 +154,14 @@ class Repetitions:
                 del self._callers[caller], self._held[caller]
 
 
-def _may_be_repeated(scope: Scope) -> bool:
+def may_be_repeated(need: Need) -> bool:
+    """Return whether a POST with this need may carry an `Idempotency-Key`."""
     # Spans that are sent twice are recognized by their ids, and files, which are not held in memory, by their content.
-    if scope["type"] != "http" or scope["method"] != "POST":
-        return False
-    need: Need = scope["state"]["need"]
     return need.permission in {Permission.WRITE, Permission.ADMINISTER} and not need.takes_files
+
+
+def _takes_key(scope: Scope) -> bool:
+    return scope["type"] == "http" and scope["method"] == "POST" and may_be_repeated(scope["state"]["need"])
 
 
 async def _read(receive: Receive) -> bytes:
