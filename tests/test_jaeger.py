@@ -228,6 +228,7 @@ def test_a_search_of_v3_finds_by_each_of_its_parameters(jaeger: httpx.Client) ->
         ({"query.durationMin": "long"}, "query.durationMin"),
         ({"query.attributes": "[1]"}, "query.attributes"),
         ({"query.attributes": '{"error": "perhaps"}'}, "error"),
+        ({"query.attributes": '{"span.kind": "servant"}'}, "span.kind"),
         ({"query.filter": "{}"}, "query.filter is not supported"),
         ({"query.pagination.pageToken": "x"}, "query.pagination.pageToken is not supported"),
     ],
@@ -316,6 +317,7 @@ def test_a_list_ends_once_it_has_so_many_bytes(jaeger: httpx.Client, monkeypatch
         {"minDuration": "long"},
         {"start": -1},
         {"tags": '{"error": "perhaps"}'},
+        {"tags": '{"span.kind": "unspecified"}'},
     ],
 )
 def test_what_cannot_be_read_is_refused(jaeger: httpx.Client, parameters: dict[str, str]) -> None:

@@ -46,7 +46,7 @@ def span_like(
         BadSearchParameter: a tag cannot have such a value.
     """
     others = dict(tags)
-    kind, is_error = KINDS.get(others.pop("span.kind", "").lower()), _truth(others.pop("error", None))
+    kind, is_error = _kind(others.pop("span.kind", "")), _truth(others.pop("error", None))
     (from_ns, to_ns), (service, operation), (least_ns, most_ns) = window, names, durations
     return SpanLike(
         from_ns=from_ns,
@@ -76,6 +76,12 @@ def tags_of(name: str, document: str, pairs: Sequence[str] = ()) -> dict[str, st
             raise BadSearchParameter(f"tag: {pair!r} is not of the form key:value")
         tags[key] = value
     return tags
+
+
+def _kind(text: str) -> int | None:
+    if text and text.lower() not in KINDS:
+        raise BadSearchParameter(f"the tag span.kind is one of {', '.join(KINDS)}, not {text!r}")
+    return KINDS.get(text.lower())
 
 
 def _truth(text: str | None) -> bool | None:
