@@ -23,9 +23,9 @@ GOOD = Says({"score": 1})
 YEARS_S = 100 * 365 * 86_400.0
 
 
-def judged(server: Running, model: ModelServer) -> None:
+def judged(server: Running, model: ModelServer, **more: object) -> None:
     """Run three jobs of a rule in a server: one is answered, one fails, one is over budget."""
-    connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 1})
+    connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 1}, **more)
     server.pipeline.judging.connections.create(connection)
 
     async def ask() -> None:
@@ -76,6 +76,17 @@ def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
                 explained = explain_trace(rule, trace_id, ask)
                 assert explained is not None
                 assert {span["decision"] for span in explained["spans"]} == {"filtered"}
+
+
+@pytest.mark.parametrize("protocol, provider", [("RESPONSES", "openai"), ("ANTHROPIC", "anthropic")])
+def test_a_span_names_whose_protocol_it_is(tmp_path: Path, protocol: str, provider: str) -> None:
+    """The provider of a span is that of the connection's protocol."""
+    with a_model([Status(500), GOOD]) as model, a_server(tmp_path, judge_traces=True) as server:
+        judged(server, model, protocol=protocol)
+        server.pipeline.judging.flush()
+        assert server.store.wait_committed(10)
+        named = "SELECT DISTINCT attributes['gen_ai.provider.name'] FROM spans WHERE service_name = 'tracejury'"
+        assert [name for (name,) in rows(server, named)] == [provider]
 
 
 def test_requests_carry_no_trace_context(tmp_path: Path) -> None:

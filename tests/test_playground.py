@@ -223,6 +223,7 @@ def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) 
     assert (failed["failure"]["kind"], "0.3 s" in failed["failure"]["message"]) == ("timeout", True)
     ((_, _, _, outcome, tokens),) = settled(played, before, 1)
     assert (outcome, int(str(tokens)) > 300) == ("cancelled", True)
+    assert failed["usage"]["inputTokens"] + failed["usage"]["outputTokens"] == tokens
 
 
 def test_a_call_of_a_tool_is_an_answer(played: Played) -> None:

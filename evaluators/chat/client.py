@@ -115,7 +115,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
             return await _with_usage(self._answer(asking, schema), asking)
 
     async def converse(
-        self, dialogue: ChatDialogue, connection: ModelConnection, request_budget: RequestBudget | None = None
+        self, dialogue: ChatDialogue, connection: ModelConnection, request_budget: RequestBudget, *, within_s: float
     ) -> Answered:
         """Ask for the next message of a conversation, in at most `connection.attempts` attempts.
 
@@ -123,14 +123,22 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
-            Unanswered: as `ask` does.
+            Unanswered: as `ask` does, or after `within_s` seconds, with the wait for other requests.
             Broken: the request_budget refused a request, as for `ask`.
         """
         request = dialogue_request(connection.protocol, connection.model, dialogue)
-        async with self._slots:
-            asking = self._asking(lambda _: request, connection, request_budget)
-            asking.pictures = dialogue.pictures
-            return await _with_usage(self._answer(asking, None), asking)
+        asking = self._asking(lambda _: request, connection, request_budget)
+        asking.pictures = dialogue.pictures
+        try:
+            async with asyncio.timeout(within_s), self._slots:
+                asking.started = time.monotonic()
+                return await _with_usage(self._answer(asking, None), asking)
+        except TimeoutError:
+            late = Unanswered(
+                "timeout", f"no answer within {within_s:g} s, with the wait for others over this connection"
+            )
+            late.usage = asking.usage()
+            raise late from None
 
     def _asking(
         self,
@@ -386,11 +394,11 @@ class ChatSpeaker:
         self._connection = connection
         self._request_budget = request_budget
 
-    async def __call__(self, dialogue: ChatDialogue) -> Answered:
+    async def __call__(self, dialogue: ChatDialogue, *, within_s: float) -> Answered:
         """Ask.
 
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
             Broken: there is no answer; its kind says why.
         """
-        return await self._model.converse(dialogue, self._connection, self._request_budget)
+        return await self._model.converse(dialogue, self._connection, self._request_budget, within_s=within_s)

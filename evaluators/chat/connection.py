@@ -53,6 +53,11 @@ class ModelConnection:
     address_of: AddressOf | None = None  # None: the system resolves the host
 
     @property
+    def provider(self) -> str:
+        """Return whose protocol it is, as the semantic conventions name providers."""
+        return "anthropic" if self.protocol == "ANTHROPIC" else "openai"
+
+    @property
     def parameters(self) -> dict[str, JsonValue]:
         """Return the parameters that affect the model's answers, without those that are not set."""
         parameters: dict[str, JsonValue] = {"temperature": self.temperature, "reasoningEffort": self.reasoning_effort}

@@ -81,7 +81,7 @@ def _attributes(call: Call) -> Mapping[str, AttributeValue]:
     attributes: dict[str, AttributeValue | None] = {
         MARKER: True,
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",  # whose protocol it is, as the semantic conventions have it
+        "gen_ai.provider.name": call.connection.provider,
         "gen_ai.request.model": call.connection.model,
         "gen_ai.request.max_tokens": call.connection.max_output_tokens,
         "gen_ai.response.model": spent.model,

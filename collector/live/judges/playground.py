@@ -1,6 +1,5 @@
 """Requests of people to models: over the connections of judges, and paid like a judge's."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -82,7 +81,7 @@ class GivenAnswer:
 
     terms: AnswerTerms
     reply: ModelReply | None
-    usage: Usage | None  # None if no usage is known, as after a timeout
+    usage: Usage | None  # None: no request was sent
     error_kind: str | None
     error: str | None
     start_ns: int
@@ -180,20 +179,14 @@ class Playground:
         usage: Usage | None = None
         failed: tuple[str, str] | None = None
         try:
-            async with asyncio.timeout(CALLS_TIMEOUT_S):
-                speaker = self._judges.speaker(terms.stored, terms.own, terms.adapted, terms.account)
-                answered = await speaker(question.dialogue)
+            speaker = self._judges.speaker(terms.stored, terms.own, terms.adapted, terms.account)
+            answered = await speaker(question.dialogue, within_s=CALLS_TIMEOUT_S)
             reply, usage = answered.answer, answered.usage
             if terms.adapted.model == terms.own.model:
                 self._judges.health.answered(terms.stored.connection_id, is_verdict=False)
         except Broken as broken:
             failed = (broken.kind, str(broken))
             usage = broken.usage if isinstance(broken.usage, Usage) else None
-        except TimeoutError:
-            failed = (
-                "timeout",
-                f"no answer within {CALLS_TIMEOUT_S:g} s, with the wait for others over this connection",
-            )
         except NotSendable as error:
             failed = ("bad_configuration", str(error))
         return GivenAnswer(

@@ -24,8 +24,6 @@ from storage.records import JsonValue, Message, OfferedTool
 
 SERVICE: Final = "tracejury.playground"
 
-_PROVIDERS: Final = {"ANTHROPIC": "anthropic"}  # whose protocol it is, as the semantic conventions have it
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaygroundOrigin:
@@ -87,7 +85,7 @@ def _request_attributes(question: PlaygroundQuestion, answer: GivenAnswer) -> Ma
     return {
         PLAYGROUND_MARK: True,
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": _PROVIDERS.get(connection.protocol, "openai"),
+        "gen_ai.provider.name": connection.provider,
         "gen_ai.request.model": connection.model,
         "gen_ai.request.max_tokens": connection.max_output_tokens,
         "gen_ai.request.temperature": connection.temperature,
