@@ -80,7 +80,7 @@ def _family(meter: Meter) -> Metric:
 OTHER: Final = "other"
 """Label for unknown routes and methods, so that clients cannot make new labels."""
 
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Traffic:

@@ -181,7 +181,8 @@ def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
     with a_live_server(tmp_path / "data") as server:
         for path in ("/api/v1/traces/" + "a" * 32, "/api/v1/traces/" + "b" * 32, "/health", "/nowhere", "/else"):
             server.client.get(server.http + path)
-        server.client.request("PROPFIND", f"{server.http}/health")
+        for method in ("PROPFIND", "PATCH"):
+            server.client.request(method, f"{server.http}/health")
         server.client.get(f"{server.otlp_http}/v1/traces")
         counted = {
             name: value for name, value in scraped(server).items() if name.startswith("tracejury_http_requests_total")
@@ -195,6 +196,7 @@ def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
         requests_sample("GET", "/health", 200): 1,
         requests_sample("GET", "other", 404): 2,
         requests_sample("other", "other", 405): 1,
+        requests_sample("PATCH", "other", 405): 1,
         requests_sample("GET", "/v1/traces", 405): 1,
     }
 

@@ -259,6 +259,24 @@ def test_a_batch_that_cannot_be_read_at_once_is_read_one_by_one(
         assert counts.spans == {"log_records": 0, "failed": 2, "unreadable": 0}
 
 
+def test_a_batch_that_cannot_be_split_is_counted_as_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its spans are stored with a note, and the count has each of them."""
+
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(columnar.SpanReader, "read", fail)
+    monkeypatch.setattr(reading_spans, "spans_of", fail)
+    counts = ReadingCounts()
+    writer = WriterOptions(commit_interval_s=0.001, reads=ConventionsReader(NO_KEYS, counts))
+    with Store.open(tmp_path, StoreOptions(writer=writer)) as store:
+        commit(store, a_batch(a_talk()))
+        assert rows(store, "SELECT DISTINCT notes FROM spans") == [
+            ("this span could not be read: ZeroDivisionError: ",)
+        ]
+        assert counts.spans == {"log_records": 0, "failed": 2, "unreadable": 2}
+
+
 def test_a_span_that_cannot_be_read_is_alone_in_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A span that breaks its reading is marked as unreadable; all others are read."""
 

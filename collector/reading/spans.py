@@ -104,6 +104,7 @@ class ConventionsReader:
             records = spans_of(spans)
         except Exception as error:  # noqa: BLE001 - whatever the values are, a span is stored
             log.exception("cannot split %d spans", spans.num_rows)
+            self._counts.add({"unreadable": spans.num_rows})
             return rows_table([_unreadable(error)] * spans.num_rows)
         return rows_table(
             [self._row(span, logs.get((span.tenant, span.trace_id, span.span_id), ())) for span in records]
