@@ -141,9 +141,11 @@ def test_a_bad_id_costs_its_span_alone(name: str, text: str) -> None:
 
 
 def test_link_ids_are_hex_too() -> None:
-    """The ids of a link are read as those of a span."""
+    """The ids of a link are read as those of a span, and are empty if they cannot be read."""
     (link,) = span_of(a_span(links=[{"traceId": TRACE_ID.upper(), "spanId": SPAN_ID}])).links
     assert (link.trace_id.hex(), link.span_id.hex()) == (TRACE_ID, SPAN_ID)
+    (link,) = span_of(a_span(links=[{"traceId": "not-an-id!", "spanId": "x!"}])).links
+    assert (link.trace_id, link.span_id) == (b"", b"")
 
 
 @pytest.mark.parametrize(

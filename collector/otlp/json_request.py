@@ -35,7 +35,7 @@ _Set = Callable[[Any, Any, int], None]
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _LATIN = re.compile(rb"[\x00-\xc3]*")  # characters that Python keeps in a byte each
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-_BAD_ID = b"\0"  # not the length of any id: the decoder rejects the span or log record, but not that of a link
+_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span or log record that has it
 _SHOWN = 40
 
 
@@ -78,7 +78,7 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
     """Convert a JSON request of this kind to protobuf bytes.
 
     Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or log records are
-    rejected alone. A link is kept with such an id.
+    rejected alone. That of a link becomes empty.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
@@ -286,7 +286,8 @@ def _list(content: object) -> list[Any]:
 
 def _scalar(field: FieldDescriptor) -> Callable[[Any], Any]:
     if field.name in _ID_BYTES:
-        return functools.partial(_id, length=_ID_BYTES[field.name])
+        bad = b"" if field.full_name.endswith(f".Link.{field.name}") else _BAD_ID  # a link rejects no span
+        return functools.partial(_id, length=_ID_BYTES[field.name], bad=bad)
     if field.enum_type is not None:
         return functools.partial(_enum, names=field.enum_type)
     match field.type:
@@ -373,12 +374,12 @@ def _bytes(content: object) -> bytes:
         raise _WrongType(expected, content) from None
 
 
-def _id(content: object, *, length: int) -> bytes:
+def _id(content: object, *, length: int, bad: bytes) -> bytes:
     text = _string(content)
     if len(text) % 2 == 0 and _HEX.fullmatch(text):
         return bytes.fromhex(text)
     try:
         decoded = base64.b64decode(text, validate=True)
     except ValueError:
-        return _BAD_ID
-    return decoded if len(decoded) == length else _BAD_ID
+        return bad
+    return decoded if len(decoded) == length else bad
