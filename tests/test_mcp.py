@@ -86,12 +86,12 @@ def test_both_generations_of_the_protocol_are_spoken(server: McpServer, mode: st
 
 
 def test_tools_say_what_they_do(server: McpServer) -> None:
-    """Tools that read change nothing, nothing is destroyed, and each argument and answer has a schema."""
+    """Tools that read change nothing, only cancelling a run is final, and each argument and answer has a schema."""
     listed = server.with_client("editor", lambda client: client.list_tools())
     for tool in listed.tools:
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is (tool.name not in WRITING)
-        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.destructive_hint is (tool.name == "cancel_run")
         assert tool.annotations.open_world_hint is False
         assert tool.annotations.idempotent_hint is not None
         assert tool.output_schema is not None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, types
 
+from collector.mcp.application import Application
 from tests import forking
 from tests.model_server import ModelServer, Says, Status, a_model
 from tests.models_client import McpServer, an_mcp_server, text_of
@@ -251,6 +253,22 @@ def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp
     assert "three is too much" in text_of(failing)
     assert refused.is_error
     assert "may be run 1 times more, and 4 were requested" in text_of(refused)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_an_application_that_prints_without_end_is_bounded(stream: str) -> None:
+    """It is ended at the limit of its output, of which no more is held; of its messages the last ones are kept."""
+    endless = f"import sys\nfor _ in range(1_000): sys.{stream}.write('x' * 100_000)\nsys.exit('the end')"
+    application = Application([sys.executable, "-c", endless], runs=1)
+    tracemalloc.start()
+    try:
+        (produced,) = asyncio.run(application.over([{"id": "a", "inputs": {}}]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert produced.error is not None
+    assert produced.error.endswith("print the answer only" if stream == "stdout" else "the end")
+    assert peak < 20 << 20
 
 
 def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ _AT_ONCE: Final = 2
 _TIME: Final = Limit(value=120.0, unit="s", remedy="make the application answer sooner")
 _OUTPUT: Final = Limit(value=1 << 20, unit="bytes", remedy="print the answer only")
 _STDERR_CHARACTERS: Final = 2_000
+_STDERR_BYTES: Final = 4 * _STDERR_CHARACTERS
+_PIECE_BYTES: Final = 1 << 16
 """Guesses."""
 
 
@@ -66,18 +68,50 @@ class Application:
                 return _failed(f"{self._command[0]} cannot be run: {error}")
             try:
                 request = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
-                out, err = await asyncio.wait_for(process.communicate(request), _TIME.value)
+                out, err = await asyncio.wait_for(_communicate(process, request), _TIME.value)
             except TimeoutError:
                 return _failed(f"it took longer than {_TIME}")
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()
+        if len(out) > _OUTPUT.value:
+            return _failed(f"it printed more than {_OUTPUT}")
         if process.returncode:
             complaint = err.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
             return _failed(f"it ended with {process.returncode}: {complaint or 'without a message'}")
-        if len(out) > _OUTPUT.value:
-            return _failed(f"it printed more than {_OUTPUT}")
         return Produced(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
+
+
+async def _communicate(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
+    """Return what a process prints, and the end of its messages; kill it once it has printed more than the limit."""
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise AssertionError  # it was started with pipes
+
+    async def write() -> None:
+        with suppress(ConnectionError):  # it need not read
+            stdin.write(request)
+            await stdin.drain()
+        stdin.close()
+
+    async def beginning() -> bytes:
+        printed = b""
+        while piece := await stdout.read(_PIECE_BYTES):
+            printed += piece
+            if len(printed) > _OUTPUT.value:
+                process.kill()
+                break
+        return printed
+
+    async def end() -> bytes:
+        messages = b""
+        while piece := await stderr.read(_PIECE_BYTES):
+            messages = (messages + piece)[-_STDERR_BYTES:]
+        return messages
+
+    _, out, err = await asyncio.gather(write(), beginning(), end())
+    await process.wait()
+    return out, err
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON

@@ -77,6 +77,7 @@ class Tool(Generic[Taken]):
     of_everything: bool = False
     trial: bool = False
     idempotent: bool = True
+    destructive: bool = False  # it ends or deletes something that cannot be taken up again
 
     @property
     def writes(self) -> bool:
@@ -97,7 +98,7 @@ class Tool(Generic[Taken]):
             output_schema=self.answer.model_json_schema(),
             annotations=types.ToolAnnotations(
                 read_only_hint=not self.writes,
-                destructive_hint=False,  # nothing is deleted
+                destructive_hint=self.destructive,
                 idempotent_hint=self.idempotent,
                 open_world_hint=False,
             ),

@@ -418,6 +418,7 @@ TOOLS = (
         answer=CancelledRun,
         run=cancel_run,
         permission=Permission.WRITE,
+        destructive=True,
     ),
     Tool(
         name="evaluate_run",
