@@ -67,9 +67,9 @@ class DeferredApplication:
         self._whole, self._probes = _Loading(load), _Loading(load_probes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on: a probe to the small application until the load of the whole one has begun."""
+        """Pass a request on: a probe to the small application until the whole one is loaded."""
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
-        loading = self._probes if is_probe and not self._whole.has_begun else self._whole
+        loading = self._probes if is_probe and not self._whole.is_loaded else self._whole
         application = await loading.result()
         await application(scope, receive, send)
 
@@ -82,8 +82,8 @@ class _Loading:
         self._task: asyncio.Task[ASGIApp] | None = None
 
     @property
-    def has_begun(self) -> bool:
-        return self._task is not None
+    def is_loaded(self) -> bool:
+        return self._task is not None and self._task.done()
 
     async def result(self) -> ASGIApp:
         task = self._task = self._task or asyncio.create_task(asyncio.to_thread(self._load))

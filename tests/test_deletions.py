@@ -20,6 +20,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from benchmarks.deletion import Scale, Trial
+from collector.live.upkeep.eraser import Eraser
 from storage.errors import Overloaded
 from storage.ingest.trace_meanings import TraceSums
 from storage.upkeep.deletion_steps import STEP_SPANS
@@ -385,6 +386,23 @@ def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
         assert rows(store, "SELECT trace_id FROM span GROUP BY ALL") == [(trace_id(0),)]
         for table in ("trace_reading", "tool_call"):
             assert rows(store, f"SELECT trace_id FROM {table}") == [(trace_id(0),)]
+
+
+def test_a_stop_between_two_steps_is_not_missed(tmp_path: Path) -> None:
+    """A stop that is requested just before the thread forgets its last wake-up does not wait for the next look."""
+    with a_store(tmp_path) as store:
+        eraser = Eraser(store.deletions, store.erasure)
+
+        class Late(threading.Event):
+            def clear(self) -> None:
+                eraser._stopping.set()
+                self.set()
+                super().clear()
+
+        eraser._wake = Late()
+        eraser.start()
+        eraser._thread.join(20)
+        assert not eraser._thread.is_alive()
 
 
 def test_who_asks_again_joins_the_deletion_and_too_many_are_refused(tmp_path: Path) -> None:

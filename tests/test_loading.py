@@ -5,6 +5,7 @@ import errno
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -54,6 +55,27 @@ def test_the_api_and_the_pages_are_loaded_by_the_first_request_for_them(tmp_path
         assert (has(started, package), has(probed, package), has(looked, package)) == (False, False, True), package
     assert not [package for package in NOT_AT_START if has(started, package)]
     assert not [package for package in NEVER if has(looked, package)]
+
+
+def test_a_probe_does_not_wait_for_the_load() -> None:
+    """While a request waits until the whole application is loaded, probes are answered by the small one."""
+    go_on = threading.Event()
+
+    def load() -> ASGIApp:
+        assert go_on.wait(30)
+        return PlainTextResponse("whole")
+
+    async def ask() -> list[str]:
+        transport = httpx.ASGITransport(DeferredApplication(load, lambda: PlainTextResponse("small")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            page = asyncio.create_task(client.get("/"))
+            await asyncio.sleep(0.1)
+            probed = asyncio.create_task(client.get("/health"))
+            await asyncio.wait({probed}, timeout=10)
+            go_on.set()
+            return [(await probed).text, (await page).text, (await client.get("/health")).text]
+
+    assert asyncio.run(ask()) == ["small", "whole", "whole"]
 
 
 def test_an_application_that_could_not_be_loaded_is_loaded_again() -> None:

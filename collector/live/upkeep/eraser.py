@@ -53,8 +53,10 @@ class Eraser:
         return self.deletions.wait(deletion, WAIT_S)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while True:
             self._wake.clear()
+            if self._stopping.is_set():  # after the clear, or the wake-up of `close` would be lost
+                return
             pause_s = _LOOK_S
             try:
                 if self.erasure.work():
