@@ -31,7 +31,8 @@ def offset_text(from_ns: int | None, to_ns: int | None) -> str:
     """Return the time from the first instant to the second as text; "" if either is unknown."""
     if from_ns is None or to_ns is None:
         return ""
-    return f"+{duration_text((to_ns - from_ns) / 1e6)}"
+    text = duration_text((to_ns - from_ns) / 1e6)
+    return text if text.startswith("-") else f"+{text}"
 
 
 def instant_text(time_ns: int | None, *, short: bool = False) -> str:

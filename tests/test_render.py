@@ -295,6 +295,7 @@ def test_instants_offsets_and_counts_read_well() -> None:
     assert instant_text(START_NS, short=True) == "11-21 10:00:00"
     assert instant_text(None) == "-"
     assert offset_text(START_NS, START_NS + 1_500_000) == "+1.5 ms"
+    assert offset_text(START_NS, START_NS - 1_500_000) == "-1.5 ms"
     assert offset_text(None, START_NS) == ""
     assert [count_text(number, "row") for number in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
 

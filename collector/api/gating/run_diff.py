@@ -22,6 +22,7 @@ from collector.api.base.written import encoded
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
 from collector.experiments.comparing import Baseline, ComparedRuns, baseline_of
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of
+from collector.gating.gate import repeats_document
 from rules.statistics.runs.options import Options
 from storage.errors import Missing
 from storage.offline.runs import Run
@@ -158,8 +159,6 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
 
 
 def _summary(compared: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:
-    from collector.gating.gate import repeats_document  # noqa: PLC0415 - needless: run_gate loads it anyway
-
     table, rate = compared.table, compared.comparison.rate
     rates = table.pass_rates or (None, None)
     delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]

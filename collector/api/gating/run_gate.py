@@ -125,9 +125,7 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
     }
 
 
-def _options(body: GateQuestion) -> "Options":
-    from rules.statistics.runs.options import Options  # noqa: PLC0415 - needless: imported at the top, too
-
+def _options(body: GateQuestion) -> Options:
     return Options(
         margin=body.margin,
         margins=dict(sorted(body.margins.items())),

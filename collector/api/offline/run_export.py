@@ -18,18 +18,12 @@ from storage.offline.runs import Run
 router = api_router(prefix="/api/v1/runs/{run_id}")
 
 _FILE: Final = {"schema": {"type": "string", "format": "binary"}}
-_FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values() if form.suffix != "json"}
 
 
 @router.get(
     "/export",
     responses={
-        200: {
-            "content": {
-                form.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
-                for form in REPORT_FORMS.values()
-            }
-        }
+        200: {"content": {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values()}},
     },
     response_class=Response,
 )
