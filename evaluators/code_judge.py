@@ -227,7 +227,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="code_judge",
         title="Code Judge",
-        version=4,
+        version=5,
         checks="What a program of your own checks.",
         reads=(
             "actualOutputs.output",

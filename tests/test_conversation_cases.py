@@ -8,8 +8,9 @@ import pytest
 
 from collector.conventions.own import OwnKeys
 from collector.evaluation.session_case import case_of_session
-from collector.evaluation.trace_case import case_of_trace
+from collector.evaluation.trace_case import case_of_trace, conversation_of
 from storage.ingest.windows import Limits
+from storage.records import JsonValue
 from tests.conventions.making import Attributes, a_span, read_all, text
 from tests.judging import judged
 from tests.live import until
@@ -37,6 +38,25 @@ def a_chat(sent: list[Any], answered: Any) -> Attributes:
     """Build a call of a model."""
     attributes = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps([answered])}
     return {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **attributes}
+
+
+@pytest.mark.parametrize("call_id", [None, "call_0"])
+def test_each_call_of_a_conversation_has_its_own_result(call_id: str | None) -> None:
+    """Results belong to calls by their order if calls have no id, or if each answer numbers them anew."""
+    talk: list[dict[str, JsonValue]] = []
+    for city, result in (("Paris", "rain"), ("Oslo", "snow"), ("Rome", None)):
+        call: dict[str, JsonValue] = {
+            "type": "tool_call",
+            "id": call_id,
+            "name": "weather",
+            "arguments": {"city": city},
+        }
+        talk.append({"role": "assistant", "parts": [call]})
+        if result is not None:
+            part: dict[str, JsonValue] = {"type": "tool_call_response", "id": call_id, "response": result}
+            talk.append({"role": "tool", "parts": [part]})
+    calls = [call.result for message in conversation_of(talk).messages for call in message.tool_calls]
+    assert calls == ["rain", "snow", None]
 
 
 @pytest.mark.parametrize("is_session", [False, True])

@@ -92,6 +92,18 @@ def requests_of(tree: Tree) -> Requests:
     return Requests(requests=once, history=_history(history, once) if history else [])
 
 
+def results_of_calls(messages: Sequence[Message]) -> list[JsonValue]:
+    """Return the result of each call in messages, in their order: by id, else by name and order; None without one."""
+    waiting = _Waiting()
+    calls: list[MessageCall] = []
+    for part in tool_parts(messages):
+        if part["type"] == "tool_call":
+            calls.append(waiting.add(_message_call(None, part, len(calls))))
+        elif (answered := waiting.take(part)) is not None:
+            answered.response = part
+    return [call.response.get("response") if call.response else None for call in calls]
+
+
 def lone_value(arguments: JsonValue) -> str | None:
     """Return the value of the only argument as text, as frameworks pass it; a bare text itself."""
     if isinstance(arguments, dict) and len(arguments) == 1:
@@ -135,7 +147,7 @@ class _MessageTools:
         for part in self.parts:
             if part["type"] == "tool_call":
                 call = _message_call(self._span, part, len(calls))
-                if waiting.add(call):
+                if waiting.add(call) is call:
                     calls.append(call)
             else:
                 call_answered = waiting.take(part)
@@ -159,19 +171,20 @@ class _Waiting:
         self._with_id: dict[str, deque[MessageCall]] | None = None  # by name, once a result lacks an id
         self._count = 0
 
-    def add(self, call: MessageCall) -> bool:
-        """Add a call; return False if an equal one with its id waits, which it repeats."""
+    def add(self, call: MessageCall) -> MessageCall:
+        """Add a call; return the equal one with its id that waits, if it repeats that, else the call itself."""
         if call.call_id is None:
             self._without_id.setdefault(call.name, deque()).append(call)
         else:
             queue = self._by_id.setdefault(call.call_id, deque())
-            if queue and any(call.mark == other.mark for other in queue):
-                return False
+            repeated = next((other for other in queue if call.mark == other.mark), None)
+            if repeated is not None:
+                return repeated
             queue.append(call)
             if self._with_id is not None:
                 self._with_id.setdefault(call.name, deque()).append(call)
         self._count += 1
-        return True
+        return call
 
     def take(self, response: Part) -> MessageCall | None:
         """Return the call of a result: by id, else the first of the name, else the only waiting one."""
@@ -446,12 +459,12 @@ class _Aliases:
 _MAX_ALIKE = 32  # a guess: equal calls of a trace that are looked through for one that has another id
 
 
-def _message_call(span: TraceMember, part: Part, place: int) -> MessageCall:
+def _message_call(span: TraceMember | None, part: Part, place: int) -> MessageCall:
     call_id, name = part.get("id"), part.get("name")
     return MessageCall(
-        span_id=span.span_id,
-        start_ns=span.start_ns,
-        known_ns=max(span.start_ns, span.end_ns or 0),
+        span_id=span.span_id if span else "",
+        start_ns=span.start_ns if span else 0,
+        known_ns=max(span.start_ns, span.end_ns or 0) if span else 0,
         call_id=call_id if isinstance(call_id, str) and call_id else None,
         name=name if isinstance(name, str) else "",
         arguments=part.get("arguments"),

@@ -1,10 +1,11 @@
 """The test case that a trace is."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from collector.conventions.asked import results_of_calls
 from collector.conventions.columnar.stored_trace import StoredTrace
 from collector.conventions.member import TraceMember
 from collector.conventions.names import capture_hint
@@ -14,7 +15,7 @@ from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefiniti
 from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
 from storage import records
-from storage.records import Span, SpanReading, TraceReading
+from storage.records import JsonValue, Span, SpanReading, TraceReading
 
 ToldTrace: TypeAlias = TraceReading | StoredTrace
 TimedSpan: TypeAlias = Span | TraceMember
@@ -168,22 +169,17 @@ def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSumma
 
 def conversation_of(messages: Sequence[records.Message]) -> Conversation:
     """Convert messages for evaluators: texts, and the calls of each message with their results."""
-    results = {
-        part.get("id"): part.get("response")
-        for message in messages
-        for part in _parts(message)
-        if part.get("type") == "tool_call_response"
-    }
+    results = iter(results_of_calls(messages))
     return Conversation(messages=tuple(_message(message, results) for message in messages if _says(message)))
 
 
-def _message(message: records.Message, results: dict[Any, Any]) -> Message:
+def _message(message: records.Message, results: Iterator[JsonValue]) -> Message:
     parts = _parts(message)
     calls = [
         ToolCall(
             name=str(part.get("name") or "unnamed"),
             arguments=part.get("arguments"),
-            result=results.get(part.get("id")),
+            result=next(results),
             id=part["id"] if isinstance(part.get("id"), str) else None,
         )
         for part in parts

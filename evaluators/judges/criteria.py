@@ -415,7 +415,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="llm_judge",
         title="LLM Judge",
-        version=1,
+        version=2,
         checks="A judge scores the case by criteria in plain words.",
         reads=("actualOutputs.output", "inputs.input", "expectedOutputs.output"),
         configuration=LlmJudge,
