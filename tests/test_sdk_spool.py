@@ -40,14 +40,18 @@ def a_client_of_no_server(client_of: Callable[..., Client]) -> Client:
     return client_of(f"http://127.0.0.1:{unused_port()}")
 
 
-def run(client: Client, spool: str | Path | None, *, name: str = "spooled", bad: int | None = None) -> Result:
+def run(
+    client: Client, spool: str | Path | None, *, name: str = "spooled", bad: int | None = None, key: str | None = None
+) -> Result:
     """Run an experiment, one item of which is more than a request may hold."""
 
     def task(example: Example) -> Any:
         return "x" * (9 << 20) if example.input == bad else example.input
 
     dataset = Dataset("numbers", [Example(id=str(number), inputs={"input": number}) for number in range(ITEMS)])
-    return Experiment(name, dataset, task, [lambda *_: True], client=client, spool=spool, fail_on_lost=False).run()
+    return Experiment(
+        name, dataset, task, [lambda *_: True], client=client, spool=spool, run_key=key, fail_on_lost=False
+    ).run()
 
 
 def stored(server: Offline, name: str) -> list[tuple[str, int]]:
@@ -66,6 +70,16 @@ def test_an_item_of_the_spool_that_is_refused_costs_no_other(
     (refused,) = (tmp_path / "refused-items.ndjson").read_text().splitlines()
     assert [each["itemKey"] for each in json.loads(refused)["items"]] == ["3"]
     assert not (tmp_path / "failed-items.ndjson").exists()
+
+
+def test_runs_of_one_key_stay_apart(
+    tmp_path: Path, server: Offline, away: Client, client_of: Callable[..., Client]
+) -> None:
+    """A key names a run of one experiment: runs of others that an outage left in the spool have it too."""
+    for name in ("nightly a", "nightly b"):
+        run(away, tmp_path, name=name, key="nightly")
+    assert replay(tmp_path, client_of(server.url)) == 2 * ITEMS
+    assert [stored(server, name) for name in ("nightly a", "nightly b")] == [[("SUCCESS", ITEMS)]] * 2
 
 
 @pytest.mark.costly("sdk/python/src")
@@ -168,14 +182,18 @@ def test_an_answer_that_is_not_of_a_server_delivers_nothing(
 def test_the_end_of_a_run_is_kept_if_it_may_be_taken_later(
     tmp_path: Path, status: int, client_of: Callable[..., Client]
 ) -> None:
-    """A key that was revoked, or a proxy, leaves no run open: the next replay ends it."""
+    """A key that was revoked, or a proxy, leaves no run open: the next replay ends it, with the reason."""
+    ending = {"status": "SUCCESS", "reason": "3 items could not be delivered"}
     with a_scripted_server() as url:
         Answers.queue.append((status, {}, b"{}"))
         reporter = Reporter(client_of(url), spool=tmp_path)
         reporter.close()
-        reporter.end("019", "SUCCESS")
-    (kept,) = (tmp_path / "failed-items.ndjson").read_text().splitlines()
-    assert json.loads(kept) == {"runId": "019", "status": "SUCCESS"}
+        reporter.end("019", "SUCCESS", reason=ending["reason"])
+        (kept,) = (tmp_path / "failed-items.ndjson").read_text().splitlines()
+        assert json.loads(kept) == {"runId": "019", **ending}
+        Answers.queue[:] = [(200, {}, b"{}")]
+        replay(tmp_path, client_of(url))
+        assert json.loads(Answers.requests[-1][2]) == ending
 
 
 def test_a_closed_reporter_takes_nothing(away: Client) -> None:

@@ -61,6 +61,11 @@ class Start:
         """Return the id of the run, or its key before it has one."""
         return self.run_id or str(self.body["runKey"])
 
+    @property
+    def identity(self) -> str | tuple[str, str, str]:
+        """Return the id of the run, or what it is known by before it has one: a key is unique in an experiment only."""
+        return self.run_id or (self.project, str(self.body["experimentName"]), str(self.body["runKey"]))
+
 
 Run: TypeAlias = str | Start
 """A run by its id, or one that may not have begun."""
@@ -105,7 +110,7 @@ class Reporter:
         self._on_lost = on_lost
         self._items: queue.Queue[tuple[Run, Item, int] | None] = queue.Queue()
         self._kept: list[_Batch] = []
-        self._incomplete: set[str] = set()  # runs of which items are in the spool
+        self._incomplete: set[object] = set()  # identities of runs of which items are in the spool
         self._is_closed = False
         self.lost_items = 0
         self.spooled_items = 0
@@ -149,9 +154,9 @@ class Reporter:
             Refused: the server answers with an error, and there is no spool or the same is refused later too.
         """
         name = run.name if isinstance(run, Start) else run
-        if is_whole and name not in self._incomplete:
+        ending = {"status": status} if reason is None else {"status": status, "reason": reason}
+        if is_whole and _identity(run) not in self._incomplete:
             try:
-                ending = {"status": status} if reason is None else {"status": status, "reason": reason}
                 self._client.send("PATCH", _place(run, self._client), ending)
             except (Unreachable, Refused) as error:
                 is_final = isinstance(error, Refused) and error.status in _FOR_GOOD
@@ -162,7 +167,7 @@ class Reporter:
                 return
         if self._spool is not None:
             try:
-                _write(self._spool / _SPOOL, {**_document(run), "status": status})
+                _write(self._spool / _SPOOL, {**_document(run), **ending})
             except OSError as error:
                 _log.warning("the end of the run %s cannot be kept: %s", name, error)
 
@@ -233,7 +238,7 @@ class Reporter:
                 )
                 where = f"in {self._spool / file}"
                 if file == _SPOOL:
-                    self._incomplete.add(name)
+                    self._incomplete.add(_identity(batch.run))
                     self.spooled_items += count
             if self._on_lost is not None:
                 self._on_lost(name, count, batch.items)
@@ -289,6 +294,10 @@ def _place(run: Run, client: Client) -> str:
     if isinstance(run, Start):
         return f"/runs/{run.run_id or run.begin(client)['runId']}"
     return f"/runs/{run}"
+
+
+def _identity(run: Run) -> object:
+    return run.identity if isinstance(run, Start) else run
 
 
 def _document(run: Run) -> dict[str, Any]:
@@ -348,8 +357,8 @@ class _Replay:
         self._client = client
         self._spool = spool
         self._is_away = False
-        self._starts: dict[str, Start] = {}
-        self._incomplete: set[str] = set()
+        self._starts: dict[object, Start] = {}
+        self._incomplete: set[object] = set()
 
     def send_file(self) -> None:
         """Send the lines taken from the spool; undelivered lines go back to the spool, or to the refused ones."""
@@ -365,8 +374,7 @@ class _Replay:
         try:
             line = json.loads(text)
             run = self._of(line)
-            name = run.name if isinstance(run, Start) else run
-            if self._is_away or ("status" in line and name in self._incomplete):
+            if self._is_away or ("status" in line and _identity(run) in self._incomplete):
                 _write(self._spool / _SPOOL, line)
             elif "status" in line:
                 self._end(run, line)
@@ -378,7 +386,8 @@ class _Replay:
 
     def _end(self, run: Run, line: Mapping[str, Any]) -> None:
         try:
-            self._client.send("PATCH", _place(run, self._client), {"status": line["status"]})
+            ending = {key: line[key] for key in ("status", "reason") if key in line}
+            self._client.send("PATCH", _place(run, self._client), ending)
         except Unreachable:
             self._is_away = True
             _write(self._spool / _SPOOL, line)
@@ -393,7 +402,7 @@ class _Replay:
                 _write(self._spool / _SPOOL, rest)
             elif part.error:
                 if part.status not in _FOR_GOOD:
-                    self._incomplete.add(run.name if isinstance(run, Start) else run)
+                    self._incomplete.add(_identity(run))
                 self._keep(rest, part.status, part.error)
             else:
                 self.delivered += len(part.items)
@@ -406,4 +415,4 @@ class _Replay:
         if "runId" in line:
             return str(line["runId"])
         start = Start(line["start"]["project"], line["start"]["body"])
-        return self._starts.setdefault(start.name, start)
+        return self._starts.setdefault(start.identity, start)
