@@ -22,9 +22,12 @@ import pytest
 from tracejury import Score, assert_eval
 
 @pytest.mark.tracejury(dataset={dataset!r}, repeats=2, experiment="suite", project="shop")
-def test_doubles(example, record):
+def test_doubles(example, record, request):
     record.outputs(example.input * 2 if example.input != 3 else 7)
     if example.input == 2:
+        record.score("any", True)
+        if request.node.name.endswith("-2]"):
+            pytest.fail("late")
         raise ValueError("boom")
     record.score("exact", record.output == example.expected_output)
     assert_eval(record.scores[0])
@@ -79,7 +82,7 @@ def test_a_session_is_one_run(server: Offline, tmp_path: Path, options: tuple[st
         run_document["errorItems"],
     ) == (8, 4, 2, 2)
     errors = {each["error"] for each in run_document["items"]["content"]} - {None}
-    assert errors == {"ValueError: boom"}
+    assert errors == {"ValueError: boom", "Failed: late"}
 
 
 def test_without_a_server_the_same_tests_run_on_files(tmp_path: Path) -> None:

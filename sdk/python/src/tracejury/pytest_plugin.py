@@ -264,12 +264,12 @@ def record(_tracejury_case: Any) -> Recording:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Note a test's exception, except an assertion in a test with a failed score, which is the verdict."""
+    """Note a test's exception, except a failed assertion beside a failed score, which is the verdict."""
     try:
         return (yield)
-    except AssertionError as error:
+    except (AssertionError, pytest.fail.Exception) as error:
         if not _has_scores(item):
-            item.stash[_results] = f"AssertionError: {error}"
+            item.stash[_results] = f"{type(error).__name__}: {error}"
         raise
     except Exception as error:  # raised again: only noted
         item.stash[_results] = f"{type(error).__name__}: {error}"
