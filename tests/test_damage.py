@@ -15,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 import httpx
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
@@ -24,6 +25,7 @@ from collector.visible import one_line
 from storage.engine.database import FILE_NAME
 from storage.engine.log_end import lost_commits
 from storage.errors import Damaged, Overloaded, Unusable
+from storage.ingest.batch import SpanBatch
 from storage.ingest.spool import Position, Spool
 from storage.store import Store
 from storage.upkeep.checking import check_database
@@ -32,7 +34,7 @@ from tests.access import a_closed_server
 from tests.damaging import blocks, flip, flip_in_block
 from tests.live import until
 from tests.serving import run
-from tests.storing import START_NS, a_batch, a_store, an_export, commit, files_no_larger_than, trace_id
+from tests.storing import START_NS, a_batch, a_record, a_store, an_export, commit, files_no_larger_than, trace_id
 
 pytestmark = pytest.mark.costly(
     "collector/access",
@@ -475,13 +477,20 @@ def spooled(data: Path, *sizes: int) -> list[int]:
     return ends
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
 @pytest.mark.parametrize("record", [0, 1, 2])
-def test_a_damaged_record_of_the_spool_is_counted_as_lost_once(tmp_path: Path, record: int) -> None:
-    """A start that meets a damaged record commits the others and reports how many spans are lost; the next does not."""
+def test_a_damaged_record_of_the_spool_is_counted_as_lost_once(tmp_path: Path, record: int, *, is_whole: bool) -> None:
+    """A start that meets a damaged record, or one that it cannot read, commits the others and reports the loss once."""
     data = tmp_path / "data"
     ends = spooled(data, 2, 2, 2)
     (segment,) = (data / "spool").glob("*.spool")
-    flip(segment, ends[record] - 100)
+    if is_whole:
+        batch, written = a_batch(an_export(2)), segment.read_bytes()
+        strange = batch.spans.set_column(0, "tenant", pa.array([{"a": 1}] * 2))
+        whole = a_record(record + 1, SpanBatch(spans=strange, resources=batch.resources, scopes=batch.scopes))
+        segment.write_bytes(written[: [0, *ends][record]] + whole + written[ends[record] :])
+    else:
+        flip(segment, ends[record] - 100)
     result = run("check", data)
     assert (result.exit_code, "2 spans and log records in damaged records" in result.output) == (1, True)
     with a_store(data) as store:
@@ -491,6 +500,7 @@ def test_a_damaged_record_of_the_spool_is_counted_as_lost_once(tmp_path: Path, r
         assert (store.damage.count, store.damage.lost_rows) == (1, 2)
     with a_store(data) as store:
         assert (store.damage.places, store.totals.stored) == ({}, 4)
+    assert len(list((data / "spool").glob("*.unreadable"))) == is_whole
     assert run("check", data).exit_code == 0
 
 

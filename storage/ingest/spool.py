@@ -85,15 +85,18 @@ class SpoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Bytes of a segment that are no complete record."""
+    """Bytes of a segment that are no complete record, or a complete one that cannot be read."""
 
     path: Path
     offset: int
     latest: int  # number that its first record may have: that of its header, or of the segment's name if that is less
     body: pa.Buffer  # as far as it is there
     is_torn: bool
+    error: Exception | None = None  # of a complete record
 
     def __str__(self) -> str:
+        if self.error is not None:
+            return f"record {self.latest} of {self.path} cannot be read: {self.error}"
         return f"{self.path} is {'torn' if self.is_torn else 'damaged'} at byte {self.offset}"
 
 
@@ -112,6 +115,7 @@ class Spool:
         self._opened = 0
         self._free_bytes, self._look_again_s = 0, 0.0
         self._file = -1
+        self._set_aside: set[int] = set()  # numbers of records that could not be read
         self.lost = SpoolLoss()  # damaged records that `recover` passed over
         self.is_damaged = False  # whether it met damage at all
 
@@ -139,7 +143,7 @@ class Spool:
         """Read all records on disk. Those up to `after` are committed, and none of them is lost."""
         seen: list[int | _Place] = []
         for path in _segments(directory):
-            seen += (each if isinstance(each, _Place) else each[0] for each in _read(path))
+            seen += (each.sequence if isinstance(each, SpoolGroup) else each for each in _groups(path, after))
         places = [each for each in seen if isinstance(each, _Place)]
         return SpoolReport(
             records=len(seen) - len(places),
@@ -152,23 +156,16 @@ class Spool:
         """Yield the groups on disk beyond `after`, oldest first; then `lost` counts those that are damaged."""
         seen: list[int | _Place] = []
         for path in _segments(self._directory):
-            for each in _read(path):
-                if isinstance(each, _Place):
-                    seen.append(each)
+            for each in _groups(path, after):
+                seen.append(each.sequence if isinstance(each, SpoolGroup) else each)
+                if isinstance(each, SpoolGroup):
+                    yield each
+                elif isinstance(each, _Place):
                     self.is_damaged = self.is_damaged or not each.is_torn
                     log.warning("spool: %s", each)
-                    continue
-                sequence, body = each
-                seen.append(sequence)
-                if sequence <= after.sequence:
-                    continue
-                try:
-                    yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
-                except (pa.ArrowException, OSError, struct.error) as error:
-                    kept = self._directory / f"{sequence:020d}.unreadable"
-                    if not self._is_read_only:
-                        kept.write_bytes(body)
-                    log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
+                    if each.error is not None and not self._is_read_only:
+                        (self._directory / f"{each.latest:020d}.unreadable").write_bytes(each.body)
+                        self._set_aside.add(each.latest)
         self.lost = _loss(seen, after)
 
     def append(self, batches: Sequence[SpanBatch]) -> list[SpoolGroup]:
@@ -194,6 +191,8 @@ class Spool:
 
     def release(self, sequence: int) -> None:
         """Drop the groups up to `sequence`; files that hold nothing else are removed."""
+        while sequence + 1 in self._set_aside:
+            sequence += 1
         for segment in [segment for segment in self._old if segment.last_sequence <= sequence]:
             segment.path.unlink(missing_ok=True)
             self._old.remove(segment)
@@ -315,6 +314,21 @@ def _read(path: Path) -> Iterator[tuple[int, pa.Buffer] | _Place]:
         following = _after_damage(data, offset)
         yield _place(path, data, offset, following)
         offset = following
+
+
+def _groups(path: Path, after: Position) -> Iterator[SpoolGroup | int | _Place]:
+    """Read a segment: each group beyond `after`, the number of each other one, and the places between them."""
+    for each in _read(path):
+        if isinstance(each, _Place) or each[0] <= after.sequence:
+            yield each if isinstance(each, _Place) else each[0]
+            continue
+        sequence, body = each
+        try:
+            group = SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
+        except (pa.ArrowException, OSError, struct.error) as error:
+            yield _Place(path=path, offset=0, latest=sequence, body=body, is_torn=False, error=error)
+        else:
+            yield group
 
 
 def _record_at(data: pa.Buffer, offset: int) -> tuple[int, pa.Buffer] | None:
