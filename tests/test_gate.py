@@ -224,6 +224,16 @@ def test_terms_come_from_what_has_a_score(desk: Desk, outcome: str) -> None:
     assert desk.verdict()["evaluators"][0]["better"] == "lower"
 
 
+def test_a_score_without_a_verdict_is_not_failed_in_the_baseline(desk: Desk) -> None:
+    """A baseline of scores without threshold and success has no pass rate, and a later run improves on none."""
+    export = an_export(*[0.9] * 60, threshold=None)
+    desk.gate(export)
+    (entry,) = json.loads(desk.baseline.read_text(encoding="utf-8"))["items"][0]["evaluators"]
+    assert (entry["score"], entry["pass"]) == (0.9, None)
+    assert desk.gate(an_export(*[0.9] * 60, threshold=None, success=True), env=CI).exit_code == 0
+    assert (desk.verdict()["baselinePassRate"], desk.verdict()["improvedCount"]) == (None, 0)
+
+
 def test_a_run_of_which_nothing_was_judged_is_no_success(desk: Desk) -> None:
     """It ends with 3, becomes no baseline, and cannot be accepted; if unscored items are fails, it regressed."""
     dead = partly_judged(0, "failed")

@@ -96,11 +96,12 @@ def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[st
     scores, outcomes = run.scores[evaluator, item], run.outcomes[evaluator, item]
     scored = scores[outcomes == SCORED]
     verdicts = run.passed[evaluator, item][outcomes == SCORED]
+    passed = None if np.isnan(verdicts).all() else bool(np.nanmean(verdicts) >= 0.5)  # noqa: PLR2004 - ties pass
     line: dict[str, Any] = {
         "name": known.name,
         "score": round(float(scored.mean()), 6) if scored.size else None,
         "threshold": known.threshold,
-        "pass": bool(np.nanmean(verdicts) >= 0.5) if scored.size and not np.isnan(verdicts).all() else False,  # noqa: PLR2004 - ties pass
+        "pass": passed if scored.size else False,
     }
     if trials > 1:
         has_score = outcomes > 0
@@ -137,7 +138,8 @@ def _results(key: str, entry: Any, evaluators: AgreedEvaluators, where: str) -> 
             )
             continue
         value = number(score, where)
-        passed = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
+        stored = entry.get("pass") if len(scores) == 1 else None
+        passed = stored if isinstance(stored, bool) else passes(evaluator, value)
         results.append(TrialResult(item=key, evaluator=name, trial=trial, score=value, passed=passed))
     evaluators.add(evaluator, results, where)
     return results
