@@ -282,6 +282,9 @@ def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
         ("openai-evals", "d.jsonl", OPENAI_LOG, "line 1: it is the log of a run; import the samples"),
         ("openai-evals", "d.json", {"id": "eval_1"}, "it holds no rows"),
         ("langfuse", "d.json", {"data": []}, "there is no item in it"),
+        ("promptfoo", "d.yaml", "tests: [{vars: {q: 1}, metadata: x}]", "test 1: assert is a list, and metadata is"),
+        ("promptfoo", "d.yaml", "{tests: [{vars: {q: 1}}], defaultTest: {assert: 5}}", "test 1: assert is a list"),
+        ("promptfoo", "d.yaml", "results: [{testCase: {vars: {q: 2024-01-01, 5: a}}}]", "test 1: "),
         ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
     ],
 )
@@ -317,6 +320,11 @@ EMPTY = {
     ("langfuse", "d.json"): {"data": [{"input": "q"}, {"id": "x", "input": None}, {"input": {}}]},
     ("langfuse", "D.CSV"): "\ufeffid;input\n1;q\n2;\n;\n",
     ("phoenix", "d.json"): {"examples": [{"input": {"q": 1}}, {"input": {}}, {"output": {"a": 1}}]},
+    ("phoenix", "results.json"): [
+        {"input": {"q": 1}, "reference_output": {"a": 1}},
+        {"example_id": "2", "reference_output": {"a": 1}},
+        {"example_id": "3", "input": None, "reference_output": {"a": 1}},
+    ],
     ("phoenix", "d.csv"): "example_id,input.q,output.a\n1,q,a\n2,,a\n,,\n",
     ("promptfoo", "d.YAML"): "tests: [{vars: {q: 1}}, {assert: [{type: is-json}]}, {vars: {}}]",
     ("promptfoo", "d.csv"): "q\t__expected\nq\ta\n\ta\n\t\n",
@@ -362,6 +370,18 @@ def test_results_of_experiments_are_the_cases_that_they_ran(tmp_path: Path) -> N
     run = {"testFile": "x.py", "testCases": [{"name": "t", "input": "q", "actualOutput": "b", "expectedOutput": "a"}]}
     (case,) = items_of(tmp_path, "deepeval", "latest_test_run.json", run)
     assert (case["expectedOutputs"], case["metadata"]["actual_output"]) == ({"output": "a"}, "b")
+
+
+def test_results_without_ids_are_told_apart_by_their_values(tmp_path: Path) -> None:
+    """Of results that name no example, each input and expected output is an item, once."""
+    results = [{"input": {"q": each}, "reference_output": {"a": each}} for each in (1, 2, 1)]
+    assert [each["inputs"] for each in items_of(tmp_path, "phoenix", "d.json", results)] == [{"q": 1}, {"q": 2}]
+
+
+def test_a_column_of_promptfoo_without_its_key_changes_nothing(tmp_path: Path) -> None:
+    """Variables and metadata are those of the other columns."""
+    (item,) = items_of(tmp_path, "promptfoo", "d.csv", "q,__metadata,__metadata:k,__assert\na,b,c,d\n")
+    assert (item["inputs"], item["metadata"]) == ({"q": "a"}, {"k": "c"})
 
 
 def test_results_of_promptfoo_are_its_tests(tmp_path: Path) -> None:

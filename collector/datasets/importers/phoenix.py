@@ -35,13 +35,16 @@ def read_phoenix(path: Path) -> Iterator[Place]:
         if (
             isinstance(document, Mapping) and "reference_output" in document
         ):  # a result: one of each example, however often run
-            name = str(document.get("example_id"))
-            if name not in results:
-                yield (
-                    place,
-                    _example(place, {"id": name, "input": document["input"], "output": document["reference_output"]}),
-                )
-            results.add(name)
+            name = document.get("example_id")
+            example = {
+                "id": None if name is None else str(name),
+                "input": document.get("input"),
+                "output": document["reference_output"],
+            }
+            key = repr(example) if name is None else str(name)
+            if key not in results:
+                yield place, _example(place, example)
+            results.add(key)
         else:
             yield place, _example(place, document)
 

@@ -1,7 +1,6 @@
 """Tests of promptfoo: a configuration (YAML or JSON) with the files that it names, a file of tests, or results."""
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,7 +99,7 @@ def _of_results(results: Iterable[Mapping[str, Any]], folder: Path) -> Iterator[
     known = set[str]()
     for result in sorted(results, key=_number):
         for place, case in _cases(f"test {_number(result) + 1}", result["testCase"], {}, folder):
-            text = json.dumps(case or place, sort_keys=True)
+            text = repr(case or place)
             if text not in known:
                 yield place, case
             known.add(text)
@@ -153,7 +152,7 @@ def _test_of_row(row: Mapping[str, str]) -> dict[str, Any]:
             parts = [part.strip().replace("\\,", ",") for part in re.split(r"(?<!\\),", cell)]
             test["metadata"][key.removesuffix("[]")] = parts if key.endswith("[]") else cell
         elif name.startswith("__"):
-            test[name.removeprefix("__").partition(":")[0]] = cell
+            test.setdefault(name.removeprefix("__").partition(":")[0], cell)
         else:
             test["vars"][name] = cell
     return test
@@ -172,6 +171,9 @@ def _assertion(cell: str) -> dict[str, Any]:
 def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -> Iterator[Place]:
     if not isinstance(test, Mapping):
         raise BadExport(f"{place}: a test is an object")
+    for each in (default, test):
+        if not isinstance(each.get("assert") or [], list) or not isinstance(each.get("metadata") or {}, Mapping):
+            raise BadExport(f"{place}: assert is a list, and metadata is an object")
     asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
     metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
     metadata.pop(_INTERNAL, None)
