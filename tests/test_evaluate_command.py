@@ -180,6 +180,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
+def test_a_line_of_a_recording_ends_with_a_line_feed(tmp_path: Path) -> None:
+    """JSON need not escape what Unicode takes for the end of a line, and one of two requests has it."""
+    document = json.loads(AGENT.read_bytes())
+    (spans,) = (scope["spans"] for resource in document["resourceSpans"] for scope in resource["scopeSpans"])
+    spans[0]["attributes"].append({"key": "note", "value": {"stringValue": "one\u2028two"}})
+    file = tmp_path / "traces.jsonl"
+    file.write_text(f'{json.dumps(document, ensure_ascii=False)}\n{{"resourceSpans": []}}\n', encoding="utf-8")
+    (recording,) = recordings_in(file)
+    assert len(recording.spans) == len(spans)
+
+
 def test_stored_trace_is_judged(server: Running) -> None:
     """A stored trace is a case by itself, and with a case beside it one with expectations."""
     (recording,) = recordings_in(AGENT)

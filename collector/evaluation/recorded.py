@@ -105,7 +105,7 @@ def _documents(text: str) -> Iterator[object]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 yield _line(line, number)
         return

@@ -254,7 +254,7 @@ def _says_something(error: object) -> bool:
 def error_in_text(body: bytes, member: str) -> FoundError | None:
     """Return the error in a response with status 200 that is not JSON, or None."""
     text = body[: 16 * _MOST_CHARACTERS].decode("utf-8", "replace").strip().lstrip("\ufeff")
-    lines = (_parsed(line.removeprefix("data:").strip()) for line in text.splitlines())  # events, or a document a line
+    lines = (_parsed(line.removeprefix("data:").strip()) for line in text.split("\n"))  # events, or a document a line
     errors = (error_in(line, member) for line in lines if line is not None)
     first = next((error for error in errors if error is not None), None)
     if first is not None or text[:1] in ("{", "["):

@@ -178,7 +178,7 @@ def read_scenarios(path: str | Path) -> list[Scenario]:
     """
     text = Path(path).read_text(encoding="utf-8-sig")
     if ending_of(path) == "jsonl":
-        documents: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
+        documents: Any = [json.loads(line) for line in text.split("\n") if line.strip()]
     else:
         document = json.loads(text)
         documents = document.get("scenarios") if isinstance(document, dict) else document
