@@ -248,7 +248,18 @@ def test_a_user_has_tools_of_its_own() -> None:
     assert simulated.user_spent["costUsd"] == pytest.approx((7 + 2 * 11 + 2 * (2 + 2 * 3)) / 1e6)
 
 
-@pytest.mark.parametrize("step", [Status(400), Says(""), Sends(b"[]"), Sends(b"\xff"), [Status(503), Says("hi")]])
+@pytest.mark.parametrize(
+    "step",
+    [
+        Status(400),
+        Says(""),
+        Sends(b"[]"),
+        Sends(b"\xff"),
+        Sends(b"[" * 100_000),
+        [Status(503), Says("hi")],
+        [Status(200, b"no gzip", {"content-encoding": "gzip"}), Says("hi")],
+    ],
+)
 def test_a_model_that_fails_is_the_simulators_fault(step: Any) -> None:
     """What may help is asked again; anything else ends the conversation, and never counts against the agent."""
     with a_model(step) as server:

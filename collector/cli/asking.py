@@ -52,7 +52,7 @@ class ServerClient:
         """
         try:
             return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise unreachable(self._client, error) from error
 
     def content(self, response: httpx.Response) -> object:
@@ -83,7 +83,7 @@ class ServerClient:
                     response.read()
                     self.content(response)
                 yield response
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise unreachable(self._client, error) from error
 
     def get(self, path: str, **parameters: Value) -> object:

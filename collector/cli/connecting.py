@@ -113,7 +113,7 @@ def listens(client: httpx.Client) -> bool:
     """
     try:
         client.get("/health")
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         if isinstance(error, httpx.ConnectError) and not is_tls_problem(error):
             return False
         raise unreachable(client, error) from error

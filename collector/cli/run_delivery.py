@@ -79,7 +79,7 @@ async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) ->
     while True:
         try:
             response = await client.post(place, json={"items": batch})
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             why, requested_s = no_answer_text(str(client.base_url).rstrip("/"), error), None
         else:
             if response.is_success:

@@ -117,7 +117,7 @@ def _post(client: httpx.Client, request: ExportFile) -> httpx.Response:
 def _post_once(client: httpx.Client, request: ExportFile) -> httpx.Response:
     try:
         return client.post(_PATH, content=request.body, headers={"content-type": request.content_type})
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         raise unreachable(client, error) from error
 
 

@@ -53,7 +53,7 @@ def health(*, ready: bool, data: Path | None) -> None:
     url = f"{reachable(holder['http'])}/{'ready' if ready else 'health'}"
     try:
         answer = httpx.get(url, timeout=_TIMEOUT_S, trust_env=False, verify=_whatever_certificate())
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         raise ServerUnreachable(f"{url} does not answer ({one_line(str(error) or type(error).__name__)})") from error
     if not answer.is_success:
         raise click.ClickException(f"{url} answers {answer.status_code}: {one_line(answer.text)}")

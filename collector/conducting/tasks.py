@@ -92,7 +92,7 @@ def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
         body = case if plan.body is None else filled(plan.body, case)
         try:
             content, response = await _answered(client, plan, body, place)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise NoTaskAnswer("task", f"{type(error).__name__}: {error}") from None
         if not response.is_success:
             shown = content[:_SHOWN_CHARACTERS].decode("utf-8", "replace")

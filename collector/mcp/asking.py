@@ -90,7 +90,7 @@ class Api:
             response = await self._client.request(method, path, **content)
         except httpx.InvalidURL as error:
             raise ToolRefused(f"the arguments make no address, pass shorter ones: {error}") from error
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise NoServer(no_answer_text(self._address, error)) from error
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # which the API beside us answers with 503, as when it stops

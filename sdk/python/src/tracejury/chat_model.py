@@ -93,7 +93,7 @@ class ChatCompletions:
                     response = await asyncio.wait_for(self._post(client, body), self.timeout_s)
                 except asyncio.TimeoutError:
                     why = f"no answer within {self.timeout_s:g} s"
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     why = str(error) or type(error).__name__
                 else:
                     if response.is_success:
@@ -128,7 +128,7 @@ class ChatCompletions:
             text = message.get("content") or ""
             usage = document.get("usage") or {}
             tokens = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise NoReply(f"{self.model} answers with no chat completion: {type(error).__name__}: {error}") from None
         if not isinstance(text, str) or not (text.strip() or calls):
             raise NoReply(f"{self.model} answers with nothing")

@@ -134,7 +134,7 @@ class Client:
             is_fault, requested_s, waiting = False, None, self._waiting
             try:
                 response = self._client.request(method, path, **content)
-            except (httpx.TransportError, httpx.DecodingError) as error:
+            except httpx.RequestError as error:
                 why = str(error) or type(error).__name__
             else:
                 unusable = _unusable(response, is_json=is_json)
