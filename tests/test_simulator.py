@@ -195,6 +195,21 @@ def test_a_trajectory_is_told_as_evaluators_read_it() -> None:
         Message("robot", "hi")  # type: ignore[arg-type] # the invalid role under test
 
 
+@pytest.mark.parametrize(
+    "message", [{}, {"role": "user"}, {"role": [], "content": ""}, {"role": "user", "content": 3}, 3, {"content": "x"}]
+)
+@pytest.mark.parametrize("calls", [None, 3, ["x"], [{"function": "x"}], [{"name": "x", "arguments": "{"}]])
+def test_what_is_no_conversation_is_refused(message: Any, calls: Any) -> None:
+    """Whatever a document lacks, the error is a ValueError."""
+    for each in (message, {"role": "user", "content": "x", "toolCalls": calls}) if calls else (message,):
+        with pytest.raises(ValueError, match=r"a message has|a tool call has|Expecting"):
+            Message.of(each)
+        with pytest.raises(ValueError, match=r"a message has|a tool call has|Expecting"):
+            ConversationTrajectory.of({"messages": [each]})
+    with pytest.raises(ValueError, match="list of messages"):
+        ConversationTrajectory.of(message)
+
+
 def test_each_persona_has_a_prompt_of_its_own() -> None:
     """Eight personas and your own; guidelines, scenario and wish stand in the prompt, or the whole of it is yours."""
     made = [

@@ -40,6 +40,7 @@ class ToolCall:
             ValueError: the document is not a tool call.
         """
         call = document.get("function", document) if isinstance(document, Mapping) else {}
+        call = call if isinstance(call, Mapping) else {}
         name, arguments = call.get("name"), call.get("arguments") or {}
         if isinstance(arguments, str):
             arguments = json.loads(arguments)
@@ -83,17 +84,17 @@ class Message:
         return {"role": self.role, "content": self.content, **calls}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Message":
+    def of(cls, document: Any) -> "Message":
         """Return the message in a JSON document.
 
         Raises:
-            ValueError: the role or a tool call is not valid.
-            KeyError: the document has no role or no content.
-            TypeError: the content is not text.
-
+            ValueError: the document is not a message, or a tool call is not valid.
         """
-        calls = tuple(ToolCall.of(each) for each in document.get("toolCalls") or ())
-        return cls(document["role"], document["content"], calls)
+        fields: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
+        role, content, calls = fields.get("role"), fields.get("content"), fields.get("toolCalls") or ()
+        if not isinstance(role, str) or not isinstance(content, str) or not isinstance(calls, (list, tuple)):
+            raise ValueError("a message has a role and a content, which are texts, and may have a list of toolCalls")
+        return cls(role, content, tuple(ToolCall.of(each) for each in calls))  # type: ignore[arg-type] # checked there
 
 
 @dataclass(frozen=True)
@@ -162,15 +163,16 @@ class ConversationTrajectory:
         return json.dumps(plain(self.document()), indent=2, ensure_ascii=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "ConversationTrajectory":
+    def of(cls, document: Any) -> "ConversationTrajectory":
         """Return the conversation in a JSON document.
 
         Raises:
-            KeyError: the document has no messages.
-            ValueError, KeyError, TypeError: a message is not valid, as of `Message.of`.
-
+            ValueError: the document has no list of messages, or a message is not valid.
         """
-        return cls(document.get("scenario") or "", tuple(Message.of(each) for each in document["messages"]))
+        messages = document.get("messages") if isinstance(document, Mapping) else None
+        if not isinstance(messages, (list, tuple)):
+            raise ValueError("a conversation has a list of messages")
+        return cls(document.get("scenario") or "", tuple(Message.of(each) for each in messages))
 
     def to_test_case(
         self, tools: Sequence[Mapping[str, Any]] = (), tasks: Sequence[str] = ()
