@@ -39,7 +39,7 @@ from tracejury import (
 )
 from tracejury.journal import Journal
 from tracejury.scenario import scenario_of
-from tracejury.targets import AnswerPlaces, TargetFailed
+from tracejury.targets import AnswerPlaces, TargetFailed, filled
 
 SCRIPTED = Scenario("Refund", "refund", user_turns=["I want my money back", "Order 7"], expected_outcome="A refund")
 
@@ -197,7 +197,7 @@ def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) ->
     file = tmp_path / "scenarios.jsonl"
     file.write_text(
         '{"id": "a", "scenario": "A", "userTurns": ["x"], "expectedOutcome": "o", "metadata": {"level": 1}}\n'
-        '{"inputs": {"scenario": "B", "persona": "offTopicUser", "maxTurns": 3}}\n',
+        '{"inputs": {"scenario": "B\u2028", "persona": "offTopicUser", "maxTurns": 3}}\n',
         encoding="utf-8",
     )
     first, second = read_scenarios(file)
@@ -345,3 +345,16 @@ def test_an_endpoint_is_a_target() -> None:
     assert "there is no {{mesages}}" in str(unknown.error)
     with pytest.raises(TargetFailed, match="no text at"):
         places.reply(b"{}")
+
+
+def test_a_place_of_ones_own_leaves_the_others_as_they_are() -> None:
+    """Without a place of the output the reply has our names, and the places that are named count."""
+    reply = AnswerPlaces(tokens_in="/usage/in").reply(b'{"output": "hi", "tokensOut": 2, "usage": {"in": 5}}')
+    assert (reply.message.content, reply.tokens_in, reply.tokens_out) == ("hi", 5, 2)
+
+
+def test_a_value_within_a_text_is_json() -> None:
+    """A placeholder that is part of a text has no repr of Python."""
+    body = {"prompt": "{{message}}: {{messages}} {{sessionId}}"}
+    values = {"message": "hi", "messages": [{"role": "user", "content": "\u00e9"}], "sessionId": None}
+    assert filled(body, values) == {"prompt": 'hi: [{"role": "user", "content": "\u00e9"}] null'}

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class AnswerPlaces:
     cost_usd: str | None = None
 
     def reply(self, content: bytes) -> TargetReply:
-        """Read the answer from a response. Without a pointer to the output, a JSON object must have our names.
+        """Read the answer from a response. Without a pointer to the output, a JSON object has our names by default.
 
         Raises:
             TargetFailed: the output is missing, or a tool call is not valid.
@@ -49,11 +49,12 @@ class AnswerPlaces:
         content_text = content.decode("utf-8", "replace")
         try:
             document = json.loads(content_text)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if self.output is None and not isinstance(document, dict):
             return TargetReply(Message.assistant(content_text.strip()))
-        places = self if self.output is not None else _OURS
+        own = {name: pointer for name, pointer in vars(self).items() if pointer is not None}
+        places = self if self.output is not None else replace(_OURS, **own)
         text = _at(places.output, document)
         if not isinstance(text, str):
             raise TargetFailed(f"the answer has no text at {places.output}")
@@ -193,7 +194,7 @@ def conversation_input(trajectory: ConversationTrajectory) -> dict[str, Any]:
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Fill the placeholders of a JSON value; a text that is one placeholder becomes its value.
+    """Fill the placeholders of a JSON value; a text that is one placeholder becomes its value, others have it as JSON.
 
     Raises:
         TargetFailed: the template names an unknown placeholder.
@@ -208,7 +209,11 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     if unknown:
         raise TargetFailed(f"there is no {{{{{unknown[0]}}}}}; there are: {', '.join(values)}")
     whole = _PLACE.fullmatch(template.strip())
-    return values[whole[1]] if whole else _PLACE.sub(lambda place: str(values[place[1]]), template)
+    return values[whole[1]] if whole else _PLACE.sub(lambda place: _text(values[place[1]]), template)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
 
 
 def _at(pointer: str | None, document: Any) -> Any:
