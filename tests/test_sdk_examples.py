@@ -229,6 +229,9 @@ def test_evaluators_of_ones_own() -> None:
     wrong = director(example, {"output": {"title": "Inception", "director": "James Cameron"}})
     with pytest.raises(AssertionError, match=r"Movie Director.*score=0.00 \(threshold=1.00\)\nReason: Wrong director"):
         assert_eval(wrong, director)
+    for failed in (Score(error="timeout"), Score(error_kind="timeout")):
+        with pytest.raises(AssertionError, match="could not be made: timeout"):
+            assert_eval(failed)
     length = ResponseLength(50, 500)
     assert [length(example, {"output": "x" * count}).success for count in (49, 50, 500, 501)] == [
         False,

@@ -152,8 +152,8 @@ def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
         AssertionError: the evaluation did not pass, or could not be scored.
     """
     for score in scores_of(said, Named("score") if of is None else named(of)):
-        if score.error is not None:
-            raise AssertionError(f"Evaluation '{score.name}' could not be made: {score.error}")
+        if score.error is not None or score.error_kind is not None:
+            raise AssertionError(f"Evaluation '{score.name}' could not be made: {score.error or score.error_kind}")
         if score.success is False:
             threshold = "" if score.threshold is None else f" (threshold={score.threshold:.2f})"
             reason = "" if score.reason is None else f"\nReason: {score.reason}"
