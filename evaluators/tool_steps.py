@@ -1,5 +1,6 @@
 """Tool steps: tools that a run has to call, with their number or order, arguments and duration."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -100,8 +101,7 @@ def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
     minimums = settings.minimums or {}
 
     def check(case: Case) -> Assessment:
-        require_part(case, "toolCalls")
-        counts = summary_of(case, settings.path).tool_calls_by_name or {}
+        counts = _counts(case, settings)
         tally = _Tally()
         for tool, least in minimums.items():
             count = counts.get(tool, 0)
@@ -109,6 +109,14 @@ def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
         return tally.assess()
 
     return check
+
+
+def _counts(case: Case, settings: ToolSteps) -> Mapping[str, int]:
+    if settings.tool_calls_key != "toolCalls":  # a summary counts those of the usual key
+        calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
+        return Counter(call.name for call in calls)
+    require_part(case, "toolCalls")
+    return summary_of(case, settings.path).tool_calls_by_name or {}
 
 
 def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
@@ -217,7 +225,7 @@ KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(
         name="tool_steps",
         title="Tool Steps",
-        version=2,
+        version=3,
         checks="The run called the tools that it has to call, in order, with their arguments, in time.",
         reads=("actualOutputs.toolCalls", "metadata.traceSummary"),
         configuration=ToolSteps,

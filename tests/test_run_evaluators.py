@@ -48,6 +48,18 @@ def test_any_order_counts_tools(
     assert result.success is success
 
 
+@pytest.mark.parametrize("summary", [{}, {"traceSummary": {"toolCallsByName": {"search": 9}}}])
+@pytest.mark.parametrize("calls, score", [(["search"], 1.0), ([], 0.0)])
+def test_any_order_counts_the_calls_under_the_configured_key(
+    calls: Sequence[str], score: float, summary: Mapping[str, Any]
+) -> None:
+    """Calls under the usual key and those of a summary are others, if the key is another one."""
+    configuration = {"mode": "any_order", "minimums": {"search": 1}, "toolCallsKey": "calls"}
+    outputs = {"calls": [{"name": each} for each in calls], "toolCalls": [{"name": "search"}] * (1 - len(calls))}
+    result = verdict("tool_steps", configuration, {"actualOutputs": outputs, "metadata": summary})
+    assert result.score == score
+
+
 def test_any_order_reads_a_summary_where_there_are_no_calls() -> None:
     """The counts of a trace summary serve as well."""
     configuration = {"mode": "any_order", "minimums": {"search": 3, "fetch": 3}}
