@@ -13,7 +13,7 @@ from evaluators.captured import (
     require_part,
 )
 from evaluators.configuration import Parameter
-from evaluators.errors import BadCase
+from evaluators.errors import BadCase, Broken
 from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
 from evaluators.path import Nowhere, Path
 from evaluators.wire import explain, parse_json
@@ -40,6 +40,7 @@ _PARAMETERS: dict[Parameter, tuple[tuple[str, str], ...]] = {
     "METADATA": (),
 }
 """The keys of each part; the first with a value counts. METADATA is all of the metadata but other parts."""
+_EXPECTED = "expected_outputs"
 _WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
 _OTHER_SPELLINGS = {
     "toolCalls": "tool_calls",
@@ -61,11 +62,9 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
     """
     for parameter in parameters:
         if find_part(case, parameter) is None:
-            places = [f"{_WIRE_NAMES.get(part, part)}.{key}" for part, key in _PARAMETERS[parameter][:1]] or [
-                "metadata"
-            ]
-            key = places[0].rpartition(".")[2]
-            raise missing(case, key, f"{places[0]} is missing; {parameter} is required")
+            part, key = next(iter(_PARAMETERS[parameter]), ("metadata", ""))
+            place = f"{_WIRE_NAMES.get(part, part)}.{key}".rstrip(".")
+            raise _missing(case, part, key, f"{place} is missing; {parameter} is required")
 
 
 def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
@@ -103,7 +102,7 @@ def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's va
     """
     value = find(case, part, key, _MISSING)
     if value is _MISSING:
-        raise missing(case, key, f"{_WIRE_NAMES.get(part, part)}.{key} is missing")
+        raise _missing(case, part, key, f"{_WIRE_NAMES.get(part, part)}.{key} is missing")
     return value
 
 
@@ -217,8 +216,9 @@ def primary_text(case: Case, parameter: Parameter) -> str | None:
 
     """
     value = find_part(case, parameter)
-    if value is None:
-        require_part(case, _PARAMETERS[parameter][0][1])
+    part, key = _PARAMETERS[parameter][0]
+    if value is None and part != _EXPECTED:
+        require_part(case, key)
     return None if value is None else text_of(value)
 
 
@@ -233,6 +233,11 @@ def parse_case(document: object) -> Case:
         return Case.model_validate(document)
     except ValidationError as error:
         raise BadCase(f"the test case: {explain(error, Case)}") from None
+
+
+def _missing(case: Case, part: str, key: str, message: str) -> Broken:
+    # A trace records no expected outputs, but has the same keys among its actual ones.
+    return BadCase(message) if part == _EXPECTED else missing(case, key, message)
 
 
 def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:

@@ -519,6 +519,15 @@ def test_what_was_not_captured_survives_a_document() -> None:
     assert isinstance(outcome_of("tool_error", parse_case(document)), Skipped)
 
 
+@pytest.mark.parametrize("evaluator", ["tool_correctness", "tool_trajectory"])
+@pytest.mark.parametrize("mark", ["notCaptured", "inTrace"])
+def test_an_expectation_that_is_missing_is_no_missing_content(evaluator: str, mark: str) -> None:
+    """A rule without `expected` fails with what it lacks, whatever its traces recorded: these record none."""
+    outcome = outcome_of(evaluator, Case.model_validate({"metadata": {mark: ["toolCalls"]}}))
+    assert isinstance(outcome, Failure), outcome
+    assert outcome.message.endswith("expectedOutputs.toolCalls is missing")
+
+
 def test_definitions_that_no_span_told_are_asked_of_the_rule() -> None:
     """A check of calls without the definitions of tools says which key of the rule gives them."""
     calls = [{"name": "pay", "arguments": {"amount": 3}}]
