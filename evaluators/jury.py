@@ -23,15 +23,20 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
     """Return the verdict with the median score, with all votes and the share of them that agree with it.
 
     There must be an odd number of votes. If a vote failed, the outcome is its failure; else if one was
-    skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together, but a
-    failure keeps its own.
+    skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together; a
+    failure has none if that of a judge is unknown.
     """
     usage = _usage(votes)
+    known = [vote.outcome.fingerprint for vote in votes if vote.outcome.fingerprint is not None]
+    fingerprint = jury_fingerprint(known)
     for vote in votes:
         if isinstance(vote.outcome, Failure):
-            return replace(vote.outcome, message=f"{vote.connection}: {vote.outcome.message}", usage=usage)
+            message, of_all = (
+                f"{vote.connection}: {vote.outcome.message}",
+                fingerprint if len(known) == len(votes) else None,
+            )
+            return replace(vote.outcome, message=message, fingerprint=of_all, usage=usage)
     skipped = next((vote.outcome for vote in votes if isinstance(vote.outcome, Skipped)), None)
-    fingerprint = jury_fingerprint([vote.outcome.fingerprint or "" for vote in votes])
     if skipped is not None:
         return replace(skipped, fingerprint=fingerprint, usage=usage)
     verdicts = [(vote, vote.outcome) for vote in votes if isinstance(vote.outcome, Verdict)]

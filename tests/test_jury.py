@@ -1,6 +1,7 @@
 """Votes of several judges: the median, in any order of requests."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -62,16 +63,18 @@ def test_the_order_of_judges_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_vote_that_failed_or_found_nothing_is_no_vote(place: int) -> None:
-    """The jury fails as that vote did, or is skipped, and the cost of the other votes is reported."""
+    """The jury fails as that vote did, or is skipped, under its own fingerprint, and all costs are reported."""
     votes: list[Outcome] = [a_verdict(1), a_verdict(0), a_verdict(1)]
+    own = counted(*votes).fingerprint
     votes[place] = Failure(name="n", fingerprint="f", kind="timeout", message="too slow", usage=None, retry_after_s=3)
     failed = counted(*votes)
     assert isinstance(failed, Failure)
     assert (failed.kind, failed.message, failed.retry_after_s) == ("timeout", f"c{place}: too slow", 3)
     assert failed.usage is not None
-    assert failed.usage.calls == 2
+    assert (failed.usage.calls, failed.fingerprint) == (2, own)
+    assert counted(*votes[:place], replace(failed, fingerprint=None), *votes[place + 1 :]).fingerprint is None
     votes[place] = Skipped(name="n", fingerprint="f", reason="empty", usage=SPENT)
     skipped = counted(*votes)
     assert isinstance(skipped, Skipped)
     assert skipped.usage is not None
-    assert skipped.usage.calls == 3
+    assert (skipped.usage.calls, skipped.fingerprint) == (3, own)
