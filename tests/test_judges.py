@@ -204,6 +204,10 @@ def test_grounding_says_what_is_not_supported() -> None:
     assert verdict.usage.calls == 2
     silent = verdict_of("faithfulness", {"includeReason": False}, GROUNDED, [CLAIMS, verdicts("no", "yes")])
     assert silent.reason == "1 of 2 claims are supported by the context."
+    open_claims = verdict_of("hallucination", {}, GROUNDED, [CLAIMS, verdicts("idk", "no")])
+    assert open_claims.reason == (
+        "1 of 2 statements are not supported by the context. Not supported: 'It is blue.' (no: because no)."
+    )
 
 
 @pytest.mark.parametrize("name,score", [("faithfulness", 1.0), ("hallucination", 0.0)])

@@ -1,6 +1,6 @@
 """`faithfulness` and `hallucination`: is each claim of the output supported by the context."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
@@ -78,16 +78,13 @@ def faithfulness(settings: Faithfulness) -> Check:
             return Assessment(score=1.0, reason="The output claims nothing.", vacuous=True)
         supported = sum(verdict.verdict == "yes" for verdict in verdicts)
         reason = f"{supported} of {len(claims)} claims are supported by the context."
-        return _assessment(settings, supported / len(claims), reason, claims, verdicts)
+        return _assessment(settings, supported / len(claims), reason, claims, verdicts, ("no", "idk"))
 
     return check
 
 
 def hallucination(settings: Hallucination) -> Check:
-    """Compute the share of claims that get a "no"; 0 if nothing is claimed. Lower is better.
-
-    An "idk" does not count, although the reason lists such claims as not supported.
-    """
+    """Compute the share of claims that get a "no", not an "idk"; 0 if nothing is claimed. Lower is better."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         claims, verdicts = await _judged_claims(settings, case, judge)
@@ -95,7 +92,7 @@ def hallucination(settings: Hallucination) -> Check:
             return Assessment(score=0.0, reason="The output states nothing.", vacuous=True)
         made_up = sum(verdict.verdict == "no" for verdict in verdicts)
         reason = f"{made_up} of {len(claims)} statements are not supported by the context."
-        return _assessment(settings, made_up / len(claims), reason, claims, verdicts)
+        return _assessment(settings, made_up / len(claims), reason, claims, verdicts, ("no",))
 
     return check
 
@@ -141,9 +138,16 @@ async def _judged_claims(
 
 
 def _assessment(
-    settings: Grounding, score: float, reason: str, claims: Sequence[str], verdicts: Sequence[Support]
+    settings: Grounding,
+    score: float,
+    reason: str,
+    claims: Sequence[str],
+    verdicts: Sequence[Support],
+    counted: Collection[str],
 ) -> Assessment:
-    against = [(claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True) if verdict.verdict != "yes"]
+    """Return the assessment; its reason lists the claims whose verdict counts against the output."""
+    pairs = zip(claims, verdicts, strict=True)
+    against = [(claim, verdict) for claim, verdict in pairs if verdict.verdict in counted]
     if settings.include_reason and against:
         listed = [f"{shown(claim)} ({verdict.verdict}: {verdict.reason})" for claim, verdict in against[:_LISTED]]
         more = f"; and {len(against) - _LISTED} more" if len(against) > _LISTED else ""
