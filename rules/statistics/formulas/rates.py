@@ -14,7 +14,6 @@ from rules.statistics.formulas.quantiles import around, z_of
 from rules.statistics.intervals import Interval
 
 CONFIDENCE = 0.95
-_HALVINGS = 60  # steps of bisection from length 2 to below the rounding error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
