@@ -97,11 +97,13 @@ def test_the_items_of_a_run_are_scored(api: Offline) -> None:
 
 
 def test_an_evaluation_waits_until_the_run_has_ended(api: Offline) -> None:
-    """ModelRequest while items come in, it scores those that come after it too."""
+    """Requested while items come in, it scores later ones too; a run that has ended ends in no other state."""
     run = api.begin()
     ask(api, run, **EXACT)
     api.report(run, *answers(3))
     assert api.ask("GET", f"runs/{run}")["status"] == "RUNNING"
+    api.end(run)
+    api.end(run, "FAILED", 409)
     api.end(run)
     assert evaluated(api, run)["evaluators"][0]["scoredCount"] == 3
 

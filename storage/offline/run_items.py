@@ -280,7 +280,7 @@ class _Adding:
         if state is None:
             raise Missing(f"there is no run {self.run.run_id} any more")
         places, conflicting = self._places(cursor, of_it)
-        if places and not state[0]:
+        if places and state[0] != "RUNNING":
             raise Conflict("the run has ended and accepts no more items")
         self.reported = Reported(
             stored=len(places), already_present=len(self.items) - len(places), conflicting=conflicting

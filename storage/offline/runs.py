@@ -180,15 +180,18 @@ class Runs:
         """End a run; one that has ended with this state is left as it is. Its sums are computed for the next read.
 
         Raises:
-            Conflict: the run has ended in another state, and is not being evaluated.
+            Conflict: the run has ended in another state.
             Missing: the run was deleted.
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
         ended = write_rows(self._writer, sql.query("end_run"), values)
         ended_run = self._again(run)
-        if not ended and ended_run.status not in {state, "EVALUATING"}:
-            raise Conflict(f"the run is {ended_run.status}, which is how it ended")
+        if not ended:
+            with self._database.cursor() as cursor:  # the status of a run with open evaluations is EVALUATING
+                rows = cursor.execute(sql.query("state_of_run"), {"run_id": run.run_id}).fetchall()
+            if rows and rows[0] != (state,):
+                raise Conflict(f"the run is {rows[0][0]}, which is how it ended")
         self.sums([run.run_id])
         return ended_run
 

@@ -1,2 +1,2 @@
--- Return whether a run is running.
-SELECT "state" = 'RUNNING' FROM run WHERE run_id = $run_id;
+-- Return the state of a run, whatever evaluations of it are open.
+SELECT "state" FROM run WHERE run_id = $run_id;
