@@ -206,10 +206,16 @@ def test_times_at_the_ends_of_what_the_wire_can_say_do_no_harm(tmp_path: Path, o
 
 
 def test_no_more_log_records_than_the_bound_are_read(tmp_path: Path) -> None:
-    """Of a trace with very many log records the first are read."""
+    """Of a trace with very many log records the first are read, and of a span its own, however many are before them."""
+    last = MAX_LOGS + 10
     with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export()), a_log_batch(some_logs(MAX_LOGS + 10)))
+        commit(store, a_batch(an_export(2)), a_log_batch(some_logs(last), some_logs(1, first=last, span=1)))
         assert bodies(store) == messages(*range(MAX_LOGS))
+        outline = store.outlines.of_trace(trace_id(0))
+        assert outline is not None
+        whole = store.outlines.span(outline, span_id(1))
+        assert whole is not None
+        assert [log.body for log in whole.logs] == messages(last)
 
 
 def test_log_records_are_found_by_the_number_of_their_commit(tmp_path: Path) -> None:

@@ -82,12 +82,11 @@ class Outlines:
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
         """Return one span of the trace, or None if there is none of that id."""
-        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
+        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id, "span_id": span_id}
         with self._database.snapshot() as cursor:
-            bounds = {**outline.bounds, "span_id": span_id}
-            rows = arrow_table(cursor, sql.query("span_of_trace"), key | bounds)
+            rows = arrow_table(cursor, sql.query("span_of_trace"), key | dict(outline.bounds))
             if not rows.num_rows:
                 return None
-            logs = logs_of(arrow_table(cursor, sql.query("logs_of_trace"), key | {"logs": MAX_LOGS}))
+            logs = logs_of(arrow_table(cursor, sql.query("logs_of_span"), key | {"logs": MAX_LOGS}))
         (span,) = spans_of(rows)
-        return WholeSpan(span=span, logs=tuple(log for log in logs if log.span_id == span_id))
+        return WholeSpan(span=span, logs=tuple(logs))
