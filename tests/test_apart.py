@@ -1,5 +1,6 @@
 """Statements that nothing could stop run in processes that can be killed, with the answers that they had before."""
 
+import io
 import json
 import os
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from storage.engine.database import DatabaseOptions
@@ -22,6 +24,7 @@ from storage.query.sql_allowlist import nodes_of
 from storage.query.statements import Parameter
 from storage.starting import child_environment, start_program
 from storage.store import Store, StoreOptions
+from storage.wire import send
 from tests.live import PATIENCE_S, until
 from tests.storing import a_batch, an_export, commit
 
@@ -288,6 +291,21 @@ def test_rows_beyond_the_share_of_a_statement_go_to_scratch_files(
         for batch in batches:
             connection.execute(f"INSERT INTO t SELECT {values} FROM range({batch * 2048}, {(batch + 1) * 2048})")
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(2048 * len(batches),)]
+
+
+def test_rows_for_a_table_that_cannot_be_made_are_taken_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next message of the server is its next request, whichever statement failed."""
+    monkeypatch.chdir(tmp_path)
+    sent = io.BytesIO()
+    for header in ({"into": "t"}, {}):
+        send(sent, header, [pa.table({"c": [1]})] if header else [])
+    sent.seek(0)
+    request = {"tables": [{"name": "t", "columns": [["c", "NO_TYPE"]]}], "isLossless": False}
+    with apart_child._connect(64 << 20) as connection, pytest.raises(duckdb.Error, match="NO_TYPE"):
+        apart_child._load_tables(connection, request, sent)
+    assert sent.read() == b""
 
 
 def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,11 +127,14 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def _load_tables(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
-    """Make tables of the relations, with the rows that follow. All messages are read, also if an INSERT fails."""
+    """Make tables of the relations, with the rows that follow. All messages are read, also if a statement fails."""
     problem: duckdb.Error | None = None
-    for table in request["tables"]:
-        columns = ", ".join(f"{_name(name)} {kind}" for name, kind in table["columns"])
-        connection.execute(f"CREATE TABLE {_name(table['name'])} ({columns})")
+    try:
+        for table in request["tables"]:
+            columns = ", ".join(f"{_name(name)} {kind}" for name, kind in table["columns"])
+            connection.execute(f"CREATE TABLE {_name(table['name'])} ({columns})")
+    except duckdb.Error as error:
+        problem = error
     while True:
         message = receive(requests)
         if message is None:
