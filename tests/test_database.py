@@ -282,6 +282,8 @@ def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> Non
             assert ask() == 0
             with ThreadPoolExecutor(1) as other:
                 assert other.submit(change).result() == 5
+            with database.at_one_moment():
+                assert ask() == 0
             assert ask() == 0
             raise ZeroDivisionError
         assert ask() == 5

@@ -267,6 +267,9 @@ class Database:
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
         """Run all queries of this thread in the block on one snapshot, over one cursor. It MUST NOT write in it."""
+        if hasattr(self._own, "cursor"):
+            yield
+            return
         with self.snapshot() as cursor:
             self._own.cursor = cursor
             try:
