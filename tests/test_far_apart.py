@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.ingest.windows import EVERYTHING, Extent, Limits, TraceKey, extents_of, groups_of
+from storage.ingest.windows import Extent, Limits, TraceKey, extents_of, groups_of
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
@@ -60,14 +60,14 @@ def test_traces_that_came_together_are_asked_for_at_once() -> None:
 def test_spans_of_traces_far_apart(store: Store) -> None:
     """All of them are returned, and no others, and a result beyond the limits is marked as cut."""
     keys = [TraceKey("", trace_id(number)) for number in FAR]
-    window = store.windows.traces(keys, until=EVERYTHING, limits=ENOUGH)
+    window = store.windows.traces(keys, limits=ENOUGH)
     assert window is not None
     span_keys = sorted(zip(window.spans["trace_id"].to_pylist(), window.spans["span_id"].to_pylist(), strict=True))
     listed = ", ".join(f"'{trace_id(number)}'" for number in FAR)
     assert span_keys == rows(store, f"SELECT trace_id, span_id FROM spans WHERE trace_id IN ({listed}) ORDER BY ALL")
     assert (len(span_keys), window.is_cut) == (6, False)
     for most in (1, 4, 5):
-        cut = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=most, nbytes=1 << 30))
+        cut = store.windows.traces(keys, limits=Limits(rows=most, nbytes=1 << 30))
         assert cut is not None
         assert (cut.spans.num_rows, cut.is_cut) == (most, True)
 

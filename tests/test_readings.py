@@ -29,7 +29,7 @@ from storage.engine.database import DatabaseOptions
 from storage.ingest import span_rows
 from storage.ingest.batch import SpanBatch
 from storage.ingest.trace_meanings import TraceChange, TraceSums
-from storage.ingest.windows import EVERYTHING, Limits, TraceKey
+from storage.ingest.windows import Limits, TraceKey
 from storage.ingest.writer import WriterOptions
 from storage.records import LogRecord, Span
 from storage.store import Store, StoreOptions
@@ -434,10 +434,10 @@ def test_traces_are_taken_out_bounded_by_bytes(tmp_path: Path, threads: int) -> 
     with Store.open(tmp_path, options) as store:
         commit(store, *(a_batch(an_export(1500, trace=trace, first=1500 * trace)) for trace in range(8)))
         keys = [TraceKey("", trace_id(number)) for number in range(8)]
-        cut = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=50_000, nbytes=1 << 10))
+        cut = store.windows.traces(keys, limits=Limits(rows=50_000, nbytes=1 << 10))
         assert cut is not None
         assert (0 < cut.spans.num_rows <= 2048, cut.is_cut) == (True, True)
-        whole = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=50_000, nbytes=1 << 30))
+        whole = store.windows.traces(keys, limits=Limits(rows=50_000, nbytes=1 << 30))
         assert whole is not None
         assert (whole.spans.num_rows, whole.is_cut) == (12_000, False)
 

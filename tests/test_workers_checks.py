@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.ingest.windows import EVERYTHING, Limits, TraceKey
+from storage.ingest.windows import Limits, TraceKey
 from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
@@ -282,9 +282,7 @@ def test_a_long_trace_is_judged_by_what_is_displayed_alone(tmp_path: Path, monke
     }
     with a_store(tmp_path) as store:
         commit(store, a_batch(a_long_run(50, 0, 0), *(a_long_run(3, number, 100 * number) for number in range(1, 4))))
-        window = store.windows.traces(
-            [TraceKey("", trace_id(0))], until=EVERYTHING, limits=Limits(rows=20, nbytes=1 << 20)
-        )
+        window = store.windows.traces([TraceKey("", trace_id(0))], limits=Limits(rows=20, nbytes=1 << 20))
         assert window is not None
         assert window.spans.column("span_id").to_pylist()[-1] == span_id(0)
         assert window.is_cut

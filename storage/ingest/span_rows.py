@@ -13,7 +13,7 @@ from storage.engine.arrow import arrow_reader, arrow_table
 from storage.ingest import presence
 from storage.ingest.batch import MEANINGS
 from storage.ingest.meaning import Reads
-from storage.ingest.windows import EVERYTHING, TraceKey, bounds_of, extents_of
+from storage.ingest.windows import TraceKey, bounds_of, extents_of
 
 _SPAN_DIGITS: Final = 16
 _SCORE: Final = "gen_ai.evaluation.result"  # a log record of which nothing is read
@@ -31,6 +31,7 @@ _READ: Final = [
 _CALL_EVENTS: Final = pa.schema([("event_name", pa.string()), ("call_key", pa.string())])
 _NO_CALLS: Final = pa.schema([(name, pa.string()) for name in ("tenant", "trace_id", "tool_call_id")]).empty_table()
 
+_EVERY_ROW: Final = 2**63 - 1  # beyond the number of any log record
 _AT_ONCE: Final = 256  # spans that are read again together; a guess: some megabytes of large ones
 
 
@@ -151,7 +152,7 @@ def _with_meanings(reads: Reads, edition: int | None, spans: pa.Table, logs: pa.
 
 
 def _stored_logs(
-    cursor: duckdb.DuckDBPyConnection, reads: Reads, spans: pa.Table, *, since: int = 0, before: int = EVERYTHING
+    cursor: duckdb.DuckDBPyConnection, reads: Reads, spans: pa.Table, *, since: int = 0, before: int = _EVERY_ROW
 ) -> pa.Table:
     cursor.register("logged_spans", spans.select([*presence.KEY, "attributes"]))
     events, keys = list(reads.call_ids), list(reads.call_ids.values())

@@ -30,9 +30,6 @@ SUMMED_SPANS = 50_000
 
 TRACE_ID = re.compile("[0-9a-f]{32}")
 
-EVERYTHING = 2**63 - 1
-"""Beyond the number of any span."""
-
 
 class TraceKey(NamedTuple):
     """Key of a trace."""
@@ -89,21 +86,19 @@ class Windows:
         self._database = database
         self._edition = edition
 
-    def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
-        """Return the spans of these traces up to number `until`, as many as fit; None if there are none.
+    def traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> SpanWindow | None:
+        """Return the spans of these traces, as many as fit; None if there are none.
 
         Of one trace that does not fit, those that tell its input and its output.
 
         """
         trace_keys = set(keys)
-        return self._whole_or_ends(trace_keys, limits, until=until, is_one=len(trace_keys) == 1)
+        return self._whole_or_ends(trace_keys, limits, is_one=len(trace_keys) == 1)
 
-    def _whole_or_ends(
-        self, trace_keys: Collection[TraceKey], limits: Limits, *, until: int, is_one: bool
-    ) -> SpanWindow | None:
+    def _whole_or_ends(self, trace_keys: Collection[TraceKey], limits: Limits, *, is_one: bool) -> SpanWindow | None:
         with self._database.snapshot() as cursor:
             extents = extents_of(cursor, trace_keys)
-            window = spans_within(cursor, extents, limits, until=until)
+            window = spans_within(cursor, extents, limits)
             if window is None or not (is_one and _lacks_spans(window.spans, extents)):
                 return window
             spans = _ends(cursor, extents, limits, sql.query("spans_by_seq"))
@@ -123,7 +118,7 @@ class Windows:
             for tenant, session_id, trace_id in cursor.execute(sql.query("traces_of_session_keys")).fetchall():
                 by_session.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
         traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in by_session.items() for trace_id in trace_ids]
-        window = self._whole_or_ends(traces, limits, until=EVERYTHING, is_one=len(by_session) == 1)
+        window = self._whole_or_ends(traces, limits, is_one=len(by_session) == 1)
         return None if window is None else replace(window, sessions=by_session)
 
     def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
@@ -222,23 +217,23 @@ def groups_of(extents: Mapping[TraceKey, Extent], *, commits_each: int = COMMITS
 
 
 def spans_within(
-    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int = EVERYTHING
+    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits
 ) -> SpanWindow | None:
-    """Return the spans of traces with these extents up to number `until`, as many as fit; None if there are none."""
+    """Return the spans of traces with these extents, as many as fit; None if there are none."""
     if not extents:
         return None
-    spans, is_cut = _spans(cursor, extents, limits, until=until)
+    spans, is_cut = _spans(cursor, extents, limits)
     return _window(cursor, spans, limits, is_cut=is_cut) if spans.num_rows else None
 
 
 def _spans(
-    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int
+    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits
 ) -> tuple[pa.Table, bool]:
     """Return the spans of some traces, at least one, that fit, and True if there may be more."""
     tables: list[pa.Table] = []
     left = limits
     for group in groups_of(extents):
-        bounds = bounds_of([extents[key] for key in group]) | {"until": until}
+        bounds = bounds_of([extents[key] for key in group])
         if len(group) == 1:
             spans, is_cut = fetch(cursor, sql.query("spans_of_one_trace"), left, **bounds, **group[0]._asdict())
         else:

@@ -1,9 +1,8 @@
--- Return the spans of the selected traces up to a number. The spans start between two instants and belong to the
+-- Return the spans of the selected traces. The spans start between two instants and belong to the
 -- commits between two numbers.
 SELECT *
 FROM span
 SEMI JOIN wanted_traces USING (tenant, trace_id)
 WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
     AND batch BETWEEN $first_batch AND $last_batch
-    AND seq <= $until
 LIMIT $rows;

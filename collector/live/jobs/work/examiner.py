@@ -18,7 +18,7 @@ from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
 from collector.live.jobs.work.target import ExaminedPart, ExaminedTarget
 from evaluators.outcome import Failure
-from storage.ingest.windows import EVERYTHING, Limits, MeaningWindow, SessionKey, SpanWindow, TraceKey, Windows
+from storage.ingest.windows import Limits, MeaningWindow, SessionKey, SpanWindow, TraceKey, Windows
 from storage.judging.job_results import JobResult, results_table
 from storage.judging.jobs import Job
 
@@ -193,7 +193,7 @@ class Examiner:
         return self._windows.meanings_of_spans(numbers, limits=LIMITS)
 
     def _traces(self, keys: Sequence[TraceKey]) -> SpanWindow | None:
-        return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
+        return self._windows.traces(keys, limits=LIMITS)
 
     def _sessions(self, keys: Sequence[SessionKey]) -> SpanWindow | None:
         return self._windows.sessions(keys, limits=LIMITS)
