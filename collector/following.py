@@ -23,23 +23,28 @@ class CaughtUp:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._answered = 0
+        self._answered = self._waiting = 0
         self.requested = 0
         """Calls of `wait` so far. Read it before a search for new data, which may miss data that is stored later."""
 
     @property
     def is_awaited(self) -> bool:
-        """Return True until all calls of `wait` are answered, also if they have timed out."""
-        return self.requested > self._answered
+        """Return True while a caller waits and is not answered."""
+        return self._waiting > 0 and self.requested > self._answered
 
     def wait(self, timeout_s: float, wake: Callable[[], None]) -> bool:
         """Wait until the follower, which `wake` wakes, saw all that is stored now; False after the timeout."""
         with self._changed:
             self.requested += 1
+            self._waiting += 1
             mine = self.requested
-        wake()  # not under the lock: it may take one that a follower holds in `tell`
-        with self._changed:
-            return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
+        try:
+            wake()  # not under the lock: it may take one that a follower holds in `tell`
+            with self._changed:
+                return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
+        finally:
+            with self._changed:
+                self._waiting -= 1
 
     def tell(self, requested: int) -> None:
         """Note that all is seen that was stored at the time of the first `requested` calls of `wait`."""

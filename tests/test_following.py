@@ -2,7 +2,7 @@
 
 import threading
 
-from collector.following import FAIR_AFTER_S, IngestFirst
+from collector.following import FAIR_AFTER_S, CaughtUp, IngestFirst
 
 
 class Behind:
@@ -43,3 +43,18 @@ def test_a_follower_that_has_long_been_behind_has_its_share() -> None:
     first.caught_up()
     first.wait(threading.Event())
     assert behind.checks == 1
+
+
+def test_a_follower_is_awaited_while_a_caller_waits() -> None:
+    """A caller that gave up waits no longer, and the next one is awaited until it has its answer."""
+    caught_up, seen = CaughtUp(), list[bool]()
+    assert not caught_up.wait(0.01, lambda: seen.append(caught_up.is_awaited))
+    assert (seen, caught_up.is_awaited) == ([True], False)
+
+    def answer() -> None:
+        seen.append(caught_up.is_awaited)
+        caught_up.tell(caught_up.requested)
+        seen.append(caught_up.is_awaited)
+
+    assert caught_up.wait(1, answer)
+    assert seen == [True, True, False]
