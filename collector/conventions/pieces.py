@@ -34,12 +34,13 @@ def _has_text_of(part: JsonValue, texts: set[str]) -> bool:
 
 
 def once(parts: list[JsonValue]) -> list[JsonValue]:
-    """Return parts with each call once, by its name and id."""
+    """Return parts with each call once, by its name and id; of calls without an id, equal ones."""
     kept: list[JsonValue] = []
     calls: set[tuple[str, str]] = set()
     for part in parts:
         if isinstance(part, dict) and part.get("type") == "tool_call":
-            call = repr(part.get("name")), repr(part.get("id"))
+            identity = part.get("id")
+            call = repr(part.get("name")), repr(part.get("arguments") if identity is None else identity)
             if call in calls:
                 continue
             calls.add(call)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collector.conventions import literals, values
 from collector.conventions.items_as_text import with_items
 from collector.conventions.pieces import parts_by_type
-from storage.records import Message, Span
+from storage.records import JsonValue, Message, Span
 from tests.conventions.making import a_span, read, read_all
 from tests.conventions.test_columnar import assert_alike, sent
 
@@ -82,6 +82,15 @@ def a_chat(prompt_items: list[Any], answered: list[str]) -> Span:
 def test_an_item_is_read_as_what_it_is(text: str, expected: dict[str, Any]) -> None:
     """Calls with ids and arguments, thoughts, refusals, earlier answers, pictures, messages of chat completions."""
     assert opened(text) == [expected]
+
+
+def test_calls_without_an_id_are_those_with_other_arguments() -> None:
+    """Beside an item that is a text, calls of one tool stay two; one that is there twice is one."""
+    calls: list[JsonValue] = [
+        {"type": "tool_call", "id": None, "name": "lookup", "arguments": {"item": each}} for each in "aba"
+    ]
+    (message,) = with_items([{"role": "assistant", "parts": [words(THOUGHTS), *calls]}])
+    assert message["parts"] == [THOUGHT, *calls[:2]]
 
 
 def test_what_a_provider_did_itself_is_no_answer() -> None:
