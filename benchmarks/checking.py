@@ -17,7 +17,7 @@ import duckdb
 from benchmarks.spans import Requests
 from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
 from collector.conventions.member import TraceMember
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.evaluation.trace_case import case_of_stored, whole_case
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.target import case_for_rule

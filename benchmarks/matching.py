@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.spans import Requests
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.live.active import ActiveRule
 from collector.live.matching.matcher import Matcher
 from collector.otlp.decode import Request, decode

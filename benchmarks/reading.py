@@ -17,7 +17,7 @@ from benchmarks.recorded import RecordedRequests, dialects
 from benchmarks.spans import Requests
 from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.columnar.traces import meanings
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.prices import price_table, with_costs
 from collector.conventions.span import read_span
 from collector.memory import collect_rarely, collecting_later

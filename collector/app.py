@@ -14,28 +14,7 @@ from starlette.types import ASGIApp
 
 from collector.access.authenticator import Authenticator
 from collector.api.base.context import Context
-from collector.conditions import ServerConditions
-from collector.delivery.configured import file_webhooks
-from collector.delivery.deliverer import Deliverer, DeliveryOptions
-from collector.delivery.receivers import BadWebhook, Receivers
-from collector.delivery.sending import Sender, SystemResolver
-from collector.doors.otlp_grpc import OtlpGrpc
-from collector.doors.otlp_http import OtlpHttp, OtlpReader
-from collector.dropped_scopes import ScopeFilter
-from collector.experiments.watching import RunWatcher
-from collector.exporting.configured import telling, tracing
-from collector.exporting.results import ResultsExporter
-from collector.ingest import Ingest
-from collector.listening import ListenerOptions, address_of, bind, reached_at, serving, serving_grpc
-from collector.live.judges.egress import address_policy
-from collector.live.judges.judging_hub import OwnDoor
-from collector.live.pipeline import Pipeline
-from collector.live.upkeep.eraser import Eraser
-from collector.live.upkeep.lake_publisher import LakePublisher, publishing
-from collector.live.upkeep.sweeper import Sweeper
-from collector.mcp.http_door import with_mcp
-from collector.observing import Watch
-from collector.parts import (
+from collector.components import (
     body_limits,
     certificate,
     host_names,
@@ -46,16 +25,37 @@ from collector.parts import (
     with_cors,
     with_otlp,
 )
+from collector.conditions import ServerConditions
+from collector.delivery.configured import file_webhooks
+from collector.delivery.deliverer import Deliverer, DeliveryOptions
+from collector.delivery.receivers import BadWebhook, Receivers
+from collector.delivery.sending import Sender, SystemResolver
+from collector.dropped_scopes import ScopeFilter
+from collector.experiments.watching import RunWatcher
+from collector.exporters.configured import telling, tracing
+from collector.exporters.results import ResultsExporter
+from collector.ingest import Ingest
+from collector.listeners.otlp_grpc import OtlpGrpc
+from collector.listeners.otlp_http import OtlpHttp, OtlpReader
+from collector.listening import ListenerOptions, address_of, bind, reached_at, serving, serving_grpc
+from collector.live.judges.egress import address_policy
+from collector.live.judges.judge_services import OwnDoor
+from collector.live.pipeline import Pipeline
+from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.lake_publisher import LakePublisher, publishing
+from collector.live.upkeep.sweeper import Sweeper
+from collector.mcp.http_door import with_mcp
 from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import REST, TraceUpdater
 from collector.redaction.columns import Redactor
 from collector.redaction.values import ValueRedactor
 from collector.secrets import Secrets
+from collector.self_tracing import Watch
 from collector.server_conditions import ServerState, server_conditions
 from collector.server_meters import MeasuredServer, server_meters
 from collector.settings import BadSettings, Settings
-from collector.starting import DeferredApplication, StartingApplication
+from collector.startup import DeferredApplication, StartingApplication
 from storage.clock import in_seconds
 from storage.store import Store
 from storage.work import StartStep

@@ -25,12 +25,12 @@ from operator import attrgetter
 from typing import Final
 
 from collector.dropped_scopes import DroppedScope, ScopeFilter
-from collector.observing import FinishedWork, Watch, is_ours
 from collector.otlp.decode import Decoded, Receipt, Request, decode, decode_pieces, failed, is_long, join, whole
 from collector.otlp.faults import Malformed
 from collector.otlp.pieces import PIECE_BYTES
 from collector.otlp.signals import LOGS, TRACES
 from collector.redaction.columns import Redactor
+from collector.self_tracing import FinishedWork, Watch, is_ours
 from storage.errors import Overloaded
 from storage.ingest.shares import Shares
 from storage.limit import Limit

@@ -10,17 +10,17 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from collector.access.proxies import TrustedProxies
-from collector.doors.acceptor import Acceptor
-from collector.doors.certificate import Certificate
-from collector.doors.closed_connections import ClosedConnections, ReportClosed
-from collector.doors.connection_limits import ConnectionLimits
-from collector.doors.forwarded import ForwardedClient
-from collector.doors.held_answer import AnswerRoom
-from collector.doors.http_protocol import HttpProtocol, Surroundings
-from collector.doors.otlp_grpc import OtlpGrpc
-from collector.doors.path_prefix import PathPrefix
-from collector.doors.request_starts import InTurns, RequestStarts
-from collector.doors.socket_guard import guarded
+from collector.listeners.acceptor import Acceptor
+from collector.listeners.certificate import Certificate
+from collector.listeners.closed_connections import ClosedConnections, ReportClosed
+from collector.listeners.connection_limits import ConnectionLimits
+from collector.listeners.forwarded import ForwardedClient
+from collector.listeners.http_protocol import ConnectionCallbacks, HttpProtocol
+from collector.listeners.otlp_grpc import OtlpGrpc
+from collector.listeners.path_prefix import PathPrefix
+from collector.listeners.request_starts import InTurns, RequestStarts
+from collector.listeners.response_buffer import ResponseBufferLimit
+from collector.listeners.socket_guard import guarded
 
 _BACKLOG = 2048
 """Connections that wait for their accept; the kernel takes at most net.core.somaxconn."""
@@ -42,7 +42,7 @@ class ListenerOptions:
     name: str = "internal"
     counts: ClosedConnections = field(default_factory=ClosedConnections)
     starts: RequestStarts = field(default_factory=RequestStarts)
-    answers: AnswerRoom = field(default_factory=AnswerRoom)
+    answers: ResponseBufferLimit = field(default_factory=ResponseBufferLimit)
     path_prefix: str = ""
 
     @property
@@ -167,7 +167,7 @@ class _ListeningServer(uvicorn.Server):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)
 
-    def _make_protocol(self, around: Surroundings) -> HttpProtocol:
+    def _make_protocol(self, around: ConnectionCallbacks) -> HttpProtocol:
         return HttpProtocol(
             self._limits,
             around,

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collector.app import Running, running
+from collector.components import operator_key
+from collector.escaping import one_line
 from collector.logs import start_logging
 from collector.machine import raise_open_files
 from collector.memory import collect_rarely, keep_freed_memory
-from collector.notifying import ServiceManager
-from collector.parts import operator_key
+from collector.sd_notify import ServiceManager
 from collector.settings import BadSettings, Settings
-from collector.visible import one_line
 from storage.engine.damage import is_damage_text
 from storage.engine.database import FILE_NAME
 from storage.engine.room import needing_room

@@ -8,16 +8,16 @@ from itertools import islice
 from typing import Final
 
 from collector.conditions import CANNOT_COMMIT, DAMAGED, RECORDED_TWICE, ServerCondition, Sighting, Sightings
-from collector.doors.certificate import Certificate
-from collector.doors.closed_connections import LACKS_OF_ROOM, ClosedConnections, Reason
+from collector.escaping import one_line
 from collector.ingest import Ingest
+from collector.listeners.certificate import Certificate
+from collector.listeners.closed_connections import LACKS_OF_ROOM, ClosedConnections, Reason
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import FailingJudge
 from collector.live.upkeep.lake_publisher import LakePublisher
 from collector.meters import Traffic
 from collector.otlp.signals import TRACES
 from collector.units import count_text, duration_text
-from collector.visible import one_line
 from storage.ingest.windows import TraceKey
 from storage.operation.gauges import RecordedTwice
 from storage.store import Store

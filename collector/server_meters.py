@@ -10,10 +10,10 @@ from pathlib import Path
 from collector.access.authenticator import Authenticator
 from collector.access.journal import AuditJournal
 from collector.conditions import ServerConditions
-from collector.doors.closed_connections import ClosedConnections
-from collector.doors.held_answer import AnswerRoom
-from collector.exporting.results import ResultsExporter
+from collector.exporters.results import ResultsExporter
 from collector.ingest import Ingest
+from collector.listeners.closed_connections import ClosedConnections
+from collector.listeners.response_buffer import ResponseBufferLimit
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.failing_judges import FailingJudge
 from collector.live.upkeep.lake_publisher import LakePublisher
@@ -43,7 +43,7 @@ class MeasuredServer:
     rules_by_state: Callable[[int], Mapping[str, int]]  # at an instant
     reading: ReadingCounts
     closed: ClosedConnections
-    answers: AnswerRoom
+    answers: ResponseBufferLimit
 
 
 def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
@@ -145,7 +145,7 @@ def _connection_meter(closed: ClosedConnections) -> Meter:
     )
 
 
-def _answer_meters(answers: AnswerRoom) -> Sequence[Meter]:
+def _answer_meters(answers: ResponseBufferLimit) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_answer_bytes",

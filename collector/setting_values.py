@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr
 from pydantic.functional_validators import AfterValidator
 
 from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.prices import price_table
 from collector.secrets import LEAST_CHARACTERS, as_key
 

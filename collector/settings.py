@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.prices import price_table
 from collector.setting_groups import Redaction, WebhookSettings, WorkaroundSettings
 from collector.setting_values import (

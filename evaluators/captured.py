@@ -8,7 +8,7 @@ not. A test case lists nothing: content that it lacks is absent.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
-from evaluators.errors import BadCase, Broken, InTrace, NotCaptured, NotRead
+from evaluators.errors import BadCase, EvaluationError, InTrace, NotCaptured, NotRead
 from evaluators.model import Case, ToolCall
 
 NOT_CAPTURED: Final = "notCaptured"
@@ -98,7 +98,7 @@ def require_read(case: Case, key: str) -> None:
         raise lacking
 
 
-def missing(case: Case, key: str, message: str) -> Broken:
+def missing(case: Case, key: str, message: str) -> EvaluationError:
     """Return the error for a part that a case lacks: not recorded by the trace, not read yet, or absent."""
     return _lacking(case, key) or BadCase(message)
 

@@ -13,9 +13,9 @@ from evaluators.captured import (
     require_part,
 )
 from evaluators.configuration import Parameter
-from evaluators.errors import BadCase, Broken
+from evaluators.errors import BadCase, EvaluationError
 from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
-from evaluators.path import Nowhere, Path
+from evaluators.path import Path, PathNotFound
 from evaluators.wire import explain, parse_json
 
 Item = TypeVar("Item", ToolCall, ToolDefinition)
@@ -130,7 +130,7 @@ def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN
         return value
     try:
         return path.find(value)
-    except Nowhere:
+    except PathNotFound:
         return value
 
 
@@ -145,7 +145,7 @@ def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 
         return value
     try:
         return path.find(value)
-    except Nowhere as nowhere:
+    except PathNotFound as nowhere:
         raise BadCase(f"{place}: nothing at {path}: {nowhere}") from None
 
 
@@ -235,7 +235,7 @@ def parse_case(document: object) -> Case:
         raise BadCase(f"the test case: {explain(error, Case)}") from None
 
 
-def _missing(case: Case, part: str, key: str, message: str) -> Broken:
+def _missing(case: Case, part: str, key: str, message: str) -> EvaluationError:
     # A trace records no expected outputs, but has the same keys among its actual ones.
     return BadCase(message) if part == _EXPECTED else missing(case, key, message)
 

@@ -13,7 +13,7 @@ from evaluators.case import actual_calls, conversation_at, enter, expected_value
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.model import Case, ToolCall, text_of
 from evaluators.process import JudgeProgram, ProgramFailed, run
 from evaluators.summary import summary_of

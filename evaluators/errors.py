@@ -1,13 +1,13 @@
 """Failures of evaluations. None of these is a statement about the quality of the judged output.
 
-Broken
+EvaluationError
 ├── BadConfiguration   the evaluator cannot be built like this
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
 ├── NotCaptured        the trace did not record what the evaluator reads; the outcome is skipped
 │   └── NotRead        the trace is too long for what the evaluator reads to be read whole; skipped as well
 ├── InTrace            the test case lacks what the evaluator reads, and its trace, not read yet, may supply it
 ├── BadReply           the judge answered, and the answer cannot be used
-├── Unanswered         the judge did not answer (chat/client.py, which raises it)
+├── ModelCallFailed    the judge did not answer (chat/client.py, which raises it)
 ├── ProgramFailed      the code judge gave no output that counts (process.py)
 ├── OverBudget         what judging may cost is spent; no further request is sent
 ├── HeldBack           the budget is reserved for requests of a process that ended; later it is released
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 
-class Broken(Exception):
+class EvaluationError(Exception):
     """An evaluation that ends without a verdict; `kind` is that of its `Failure`."""
 
     kind: str = "evaluator_error"
     usage: object = None  # an `evaluators.outcome.Usage`: the usage until then, if a judge was called
 
 
-class BadConfiguration(Broken):
+class BadConfiguration(EvaluationError):
     """The configuration cannot be used; the message names each key and what would be right.
 
     `parts` has the keys that are wrong, "" for the whole, each with its message; none if no key is wrong.
@@ -39,13 +39,13 @@ class BadConfiguration(Broken):
         self.parts = tuple(parts)
 
 
-class BadCase(Broken):
+class BadCase(EvaluationError):
     """The test case cannot be judged by this evaluator; the message names the key."""
 
     kind = "bad_case"
 
 
-class NotCaptured(Broken):
+class NotCaptured(EvaluationError):
     """The trace did not record the evaluator's input. The evaluation is skipped, and no failure."""
 
     kind = "not_captured"
@@ -60,10 +60,12 @@ class NotRead(NotCaptured):
     kind = "not_read"
 
     def __init__(self, what: str, spans: object) -> None:
-        Broken.__init__(self, f"not read: {what} of all {spans} spans, more than are read of one trace or session")
+        EvaluationError.__init__(
+            self, f"not read: {what} of all {spans} spans, more than are read of one trace or session"
+        )
 
 
-class InTrace(Broken):
+class InTrace(EvaluationError):
     """The test case lacks a part that its trace, which was not read yet, may supply; the caller reads it."""
 
     kind = "in_trace"
@@ -72,25 +74,25 @@ class InTrace(Broken):
         super().__init__(f"in the trace, which was not read: {what}")
 
 
-class TooMuchToCompare(Broken):
+class TooMuchToCompare(EvaluationError):
     """There is too much to compare in seconds; the message has the amount."""
 
     kind = "too_large"
 
 
-class BadReply(Broken):
+class BadReply(EvaluationError):
     """The judge's answer cannot be used: fields are missing, malformed or out of range."""
 
     kind = "bad_reply"
 
 
-class OverBudget(Broken):
+class OverBudget(EvaluationError):
     """The daily budget of judging is spent; the message names the budget, and when there is more."""
 
     kind = "over_budget"
 
 
-class HeldBack(Broken):
+class HeldBack(EvaluationError):
     """The rest of the budget is reserved for requests of a process that ended; retry after `retry_after_s`."""
 
     kind = "budget_held"
@@ -100,7 +102,7 @@ class HeldBack(Broken):
         self.retry_after_s = retry_after_s
 
 
-class Stopped(Broken):
+class Stopped(EvaluationError):
     """The evaluation is cancelled; `kind` says whether its rule was switched off or deleted."""
 
     def __init__(self, kind: Literal["rule_disabled", "rule_deleted"], message: str) -> None:

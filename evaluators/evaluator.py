@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from evaluators.case import require
 from evaluators.configuration import Configuration
 from evaluators.cutting import cut_to_fit
-from evaluators.errors import BadConfiguration, Broken, NotCaptured
-from evaluators.judging import REPLY_GRAMMAR, CostMeter, Judge
+from evaluators.errors import BadConfiguration, EvaluationError, NotCaptured
+from evaluators.judge_interface import REPLY_GRAMMAR, CostMeter, Judge
 from evaluators.model import Case
 from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
 from evaluators.prompting import prompt
@@ -38,7 +38,7 @@ LEFT_OUT: Final = "charactersLeftOut"
 """In the metadata of a verdict: how much of the test case the judge was not shown."""
 
 Check: TypeAlias = Callable[[Case, Judge | None], Awaitable[Assessment]]
-"""The heart of an evaluator, already configured. It raises `Broken` if no assessment is possible."""
+"""The heart of an evaluator, already configured. It raises `EvaluationError` if no assessment is possible."""
 
 Need: TypeAlias = Literal["never", "optional", "always"]
 
@@ -140,7 +140,7 @@ class ConfiguredEvaluator:
             assessment = await self.check(case, meter)
         except NotCaptured as lacking:
             return Skipped(name=self.name, fingerprint=self.fingerprint, reason=str(lacking), usage=_usage(meter))
-        except Broken as broken:
+        except EvaluationError as broken:
             return Failure(
                 name=self.name,
                 fingerprint=self.fingerprint,

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from evaluators.configuration import Flag
 from evaluators.errors import BadReply
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.model import text_of
 from evaluators.prompting import fenced, prompt
 from evaluators.values import same

@@ -25,7 +25,7 @@ _STEP = re.compile(
 )
 
 
-class Nowhere(LookupError):
+class PathNotFound(LookupError):
     """There is no value at the path."""
 
 
@@ -42,7 +42,7 @@ class Path:
         """Return the value at the path.
 
         Raises:
-            Nowhere: there is none; the message says which step has nothing to enter.
+            PathNotFound: there is none; the message says which step has nothing to enter.
         """
         for step in self.steps:
             value = _enter(value, step)
@@ -82,14 +82,14 @@ def _enter(value: object, step: str | int) -> object:
         try:
             value = parse_json(value)
         except ValueError as error:
-            raise Nowhere(f"{step!r} cannot be entered in text that is not JSON ({error})") from None
+            raise PathNotFound(f"{step!r} cannot be entered in text that is not JSON ({error})") from None
     if isinstance(step, str) and isinstance(value, Mapping):
         if step in value:
             return value[step]
-        raise Nowhere(f"there is no member {step!r}")
+        raise PathNotFound(f"there is no member {step!r}")
     if isinstance(step, int) and isinstance(value, list | tuple):
         if -len(value) <= step < len(value):
             return value[step]
-        raise Nowhere(f"there is no element {step} in an array of {len(value)}")
+        raise PathNotFound(f"there is no element {step} in an array of {len(value)}")
     kind = "an object" if isinstance(step, str) else "an array"
-    raise Nowhere(f"{step!r} needs {kind} and meets {type(value).__name__}")
+    raise PathNotFound(f"{step!r} needs {kind} and meets {type(value).__name__}")

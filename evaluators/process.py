@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from evaluators import supervisor
-from evaluators.errors import Broken
+from evaluators.errors import EvaluationError
 from storage.limit import Limit
 
 _STDERR_CHARACTERS = 2000  # kept from the end, where a traceback has its message
@@ -33,7 +33,7 @@ _SUPERVISOR: Final = (sys.executable, "-I", "-S", str(supervisor.__file__))
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-class ProgramFailed(Broken):
+class ProgramFailed(EvaluationError):
     """Failure of a program that gave no valid output; `kind` is its error kind."""
 
     def __init__(self, kind: str, message: str) -> None:

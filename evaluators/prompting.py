@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from evaluators.judging import PromptMessage
+from evaluators.judge_interface import PromptMessage
 from evaluators.model import text_of
 
 PLACE = re.compile(r"\{\{(\w+)\}\}")

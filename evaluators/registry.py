@@ -19,8 +19,8 @@ from evaluators import (
 )
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges import agents, conversation, criteria, grounding, pairwise, relevance, tool_quality
-from evaluators.judging import Judge
 
 _FAMILIES: Final = (
     text.KINDS,

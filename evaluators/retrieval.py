@@ -9,7 +9,7 @@ from evaluators.case import enter, expected_value, get
 from evaluators.configuration import Configuration, Share
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, Need
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.matching import PROMPT, AnyStrategy, MatchingStrategy
 from evaluators.model import Case
 from evaluators.pairing import refuse_more

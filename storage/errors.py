@@ -5,7 +5,7 @@ StorageError
 |   |-- Busy          a reader holds an older snapshot, or a checkpoint lacks room
 |   |-- Barred        the caller broke the database too often lately
 |   `-- Reopened      the database was opened again in the middle of it: ask again
-|-- Moved             a concurrent change came first: read again before anything is stored
+|-- WriteConflict     a concurrent change came first: read again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
 |   |-- ReadOnly      it cannot be written, and has to be
@@ -18,7 +18,7 @@ StorageError
 |-- BadQuery          the SQL text is wrong or not allowed, or a value cannot be stored
 |-- Conflict          it contradicts stored data
 |-- Stale             it was changed since it was read
-`-- Missing           the named thing does not exist
+`-- NotFound          the named thing does not exist
 """
 
 import shlex
@@ -60,7 +60,7 @@ class Barred(Overloaded):
     """The caller is barred for a while, because its statements made the database fail."""
 
 
-class Moved(StorageError):
+class WriteConflict(StorageError):
     """The data that a write builds on has changed: read it again."""
 
 
@@ -141,5 +141,5 @@ def require_version(version: int, seen: Collection[int] | None) -> None:
         raise Stale(version)
 
 
-class Missing(StorageError):
+class NotFound(StorageError):
     """The named record does not exist."""

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 
-def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+def dict_rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Return the rows of an answer by the names of their columns."""
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -40,7 +40,7 @@ from storage.ingest.writer import Writer, WriterOptions
 from storage.judging.jobs import Jobs
 from storage.judging.judgements import Judgements
 from storage.judging.matching import Matching
-from storage.judging.results_out import ResultsOut
+from storage.judging.result_export import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
 from storage.judging.spending import JudgeCallStore

@@ -14,10 +14,10 @@ from typing import Any
 
 from collector.addresses import AddressPolicy
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
-from collector.delivery.receivers import Receivers, Wish
+from collector.delivery.receivers import Receivers, RequestedWebhook
 from collector.delivery.sending import Resolve, Sender, TimeLimits
-from collector.observing import Watch
 from collector.secrets import Secrets
+from collector.self_tracing import Watch
 from storage.alerting.alerts import AlertFinding, ComparedSide
 from storage.alerting.webhooks import Webhook
 from storage.store import Store
@@ -165,9 +165,9 @@ class Alerting:
     deliverer: Deliverer
     clock: Clock
 
-    def webhook(self, url: str, **wish: Any) -> Webhook:
+    def webhook(self, url: str, **requested: Any) -> Webhook:
         """Create a receiver of the project shop."""
-        return self.receivers.create("shop", Wish(**{"url": url, "secret": None} | wish))
+        return self.receivers.create("shop", RequestedWebhook(**{"url": url, "secret": None} | requested))
 
     def open(self, number: int = 0, **changes: Any) -> str:
         """Open an alert; its id."""

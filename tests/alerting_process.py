@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collector.addresses import AddressPolicy
 from collector.delivery.deliverer import Deliverer
-from collector.delivery.receivers import FileWebhook, Receivers, Wish
+from collector.delivery.receivers import FileWebhook, Receivers, RequestedWebhook
 from collector.delivery.sending import Sender
 from collector.secrets import Secrets
 from storage.store import Store
@@ -22,7 +22,7 @@ def main(data: str, url: str, first: str, count: str) -> None:
     policy = AddressPolicy(LOOPBACK)
     with Store.open(Path(data)) as store:
         receivers = Receivers(store.webhooks, store.outbox, policy, secrets=Secrets(None), rotation_s=0)
-        receivers.take_files([FileWebhook(project="shop", wish=Wish(url=url, secret=SECRET))])
+        receivers.take_files([FileWebhook(project="shop", requested=RequestedWebhook(url=url, secret=SECRET))])
         deliverer = Deliverer(store.outbox, receivers, Sender(policy, as_it_is))
         deliverer.start()
         sys.stdout.write("ready\n")

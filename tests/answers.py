@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from collector.api.answers.declared import declared_answer
+from collector.api.responses.declaration import declared_answer
 from collector.api.serving import application, contract
 
 

@@ -12,7 +12,7 @@ from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judges import ConnectedJudges
 from collector.secrets import Secrets
 from evaluators.chat.connection import Price
-from evaluators.judging import PromptMessage, Reply
+from evaluators.judge_interface import PromptMessage, Reply
 from rules.rule import Budget
 from storage.store import Store
 from tests.ruling import a_rule

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluators.case import parse_case
 from evaluators.evaluator import run
-from evaluators.judging import Judge, PromptMessage, Reply
+from evaluators.judge_interface import Judge, PromptMessage, Reply
 from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
 from evaluators.registry import build
 from storage.records import JsonValue

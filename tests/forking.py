@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final, Self, TypeAlias, cast
 
-from storage import starting
+from storage import child_process
 from tests.source_tree import ROOT
 from tests.zygote import Order
 
@@ -48,7 +48,7 @@ _IMPORTED: Final[Mapping[str, Sequence[str]]] = {
         "collector.live.jobs.work.child",
         "collector.live.jobs.work.case_child",
         "collector.quack.child",
-        "storage.query.apart_child",
+        "storage.query.query_child",
     ),
 }
 _SET: Final[Mapping[str, Mapping[str, str]]] = {
@@ -238,12 +238,12 @@ def fork_children(place: str = "") -> None:
         _places["children"] = place
 
     def start_program(program: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-P", "-c", starting.ALLOCATOR + program]
+        command = [sys.executable, "-P", "-c", child_process.ALLOCATOR + program]
         # What an import reads stays, though a child of the product does not get all of it: else none would be forked.
         early = {name: value for name, value in os.environ.items() if name.startswith(_EARLY)}
-        return start(command, stdin=PIPE, stdout=PIPE, env=early | starting.child_environment(os.environ))
+        return start(command, stdin=PIPE, stdout=PIPE, env=early | child_process.child_environment(os.environ))
 
-    starting.start_program = start_program
+    child_process.start_program = start_program
 
 
 class _Ends:

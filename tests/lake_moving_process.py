@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from collector.live.upkeep.lake_mover import LakeMover
-from storage.upkeep import leaving
+from storage.upkeep import cascade
 from tests.lake import publish_all
 from tests.storing import a_store
 
@@ -12,7 +12,7 @@ from tests.storing import a_store
 def main() -> None:
     """Move what is due at a moment, and work off deletions."""
     data, uri, now_ns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    leaving.STEP_PARTS = leaving.STEP_SPANS = 2  # many transactions
+    cascade.STEP_PARTS = cascade.STEP_SPANS = 2  # many transactions
     with a_store(data) as store:
         print("at work", flush=True)  # noqa: T201 - what the test waits for
         store.moving.doubt = lambda: None

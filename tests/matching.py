@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.live.active import ActiveRule
-from collector.live.matching.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, MatcherEnvironment
 from collector.reading.spans import ConventionsReader
 from collector.reading.updater import TraceUpdater
 from rules.settling import Settling
@@ -89,7 +89,7 @@ def matching(store: Store, in_force: InForce, settling: Settling | None = None) 
         settling or Settling(),
         enqueued=in_force.note,
         revision=in_force.revision,
-        surroundings=Surroundings(clock=in_force.clock),
+        surroundings=MatcherEnvironment(clock=in_force.clock),
     )
     matcher.start()
     try:

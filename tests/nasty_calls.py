@@ -282,11 +282,11 @@ class Asker:
 def try_out(statements: Iterator[str], seconds: float) -> Outcomes:
     """Ask one after the other for so long."""
     outcomes, until_s = Outcomes(), time.monotonic() + seconds
-    with Asker() as asker:
+    with Asker() as client_id:
         for statement in statements:
             if time.monotonic() > until_s:
                 return outcomes
-            outcomes.note(statement, asker.ask(statement))
+            outcomes.note(statement, client_id.ask(statement))
     return outcomes
 
 
@@ -309,10 +309,10 @@ def _long_spans() -> ExportTraceServiceRequest:
     return request
 
 
-def _ended(store: Store, statement: str, asker: str) -> str:
+def _ended(store: Store, statement: str, client_id: str) -> str:
     before = store.queries.offences.count
     try:
-        store.queries.sql(statement, max_rows=10, timeout_s=_QUERY_S, terms=QueryOptions(asker=asker))
+        store.queries.sql(statement, max_rows=10, timeout_s=_QUERY_S, terms=QueryOptions(client_id=client_id))
     except BadQuery as error:
         return "refused" if store.queries.offences.count == before else f"broke: {error}"
     except Exception as error:  # noqa: BLE001 - the kind of error this program searches for

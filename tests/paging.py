@@ -12,7 +12,7 @@ import httpx
 from fastapi.routing import APIRoute
 
 from collector.app import Running
-from collector.delivery.receivers import Wish
+from collector.delivery.receivers import RequestedWebhook
 from collector.sample import SampleReport, send_sample
 from collector.web.site import make_site
 from tests.alerting import a_finding
@@ -51,9 +51,9 @@ def connection_id(shown: Shown) -> str:
 def webhook_id(shown: Shown) -> str:
     """Return the id of a webhook of such a server, created on first use."""
     receivers = shown.running.context.receivers
-    return (receivers.all() or [receivers.create(None, Wish(url="https://alerts.example/hook", secret=None))])[
-        0
-    ].webhook_id
+    return (
+        receivers.all() or [receivers.create(None, RequestedWebhook(url="https://alerts.example/hook", secret=None))]
+    )[0].webhook_id
 
 
 def _alert(shown: Shown) -> str:

@@ -19,9 +19,9 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.conventions.own import OwnKeys
-from collector.live.matching.matcher import Matcher, Surroundings
-from collector.live.rules.rules_in_force import RulesInForce
+from collector.conventions.own_keys import OwnKeys
+from collector.live.matching.matcher import Matcher, MatcherEnvironment
+from collector.live.rules.active_rules import ActiveRules
 from collector.reading.spans import ConventionsReader
 from rules.settling import Settling
 from storage.engine.database import CATALOG
@@ -218,7 +218,7 @@ def _leave_work(data: Path, copy: Path) -> None:
 @contextmanager
 def _matching(store: Store) -> Iterator[Matcher]:
     """Yield a matcher without workers: its jobs wait."""
-    in_force = RulesInForce(store.rulebook)
+    in_force = ActiveRules(store.rulebook)
     in_force.refresh()
     matcher = Matcher(
         store.matching,
@@ -226,7 +226,7 @@ def _matching(store: Store) -> Iterator[Matcher]:
         Settling(),
         enqueued=lambda: None,
         revision=in_force.revision,
-        surroundings=Surroundings(),
+        surroundings=MatcherEnvironment(),
     )
     matcher.start()
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.otlp.decode import Decoded, Request, decode
 from collector.reading.spans import ConventionsReader
 from storage.ingest.batch import SpanBatch

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from collector.access import secret
 from collector.access.attempts import ALLOWED, REGAINED_S, Attempts
 from collector.access.caller import ANYBODY, Caller, RequestInfo
-from collector.access.errors import Elsewhere, Forbidden, TooMany
+from collector.access.errors import CrossOrigin, Forbidden, TooMany
 from collector.access.journal import AuditJournal
 from collector.access.keyring import KeyDraft, Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import KeyRateLimits, Rates
-from collector.access.permission import GRANTS, Need, Permission, Role, need_of, needs
-from storage.errors import Conflict, Missing
-from storage.operation.access import AuditWanted
+from collector.access.permission import GRANTS, Permission, Requirements, Role, needs, requirements_of
+from storage.errors import Conflict, NotFound
+from storage.operation.access import AuditFilter
 from tests.storing import a_store
 
 DAY_US = 86_400_000_000
@@ -49,11 +49,11 @@ def test_a_route_that_says_nothing_is_read_or_written_and_closed_to_tenants() ->
     def declared() -> None:
         """Say something."""
 
-    assert need_of(silent, "GET") == Need(permission=Permission.READ)
-    assert {need_of(silent, method) for method in ("POST", "PUT", "PATCH", "DELETE", "X")} == {
-        Need(permission=Permission.WRITE)
+    assert requirements_of(silent, "GET") == Requirements(permission=Permission.READ)
+    assert {requirements_of(silent, method) for method in ("POST", "PUT", "PATCH", "DELETE", "X")} == {
+        Requirements(permission=Permission.WRITE)
     }
-    assert need_of(declared, "POST") == Need(permission=Permission.OPEN)
+    assert requirements_of(declared, "POST") == Requirements(permission=Permission.OPEN)
 
 
 def test_the_first_key_has_to_last(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_tenant_administers_its_own_keys(tmp_path: Path) -> None:
             with pytest.raises(Forbidden):
                 keyring.create(KeyDraft(name="x", role=Role.VIEWER, tenant=tenant), a_caller("acme"))
         for change in (keyring.disable, keyring.delete):
-            with pytest.raises(Missing):
+            with pytest.raises(NotFound):
                 change(other.key_id, a_caller("acme"))
 
 
@@ -270,7 +270,7 @@ def test_own_names_are_known(host: str | None) -> None:
 )
 def test_other_names_are_refused(host: str) -> None:
     """A page that points a name of its own here is not answered."""
-    with pytest.raises(Elsewhere):
+    with pytest.raises(CrossOrigin):
         NAMES.check(host, None, changes=False)
 
 
@@ -278,7 +278,7 @@ def test_a_server_on_all_addresses_answers_to_each() -> None:
     """There an address is a name of its own, which no page can point elsewhere; a word is not."""
     wide = Names(bound="0.0.0.0:8080")
     wide.check("192.0.2.1:8080", None, changes=True)
-    with pytest.raises(Elsewhere):
+    with pytest.raises(CrossOrigin):
         wide.check("evil.example", None, changes=True)
 
 
@@ -294,7 +294,7 @@ def test_own_pages_may_write(origin: str) -> None:
 def test_other_pages_may_not_write(origin: str) -> None:
     """A form or a script of another site is refused if it would change something; the browser prevents its reading."""
     NAMES.check("127.0.0.1:8080", origin, changes=False)
-    with pytest.raises(Elsewhere):
+    with pytest.raises(CrossOrigin):
         NAMES.check("127.0.0.1:8080", origin, changes=True)
 
 
@@ -320,7 +320,7 @@ def test_alike_entries_are_one_with_a_count(tmp_path: Path) -> None:
             journal.note(RequestInfo(method="GET", path="/a", address="192.0.2.1"), None, 401, "no")
         journal.note(RequestInfo(method="GET", path="/b", address="192.0.2.1"), None, 401, "no")
         journal.store()
-        entries = [(entry.path, entry.times) for _, entry in store.access.audit(AuditWanted(), before=None, limit=10)]
+        entries = [(entry.path, entry.times) for _, entry in store.access.audit(AuditFilter(), before=None, limit=10)]
         assert entries == [("/b", 1), ("/a", 500)]
 
 
@@ -332,7 +332,7 @@ def test_the_audit_is_bounded(tmp_path: Path) -> None:
             for number in range(1500):
                 journal.note(RequestInfo(method="GET", path=f"/{step}/{number}", address=""), None, 401)
             journal.store()
-        entries = [entry for _, entry in store.access.audit(AuditWanted(), before=None, limit=5000)]
+        entries = [entry for _, entry in store.access.audit(AuditFilter(), before=None, limit=5000)]
         assert len(entries) == 1200
         assert entries[0].times == 500
         assert entries[0].detail == "(more than was kept apart)"
@@ -350,7 +350,7 @@ def test_what_could_not_be_stored_stays_noted(tmp_path: Path) -> None:
         journal._access = store.access
         journal.store()
         journal.store()
-        assert [entry.times for _, entry in store.access.audit(AuditWanted(), before=None, limit=9)] == [1]
+        assert [entry.times for _, entry in store.access.audit(AuditFilter(), before=None, limit=9)] == [1]
 
 
 def test_the_audit_is_bounded_while_nothing_can_be_written(tmp_path: Path) -> None:
@@ -372,5 +372,5 @@ def test_the_audit_is_bounded_while_nothing_can_be_written(tmp_path: Path) -> No
                 journal.store()
         journal._access = store.access
         journal.store()
-        times = [entry.times for _, entry in store.access.audit(AuditWanted(), before=None, limit=9_000)]
+        times = [entry.times for _, entry in store.access.audit(AuditFilter(), before=None, limit=9_000)]
         assert (len(times), sum(times)) == (1001, 3601)

@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from collector.access.permission import GRANTS, Permission, Role, need_of
+from collector.access.permission import GRANTS, Permission, Role, requirements_of
 from collector.api.base.routing import check_caller
 from collector.api.serving.application import routes
 from collector.web.site import make_site
@@ -189,7 +189,7 @@ def test_every_route_checks_who_asks() -> None:
 @pytest.mark.parametrize("method, path, endpoint", ROUTES, ids=NAMES)
 def test_a_route_asks_for_what_the_tables_say(method: str, path: str, endpoint: object) -> None:
     """A route declares no other need than is written down here."""
-    need = need_of(endpoint, method)
+    need = requirements_of(endpoint, method)
     name = f"{method} {path}"
     assert need.permission is required_permission(name)
     assert need.by_tenant == (name not in OF_THE_WHOLE_SERVER | OPEN)

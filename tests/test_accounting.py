@@ -22,7 +22,7 @@ from tests.wire import JSON, as_json
 
 pytestmark = pytest.mark.costly(
     "collector/api/traces",
-    "collector/doors",
+    "collector/listeners",
     "collector/ingest.py",
     "collector/otlp",
     "collector/redaction",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.web.pictures.graph import Box, Line, boxes
+from collector.web.charts.graph import Box, Line, boxes
 from collector.web.traces.agent_graph import MOST_EDGES, MOST_NODES, AgentGraph, agent_graph
 from tests.browser import DESK, PHONE, a_page
 from tests.live import until

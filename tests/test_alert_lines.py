@@ -13,7 +13,7 @@ import pytest
 
 from collector.alert_lines import alert_line
 from collector.delivery.event_words import words_of_digest
-from collector.delivery.templates import Telling, render
+from collector.delivery.templates import EventData, render
 from collector.delivery.words import words_of
 from collector.live.monitors.streams import log_text
 from storage.alerting.alerts import Alert, ComparedSide
@@ -161,6 +161,6 @@ def test_no_two_of_many_services_look_alike(tmp_path: Path) -> None:
     for service in services[:2]:
         finding = a_finding(1, rule=160 * "r", document={"service": service})
         alert = Alert(finding=finding, state="open", opened_at_ns=0)
-        event = Telling(event_id="e", type="alert.opened", at_ns=0, alert=alert, project="shop", secret=None)
+        event = EventData(event_id="e", type="alert.opened", at_ns=0, alert=alert, project="shop", secret=None)
         blocks = json.loads(render("slack", event))["blocks"]
         assert f"service {service}, release 1.5.0" in json.dumps(blocks[:2])

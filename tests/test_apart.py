@@ -11,18 +11,18 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from storage.child_process import child_environment, start_program
 from storage.engine.database import DatabaseOptions
 from storage.engine.opening import IS_DUCKDB_2
 from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
-from storage.query import apart_child, plain, statements
+from storage.query import plain, query_child, statements
 from storage.query.parsing import tree_of
 from storage.query.plain import is_plain
 from storage.query.query_options import CANCELLED, QueryOptions
 from storage.query.relations import relations_of
 from storage.query.sql_allowlist import nodes_of
 from storage.query.statements import Parameter
-from storage.starting import child_environment, start_program
 from storage.store import Store, StoreOptions
 from storage.wire import send
 from tests.live import PATIENCE_S, until
@@ -286,7 +286,7 @@ def test_rows_beyond_the_share_of_a_statement_go_to_scratch_files(
     monkeypatch.chdir(tmp_path)
     columns, batches = range(60), range(70)
     values = ", ".join(f"hash(range + {column}) >> 1" for column in columns)
-    with apart_child._connect(64 << 20) as connection:
+    with query_child._connect(64 << 20) as connection:
         connection.execute(f"CREATE TABLE t ({', '.join(f'c{column} BIGINT' for column in columns)})")
         for batch in batches:
             connection.execute(f"INSERT INTO t SELECT {values} FROM range({batch * 2048}, {(batch + 1) * 2048})")
@@ -303,8 +303,8 @@ def test_rows_for_a_table_that_cannot_be_made_are_taken_all_the_same(
         send(sent, header, [pa.table({"c": [1]})] if header else [])
     sent.seek(0)
     request = {"tables": [{"name": "t", "columns": [["c", "NO_TYPE"]]}], "isLossless": False}
-    with apart_child._connect(64 << 20) as connection, pytest.raises(duckdb.Error, match="NO_TYPE"):
-        apart_child._load_tables(connection, request, sent)
+    with query_child._connect(64 << 20) as connection, pytest.raises(duckdb.Error, match="NO_TYPE"):
+        query_child._load_tables(connection, request, sent)
     assert sent.read() == b""
 
 

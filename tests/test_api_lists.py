@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from collector.api.base.pages import MAX_ITEMS, MAX_PAGE
-from collector.cli.asking import ServerClient
+from collector.cli.client import ServerClient
 from tests.access import OPERATOR_KEY, a_closed_server
 from tests.live import a_client
 

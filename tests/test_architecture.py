@@ -103,8 +103,8 @@ def test_catching_everything_gives_its_reason() -> None:
 def test_the_environment_is_read_in_one_place() -> None:
     """Only the settings module reads environment variables, and one function passes some on to child processes."""
     readers = [file.path for file in files() for _ in file.environment_reads()]
-    assert set(readers) == {"collector/settings_loading.py", "storage/starting.py"}
-    assert readers.count("storage/starting.py") == 1
+    assert set(readers) == {"collector/settings_loading.py", "storage/child_process.py"}
+    assert readers.count("storage/child_process.py") == 1
 
 
 def test_rows_become_arrow_in_one_place() -> None:
@@ -115,7 +115,7 @@ def test_rows_become_arrow_in_one_place() -> None:
         if re.search(r"\.to_arrow_(table|reader)\(", path.read_text(encoding="utf-8"))
     }
     # Both read what `rows_of` of that module returns.
-    assert readers == {"storage/engine/arrow.py", "storage/engine/kept_cursors.py", "storage/query/apart_child.py"}
+    assert readers == {"storage/engine/arrow.py", "storage/engine/cursor_pool.py", "storage/query/query_child.py"}
 
 
 def test_endings_of_file_names_are_read_in_one_place() -> None:
@@ -246,4 +246,4 @@ def test_processes_of_our_own_are_started_in_one_place() -> None:
     packages = ("collector/", "evaluators/", "rules/", "storage/")
     starts = {file.path for file in files() if file.path.startswith(packages) and any(c in file.text for c in calls)}
     programs = {"collector/mcp/application.py", "evaluators/process.py", "evaluators/supervisor.py"}
-    assert starts == {"storage/starting.py", *programs}
+    assert starts == {"storage/child_process.py", *programs}

@@ -8,7 +8,7 @@ import pytest
 
 from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
-from storage.errors import Conflict, Moved
+from storage.errors import Conflict, WriteConflict
 from storage.judging.backfills import Backfill
 from storage.judging.span_window import WindowLimits
 from storage.store import Store
@@ -174,7 +174,7 @@ def test_a_step_that_was_stored_all_the_same_is_not_stored_again(tmp_path: Path)
         (running,) = live._matching.backfills.running()
         step = live.backfills._next(live.backfills._begun(running), rule)
         live.backfills.step()
-        with pytest.raises(Moved):
+        with pytest.raises(WriteConflict):
             store.matching.backfills.store(step)
         assert rows(store, EACH) == [(1, 2, 30, 30)]
         live._matcher_db.close()

@@ -17,8 +17,8 @@ import pytest
 import zstandard
 from google.rpc.status_pb2 import Status
 
-from collector.doors.otlp_grpc import _Turns
-from collector.doors.status import TooSlow
+from collector.listeners.otlp_grpc import _Turns
+from collector.listeners.status import TooSlow
 from tests.access import a_closed_server
 from tests.live import PATIENCE_S, Live, a_client, a_live_server, until
 from tests.serving import PROTOBUF, a_server
@@ -26,7 +26,7 @@ from tests.storing import files_no_larger_than
 from tests.traffic import EXPORT_TRACES, Answer, Send, a_batch, export_on, over_grpc, over_http, status_of
 from tests.wire import JSON, Connection, as_json, post
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/otlp")
+pytestmark = pytest.mark.costly("collector/listeners", "collector/ingest.py", "collector/otlp")
 
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""

@@ -14,9 +14,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.doors.body import BodyLimits, Disconnected, HeldBody, read_body
-from collector.doors.status import BodyTooLarge, TooSlow, UnknownType
 from collector.ingest import ByteBudget
+from collector.listeners.body import BodyLimits, Disconnected, HeldBody, read_body
+from collector.listeners.status import BodyTooLarge, TooSlow, UnknownType
 from collector.otlp.faults import Malformed
 from storage.errors import Overloaded
 from tests.limits import a_limit
@@ -187,7 +187,7 @@ def test_a_body_may_be_as_large_as_the_limits_and_no_larger(encoding: str) -> No
         read(packed, encoding, limits=BodyLimits(received=len(packed), decompressed=len(TEXT) - 1))
 
 
-@pytest.mark.costly("collector/doors")
+@pytest.mark.costly("collector/listeners")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_bomb_is_refused_after_the_limit(encoding: str) -> None:
     """A small body that unpacks to 256 MiB is refused as soon as it is over the limit."""
@@ -226,7 +226,7 @@ def test_a_zstd_frame_that_asks_for_too_much_memory_is_refused() -> None:
         read(packer.compress(TEXT) + packer.flush(), "zstd")
 
 
-@pytest.mark.costly("collector/doors")
+@pytest.mark.costly("collector/listeners")
 @pytest.mark.parametrize(
     "encoding, member",
     [("gzip", gzip.compress(b"", mtime=0)), ("zstd", zstandard.compress(b"")), ("deflate", zlib.compress(b""))],

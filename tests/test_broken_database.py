@@ -15,10 +15,10 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from storage.engine.rule_matcher_db import Expression, RuleMatcherDb, RuleQuestion
+from storage.engine.rule_matcher_db import Expression, RuleMatcherDb, RuleQuery
 from storage.errors import BadQuery, Barred, Reopened
 from storage.query import quack, statements
-from storage.query.offences import Offences
+from storage.query.quarantine import Offences
 from storage.query.query_options import QueryOptions
 from storage.store import Store
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
@@ -47,10 +47,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def breaks(store: Store, statement: str = BREAKS, *, asker: str = "") -> str:
+def breaks(store: Store, statement: str = BREAKS, *, client_id: str = "") -> str:
     """Run a statement that breaks the database; return the error of its caller."""
     with pytest.raises(BadQuery) as error:
-        store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker=asker))
+        store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(client_id=client_id))
     return str(error.value)
 
 
@@ -74,7 +74,7 @@ def test_the_statement_alone_has_an_error_and_the_database_is_there_again(store:
 
 def test_arrow_and_batches_break_it_no_worse(store: Store) -> None:
     """The same statement in the other forms of an answer is the asker's error too, and the next one is answered."""
-    statement, terms = spellings(), QueryOptions(asker="a")
+    statement, terms = spellings(), QueryOptions(client_id="a")
     with pytest.raises(BadQuery, match="INTERNAL Error"):
         store.queries.arrow(next(statement), max_rows=1, timeout_s=PATIENCE_S, terms=terms)
     with pytest.raises(BadQuery, match="INTERNAL Error"):
@@ -87,15 +87,15 @@ def test_arrow_and_batches_break_it_no_worse(store: Store) -> None:
 
 def test_a_statement_that_broke_it_is_refused_before_it_is_run(store: Store) -> None:
     """Repeated, also by another caller, it opens nothing again; after some of them its caller is refused."""
-    breaks(store, asker="a")
-    assert "is refused" in breaks(store, asker="b")
+    breaks(store, client_id="a")
+    assert "is refused" in breaks(store, client_id="b")
     assert store.queries.offences.count == 1
     for statement in itertools.islice(spellings(), 2):
-        breaks(store, statement, asker="a")
+        breaks(store, statement, client_id="a")
     with pytest.raises(Barred) as barred:
-        store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker="a"))
+        store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(client_id="a"))
     assert 500 < barred.value.retry_after_s <= 600
-    assert store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker="b")).rows == (
+    assert store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(client_id="b")).rows == (
         (7,),
     )
 
@@ -187,7 +187,7 @@ def test_what_is_written_meanwhile_is_stored_once(store: Store) -> None:
     thread = threading.Thread(target=ingest)
     thread.start()
     for number, statement in enumerate(itertools.islice(spellings(), 5)):
-        breaks(store, statement, asker=str(number))
+        breaks(store, statement, client_id=str(number))
     stop.set()
     thread.join()
     assert store.wait_committed(PATIENCE_S)
@@ -310,7 +310,7 @@ def test_the_database_of_the_rules_is_made_anew() -> None:
     """Whatever statement about rules breaks it, the next questions about spans are answered."""
     matcher_db = RuleMatcherDb("true")
     spans = pa.table({"tenant": [""], "seq": pa.array([1], pa.int64()), "trace_id": ["t"], "name": ["n"]})
-    question = RuleQuestion(
+    question = RuleQuery(
         revision=1, tenant=None, clause=Expression(sql="CASE WHEN false THEN 0 END", parameters={}), sampled_below=None
     )
     for _ in range(2):

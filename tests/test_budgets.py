@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from evaluators.chat.client import Unanswered
+from evaluators.chat.client import ModelCallFailed
 from evaluators.errors import BadConfiguration, HeldBack, OverBudget
-from evaluators.judging import Reply
+from evaluators.judge_interface import Reply
 from rules.rule import Budget
 from storage.store import Store
 from tests.connecting import NOON, AClock, AJob, Hub, a_connection, an_active_rule
@@ -174,7 +174,7 @@ def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url, limits={"attempts": 1, "timeoutSeconds": 3}))
         (late,) = crowd(hub, 1)
-        assert isinstance(late, Unanswered)
+        assert isinstance(late, ModelCallFailed)
 
         async def cancelled() -> None:
             asking = asyncio.create_task(hub.ask(an_active_rule()))
@@ -196,7 +196,7 @@ def test_what_never_left_is_a_failed_call(tmp_path: Path) -> None:
         hub = Hub(store)
         hub.connections.create(a_connection(f"http://127.0.0.1:{unused_port()}/v1"))
         outcomes = crowd(hub, 5, budget={"callsPerDay": 2})
-        assert [each.kind for each in outcomes if isinstance(each, Unanswered)] == ["unreachable"] * 5
+        assert [each.kind for each in outcomes if isinstance(each, ModelCallFailed)] == ["unreachable"] * 5
         assert hub.rows("SELECT DISTINCT outcome, tokens FROM judge_call") == [("unreachable", 0)]
         assert {(each.calls, each.failed_calls) for each in hub.budgets.today()} == {(0, 5)}
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
         for path in full:
             path.symlink_to("/dev/full")
         outcomes = crowd(hub, 8, budget={"callsPerDay": 5})
-        kinds = {each.kind for each in outcomes if isinstance(each, Unanswered | OverBudget)}
+        kinds = {each.kind for each in outcomes if isinstance(each, ModelCallFailed | OverBudget)}
         assert kinds <= {"unavailable", "over_budget"}
         assert "unavailable" in kinds
         assert not server.requests

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.live.jobs.capped import Capped
-from evaluators.chat.request_budget import Estimate, Free, RequestUsage
+from evaluators.chat.request_budget import Estimate, RequestUsage, UnlimitedBudget
 from evaluators.errors import OverBudget
 
 
@@ -16,7 +16,7 @@ def test_never_more_than_the_cap_is_set_aside_or_spent(requests: list[tuple[int,
     most = Estimate(input_tokens=100, output_tokens=100)
 
     async def ask() -> int:
-        capped, fares, spent = Capped(Free(), most), [], 0
+        capped, fares, spent = Capped(UnlimitedBudget(), most), [], 0
         for tokens_in, tokens_out, ends in requests:
             try:
                 fares.append(

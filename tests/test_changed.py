@@ -138,7 +138,7 @@ def test_code_is_in_folders(file: str, paths: list[str], is_meant: bool) -> None
         ("tests/corpus/some.json", ["kill"]),
         ("tests/schemathesis.toml", []),
         ("storage/engine/database.py", ["kill", "browser", "costly"]),
-        ("collector/doors/status.py", ["costly"]),
+        ("collector/listeners/status.py", ["costly"]),
         ("storage/judging/jobs.py", ["kill"]),
         ("storage/queries/judging/claim.sql", ["kill"]),
         ("tests/worker_process.py", ["kill"]),
@@ -157,7 +157,7 @@ def test_a_change_concerns_the_parts_whose_subject_it_is(file: str, parts: list[
         "kill": ("tests/test_workers_crash.py", ["storage/judging"]),
         "browser": ("tests/test_web_rules.py", ["rules"]),
         "simulation": ("tests/test_statistics_simulated.py", []),
-        "costly": ("tests/test_bodies.py", ["collector/doors", "collector/otlp"]),
+        "costly": ("tests/test_bodies.py", ["collector/listeners", "collector/otlp"]),
         "pure": ("tests/test_statistics_simulated.py", []),
         "property": ("tests/test_statistics_simulated.py", []),
     }
@@ -214,8 +214,8 @@ def test_code_that_nothing_knows_concerns_every_test() -> None:
 
 def test_modules_beside_the_packages_belong_to_what_imports_them() -> None:
     """A mark names the folder of its subject; what several folders share follows from the imports."""
-    assert after("collector/following.py").concern("costly", "tests/test_settling.py", ("collector/live",))
-    assert not after("collector/following.py").concern("costly", "tests/test_chat_reply.py", ("evaluators",))
+    assert after("collector/follower.py").concern("costly", "tests/test_settling.py", ("collector/live",))
+    assert not after("collector/follower.py").concern("costly", "tests/test_chat_reply.py", ("evaluators",))
     assert after("sdk/python/src/tracejury/strict_json.py").concern(
         "costly", "tests/test_chat_reply.py", ("evaluators",)
     )

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from evaluators.chat.answering import ANSWER_BYTES
-from evaluators.chat.client import Answered, ChatModel, Unanswered
+from evaluators.chat.client import Answered, ChatModel, ModelCallFailed
 from evaluators.chat.connection import BadConnection, ModelConnection, Price
 from evaluators.chat.pace import RETRYABLE, wait_asked_for
 from evaluators.chat.wire import WIRES, ChatPrompt, Protocol
@@ -57,9 +57,9 @@ def ask_each(base_url: str, protocol: Protocol, times: int, **settings: object) 
     return asyncio.run(run())
 
 
-def failure(step: object, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> Unanswered:
+def failure(step: object, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> ModelCallFailed:
     """Send a request that fails; return the failure."""
-    with a_model(step) as server, pytest.raises(Unanswered) as raised:
+    with a_model(step) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, protocol, **settings)
     return raised.value
 
@@ -191,7 +191,7 @@ def test_an_endpoint_without_structured_output_is_asked_without(protocol: Protoc
 def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again() -> None:
     """Two refusals are one failure, and prove nothing against structured output."""
     with a_model([Status(400), Status(400), Says("ok")]) as server:
-        with pytest.raises(Unanswered, match="status 400: scripted"):
+        with pytest.raises(ModelCallFailed, match="status 400: scripted"):
             ask(server.base_url)
         ask(server.base_url)
     assert [request.schema is not None for request in server.requests] == [True, False, True]
@@ -208,7 +208,7 @@ def ask_all(base_url: str, times: int) -> list[bool]:
                 try:
                     await model.ask(PROMPT, SCHEMA)
                     outcomes.append(True)
-                except Unanswered:
+                except ModelCallFailed:
                     outcomes.append(False)
             return outcomes
 
@@ -255,7 +255,7 @@ def test_what_may_pass_is_tried_again(code: int) -> None:
 )
 def test_attempts_are_bounded(code: int, kind: str) -> None:
     """After the last attempt the failure says what the endpoint said."""
-    with a_model(Status(code, headers=AT_ONCE)) as server, pytest.raises(Unanswered, match=str(code)) as raised:
+    with a_model(Status(code, headers=AT_ONCE)) as server, pytest.raises(ModelCallFailed, match=str(code)) as raised:
         ask(server.base_url, attempts=3)
     assert raised.value.kind == kind
     assert len(server.requests) == 3
@@ -265,7 +265,7 @@ def test_attempts_are_bounded(code: int, kind: str) -> None:
 def test_what_will_not_pass_fails_at_once(code: int) -> None:
     """Other errors, and redirects, are final."""
     headers = {"Location": "http://127.0.0.1:9/elsewhere"}
-    with a_model(Status(code, headers=headers)) as server, pytest.raises(Unanswered) as raised:
+    with a_model(Status(code, headers=headers)) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url)
     assert raised.value.kind == ("not_served" if code in {401, 403} else "refused")
     assert str(raised.value) == f"status {code}: scripted"
@@ -322,7 +322,7 @@ def test_the_wait_is_read_in_every_form(headers: Mapping[str, str], seconds: flo
 )
 def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step) -> None:
     """Garbage, half a document, other JSON and streams without an end fail as data, once."""
-    with a_model(step) as server, pytest.raises(Unanswered) as raised:
+    with a_model(step) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, protocol)
     assert raised.value.kind == "bad_reply"
     assert len(server.requests) == 1
@@ -345,7 +345,7 @@ def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step)
 def test_an_error_with_status_200_is_that_error(protocol: Protocol, error: object, kind: str) -> None:
     """A gateway that answered before it knew is heard, whatever else its response has, and nothing is charged."""
     document = {"status": "failed", "output": [], "content": [], "choices": [], "error": error}
-    with a_model(Sends(json.dumps(document).encode())) as server, pytest.raises(Unanswered) as raised:
+    with a_model(Sends(json.dumps(document).encode())) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, protocol, attempts=2)
     assert raised.value.kind == kind
     assert len(server.requests) == (2 if kind in RETRYABLE else 1)
@@ -361,7 +361,7 @@ def test_a_response_that_is_no_answer_costs_what_its_usage_says(protocol: Protoc
         ("prompt_tokens", "completion_tokens") if protocol == "CHAT_COMPLETIONS" else ("input_tokens", "output_tokens")
     )
     body = json.dumps({"usage": dict(zip(names, (7, 3), strict=True)), **more}).encode()
-    with a_model(Sends(body)) as server, pytest.raises(Unanswered) as raised:
+    with a_model(Sends(body)) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, protocol, attempts=1)
     assert isinstance(raised.value.usage, Usage)
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (7, 3)
@@ -370,7 +370,7 @@ def test_a_response_that_is_no_answer_costs_what_its_usage_says(protocol: Protoc
 def test_a_filter_with_status_400_is_no_refusal() -> None:
     """Azure's answer to a filtered prompt is reported as declined, and not retried."""
     body = b'{"error": {"code": "content_filter", "status": 400, "message": "The response was filtered"}}'
-    with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered, match="filtered") as raised:
+    with a_model(Status(400, body=body)) as server, pytest.raises(ModelCallFailed, match="filtered") as raised:
         ask(server.base_url)
     assert raised.value.kind == "declined"
     assert len(server.requests) == 1
@@ -411,7 +411,7 @@ def test_a_parameter_that_a_model_refuses_is_renamed_or_left_out(*, has_param: b
 def test_a_value_that_is_too_large_is_no_unknown_parameter() -> None:
     """Only what a model does not take is sent otherwise."""
     body = b'{"error": {"message": "max_tokens is too large: 50000", "param": "max_tokens"}}'
-    with a_model(Status(400, body=body)) as server, pytest.raises(Unanswered) as raised:
+    with a_model(Status(400, body=body)) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, "CHAT_COMPLETIONS", max_output_tokens=50_000)
     assert raised.value.kind == "refused"
     assert not any("max_completion_tokens" in request.body for request in server.requests)
@@ -439,7 +439,7 @@ def test_nobody_there_is_unreachable() -> None:
     """A closed port is reported as unreachable, not as a refusal."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        with pytest.raises(Unanswered) as raised:
+        with pytest.raises(ModelCallFailed) as raised:
             ask(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", attempts=2)
     assert raised.value.kind == "unreachable"
 
@@ -483,7 +483,7 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, cap
     """The endpoint gets the key; messages, representations and logs at every level do not."""
     caplog.set_level(logging.DEBUG)
     echo = json.dumps({"error": {"message": f"bad key {KEY} and {KEY.replace('+', '%2B')}"}}).encode()
-    with a_model(Status(401, body=echo)) as server, pytest.raises(Unanswered) as raised:
+    with a_model(Status(401, body=echo)) as server, pytest.raises(ModelCallFailed) as raised:
         ask(server.base_url, key=KEY)
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     connection = ModelConnection(base_url=server.base_url, model="m", key=KEY)

@@ -11,7 +11,7 @@ import pytest
 from collector.settings_loading import environment_variable
 from evaluators.chat.settings import Judges, parse_judge
 from evaluators.errors import BadConfiguration
-from evaluators.judging import PromptMessage
+from evaluators.judge_interface import PromptMessage
 from tests.model_server import CHAT, RESPONSES, a_model
 from tests.source_tree import ROOT
 

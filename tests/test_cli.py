@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from collector.app import Running
-from collector.cli import asking
+from collector.cli import client
 from collector.cli.main import main
 from tests import forking
 from tests.serving import ANY_PORT, Answers, a_scripted_server, a_server, an_export, post, run, unused_port
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.costly(
     "collector/api_calls.py",
     "collector/cli",
     "collector/conventions",
-    "collector/doors",
+    "collector/listeners",
     "collector/gating",
-    "collector/looking.py",
+    "collector/local_api.py",
     "collector/machine.py",
     "collector/otlp",
     "collector/reading",
@@ -195,9 +195,9 @@ def test_without_options_the_default_server_or_directory_is_asked(
     server: Running, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The default server is asked first; if none listens, the default data directory is read."""
-    monkeypatch.setattr(asking, "DEFAULT_SERVER", f"http://{server.http}")
+    monkeypatch.setattr(client, "DEFAULT_SERVER", f"http://{server.http}")
     assert "invoke" in run("traces", "list", env={"TRACEJURY_DATA": str(directory)}).stdout
-    monkeypatch.setattr(asking, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setattr(client, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
     assert "kept" in run("traces", "list", env={"TRACEJURY_DATA": str(directory)}).stdout
     nowhere = run("traces", "list", env={"TRACEJURY_DATA": str(directory / "nothing")})
     assert nowhere.exit_code == 1
@@ -241,7 +241,7 @@ def test_every_command_that_asks_a_server_takes_it_from_the_environment() -> Non
 
 def test_bad_settings_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable that is no setting is named."""
-    monkeypatch.setattr(asking, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setattr(client, "DEFAULT_SERVER", f"http://127.0.0.1:{unused_port()}")
     result = run("traces", "list", env={"TRACEJURY_DTAA": "x"})
     assert result.exit_code == 1
     assert "TRACEJURY_DTAA: unknown setting" in result.stderr

@@ -180,7 +180,7 @@ def standing(server: Live) -> list[str]:
 
 @pytest.mark.costly(
     "collector/conditions.py",
-    "collector/doors",
+    "collector/listeners",
     "collector/ingest.py",
     "collector/server_conditions.py",
     "storage/ingest",

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from collector.access.proxies import TrustedProxies
 from collector.app import Running
-from collector.doors.client_calls import ClientCalls
-from collector.doors.closed_connections import ClosedConnections, Reason
-from collector.doors.connection_calls import ConnectionCalls
-from collector.doors.connection_limits import ConnectionLimits
-from collector.doors.otlp_grpc import OtlpGrpc
-from collector.doors.refused_addresses import RefusedAddresses
-from collector.doors.socket_filter import refuse
-from collector.doors.socket_guard import SocketGuard, guarded
+from collector.listeners.client_calls import ClientCalls
+from collector.listeners.closed_connections import ClosedConnections, Reason
+from collector.listeners.connection_calls import ConnectionCalls
+from collector.listeners.connection_limits import ConnectionLimits
+from collector.listeners.otlp_grpc import OtlpGrpc
+from collector.listeners.refused_addresses import RefusedAddresses
+from collector.listeners.socket_filter import refuse
+from collector.listeners.socket_guard import SocketGuard, guarded
 from collector.machine import raise_open_files
 from tests.access import OPERATOR_KEY, TRACE_EXPORT, call, request
 from tests.http2 import PREFACE, headers, reset
@@ -33,7 +33,7 @@ from tests.serving import PROTOBUF, a_server, unused_port
 from tests.source_tree import ROOT
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/doors", "collector/machine.py", "collector/quack", "storage/query"
+    "collector/access", "collector/listeners", "collector/machine.py", "collector/quack", "storage/query"
 )
 
 IDLE = 1300

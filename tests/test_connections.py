@@ -19,7 +19,7 @@ from collector.connection_text import parse_file_connections
 from collector.live.judges.connections import LlmConnections
 from collector.secrets import Secrets
 from evaluators.case import parse_case
-from evaluators.chat.client import Unanswered
+from evaluators.chat.client import ModelCallFailed
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import run as evaluate
 from evaluators.outcome import Failure
@@ -523,7 +523,7 @@ def test_a_hanging_connection_holds_up_no_other(tmp_path: Path) -> None:
             await asyncio.sleep(0.05)
             async with asyncio.timeout(1.5):
                 await asyncio.gather(*(hub.ask(an_active_rule(connectionId="good")) for _ in range(20)))
-            with pytest.raises(Unanswered, match="no answer within 2 s"):
+            with pytest.raises(ModelCallFailed, match="no answer within 2 s"):
                 await waiting
 
         hub.run(ask())

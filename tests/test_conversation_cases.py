@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.evaluation.session_case import case_of_session
 from collector.evaluation.trace_case import case_of_trace, conversation_of
 from storage.ingest.windows import Limits

@@ -13,7 +13,7 @@ from storage.store import Store
 from tests.live import Live, a_live_server
 from tests.traffic import Batch, Load, a_batch, over_grpc, over_http
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly("collector/listeners", "collector/ingest.py", "collector/otlp", "storage")
 
 LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
 """Long enough that what a test sends is still in the spool, and nowhere else, when it kills the server."""
@@ -35,7 +35,7 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/doors", "collector/ingest.py", "collector/otlp", "storage/ingest")
+@pytest.mark.kill("collector/listeners", "collector/ingest.py", "collector/otlp", "storage/ingest")
 def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed under load, at any moment, loses and doubles no acknowledged span."""
     source = random.Random(seed)

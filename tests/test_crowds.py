@@ -14,7 +14,7 @@ from collector.otlp import dimensions, strict
 from collector.otlp.decode import Receipt, Request, decode
 from collector.otlp.faults import Malformed
 from collector.otlp.signals import LOGS, TRACES, Signal
-from collector.otlp.values import Unfit
+from collector.otlp.values import NotColumnar
 from tests.storing import RECEIVED_AT_US
 
 pytestmark = pytest.mark.costly("collector/conventions", "collector/otlp", "storage/ingest")
@@ -144,7 +144,7 @@ def test_what_only_columns_refuse_is_found_in_a_bounded_number_of_trials(odd: se
         nonlocal trials
         trials += 1
         if any(b"odd" in message for message in messages):
-            raise Unfit("odd")
+            raise NotColumnar("odd")
 
     spans = b"".join(a_span(number, field(5, b"odd" if number in odd else b"even")) for number in range(40))
     sifted = strict.sift(field(1, field(2, spans)), replace(TRACES, check=refuses))

@@ -21,7 +21,7 @@ import pytest
 from click.testing import Result
 
 from collector.api.operations.backup import open_backup
-from collector.visible import one_line
+from collector.escaping import one_line
 from storage.engine.database import FILE_NAME
 from storage.engine.log_end import lost_commits
 from storage.errors import Damaged, Overloaded, Unusable
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
     "collector/cli",
-    "collector/doors",
-    "collector/exporting",
+    "collector/listeners",
+    "collector/exporters",
     "collector/ingest.py",
     "collector/live",
     "collector/otlp",
@@ -101,7 +101,7 @@ def of_spans(stopped: Path, used: dict[int, str], tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+    "collector/access", "collector/api", "collector/cli", "collector/exporters", "collector/otlp", "storage"
 )
 def test_a_block_that_no_check_reports_is_free(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
     """A database with all blocks damaged that the check passes over answers as before."""
@@ -193,7 +193,7 @@ def test_a_backup_of_damaged_data_fails(data: Path, of_spans: int, tmp_path: Pat
 
 
 @pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+    "collector/access", "collector/api", "collector/cli", "collector/exporters", "collector/otlp", "storage"
 )
 def test_a_damaged_backup_is_not_restored(stopped: Path, used: dict[int, str], tmp_path: Path) -> None:
     """`tracejury restore` reads all of the copy, and leaves no database if it finds damage."""
@@ -404,7 +404,7 @@ def test_a_start_succeeds_once_a_damaged_log_is_taken_away(killed: Path, tmp_pat
 
 
 @pytest.mark.costly(
-    "collector/access", "collector/api", "collector/cli", "collector/exporting", "collector/otlp", "storage"
+    "collector/access", "collector/api", "collector/cli", "collector/exporters", "collector/otlp", "storage"
 )
 def test_what_can_be_read_of_a_damaged_database_is_exported(
     checked: tuple[Path, dict[int, Result]], used: dict[int, str], tmp_path: Path

@@ -274,7 +274,7 @@ def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> Non
                 cursor.execute("UPDATE ingest_state SET batch = 5")
             return ask()
 
-        with contextlib.suppress(ZeroDivisionError), database.at_one_moment():
+        with contextlib.suppress(ZeroDivisionError), database.in_snapshot():
             with database.cursor() as first, database.snapshot() as second:
                 assert first is second
             with database.cursor(may_share=False) as third:
@@ -282,7 +282,7 @@ def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> Non
             assert ask() == 0
             with ThreadPoolExecutor(1) as other:
                 assert other.submit(change).result() == 5
-            with database.at_one_moment():
+            with database.in_snapshot():
                 assert ask() == 0
             assert ask() == 0
             raise ZeroDivisionError

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from collector.addresses import AddressPolicy
-from collector.delivery.receivers import Receivers, Wish
+from collector.delivery.receivers import Receivers, RequestedWebhook
 from collector.secrets import Secrets
 from storage.alerting.outbox import DeliveryAttempt, SwitchOffPolicy
 from storage.clock import ClockShift, in_seconds, steady_clock
@@ -55,7 +55,7 @@ def a_webhook(store: Store) -> str:
     """Build a receiver of the project shop; its id."""
     policy, secrets = AddressPolicy(["127.0.0.0/8"]), Secrets(ENCRYPTION_KEY)
     receivers = Receivers(store.webhooks, store.outbox, policy, secrets=secrets, rotation_s=86_400)
-    return receivers.create("shop", Wish(url="http://127.0.0.1:9/hook", secret=None)).webhook_id
+    return receivers.create("shop", RequestedWebhook(url="http://127.0.0.1:9/hook", secret=None)).webhook_id
 
 
 def attempt(store: Store, webhook_id: str, at_ns: int, next_ns: int) -> None:

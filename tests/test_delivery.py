@@ -17,7 +17,7 @@ from standardwebhooks import WebhookVerificationError
 
 from collector.addresses import AddressPolicy
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
-from collector.delivery.receivers import Wish
+from collector.delivery.receivers import RequestedWebhook
 from collector.delivery.sending import Sender
 from storage.alerting.outbox import DeliveryAttempt, Outbox, SwitchOffPolicy
 from storage.errors import Overloaded
@@ -93,7 +93,7 @@ def test_an_old_secret_is_good_until_the_rotation_is_over(tmp_path: Path) -> Non
     """After a change both secrets verify, the seeds' header has the new one, and a day later the old one is refused."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=DAY_S) as alerting:
         webhook = alerting.webhook(url, secret="the old secret")
-        alerting.receivers.replace(webhook, Wish(url=None, secret="the new secret"))
+        alerting.receivers.replace(webhook, RequestedWebhook(url=None, secret="the new secret"))
         alerting.open(1)
         alerting.settled(webhook, "delivered")
         first = script.taken[0]
@@ -127,7 +127,7 @@ def test_a_receiver_gets_what_it_wants_of_its_project(tmp_path: Path) -> None:
     """Events of other kinds and of other projects are not queued for it, and one for all projects gets all."""
     with a_receiver() as (url, _), an_alerting(tmp_path) as alerting:
         one = alerting.webhook(url, events=("alert.opened",))
-        every = alerting.receivers.create(None, Wish(url=url + "/all", secret=None))
+        every = alerting.receivers.create(None, RequestedWebhook(url=url + "/all", secret=None))
         off = alerting.webhook(url, enabled=False)
         alerting.open(1)
         other = alerting.open(2, project="bank")

@@ -8,7 +8,7 @@ import pytest
 
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import ChatDialogue, NotSendable, dialogue_request
-from evaluators.chat.pictures import MOST_SENT, TOKENS_OF_PICTURE
+from evaluators.chat.images import MOST_SENT, TOKENS_OF_PICTURE
 from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.wire import WIRES, Protocol
 from storage.records import JsonValue, Message, OfferedTool

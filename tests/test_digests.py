@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.delivery.receivers import Wish
+from collector.delivery.receivers import RequestedWebhook
 from storage.alerting.alerts import ComparedSide, Escalation
 from tests.alerting import Alerting, a_finding, a_receiver, an_alerting, answer
 from tests.storing import rows
@@ -111,7 +111,7 @@ def test_what_is_gathered_is_called_off_with_the_receiver(tmp_path: Path) -> Non
         (waiting,) = alerting.store.outbox.deliveries(webhook.webhook_id)
         assert waiting.next_attempt_at_ns is not None
         assert not alerting.receivers.replay(webhook, waiting.delivery_id)
-        alerting.receivers.replace(webhook, Wish(url=None, secret=None, enabled=False, digest_minutes=60))
+        alerting.receivers.replace(webhook, RequestedWebhook(url=None, secret=None, enabled=False, digest_minutes=60))
         to_the_hour(alerting)
         alerting.settled(webhook, "cancelled")
         assert not script.taken

@@ -14,7 +14,7 @@ from tests.live import Live, a_live_server, until
 from tests.traffic import DOORS, Load, Sent, a_batch, over_http
 
 pytestmark = pytest.mark.costly(
-    "collector/doors", "collector/ingest.py", "collector/otlp", "collector/server_conditions.py", "storage"
+    "collector/listeners", "collector/ingest.py", "collector/otlp", "collector/server_conditions.py", "storage"
 )
 
 MIB = 1 << 20

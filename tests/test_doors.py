@@ -33,7 +33,7 @@ from tests.wire import JSON, Connection, as_json, post
 pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
-    "collector/doors",
+    "collector/listeners",
     "collector/ingest.py",
     "collector/memory.py",
     "collector/otlp",
@@ -252,7 +252,7 @@ def test_other_calls_do_not_exist(server: Live, method: str) -> None:
     assert failed_call(server, b"", method).code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-@pytest.mark.costly("collector/doors", "collector/otlp")
+@pytest.mark.costly("collector/listeners", "collector/otlp")
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_bad_span_is_rejected_alone(

@@ -14,8 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
-from collector.api.answers.server import StatusDocument
-from collector.cli.answer_view import read_answer
+from collector.api.responses.server import StatusDocument
+from collector.cli.responses import parse_response
 from collector.cli.rule_text import _lines
 from collector.dropped_scopes import DroppedScope, ScopeFilter
 from collector.otlp.decode import Request, decode
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.costly(
     "collector/cli",
     "collector/conditions.py",
     "collector/conventions",
-    "collector/doors",
+    "collector/listeners",
     "collector/dropped_scopes.py",
     "collector/ingest.py",
     "collector/live",
@@ -128,7 +128,7 @@ def test_what_is_dropped_is_accepted_counted_and_not_stored(tmp_path: Path) -> N
     received = {line.rsplit(" ", 1)[0]: line.rsplit(" ", 1)[1] for line in metrics if "received_total{" in line}
     assert received['tracejury_received_total{kind="span",outcome="dropped"}'] == "6.0"
     assert received['tracejury_received_total{kind="span",outcome="accepted"}'] == "4.0"
-    lines = {name: text for name, text, _ in _lines(read_answer(StatusDocument, status))}
+    lines = {name: text for name, text, _ in _lines(parse_response(StatusDocument, status))}
     assert lines["dropped"] == f"6 of {SDK}"
 
 

@@ -11,11 +11,11 @@ from collector.conventions.values import fraction
 from evaluators.case import parse_case
 from evaluators.errors import BadCase, BadConfiguration, BadReply
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure, run
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import Number
-from evaluators.judging import Judge
 from evaluators.model import AgentTrace, Case, Conversation, ToolCall, ToolDefinition
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
-from evaluators.path import Nowhere, parse_path
+from evaluators.path import PathNotFound, parse_path
 from evaluators.prompting import prompt
 from evaluators.registry import build
 from evaluators.text import ExactMatch
@@ -224,7 +224,7 @@ def test_what_is_no_path_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["$.b", "$.a.b", "$.a[3]", "$[0]", "$.a[0].b", "$.t.x"])
 def test_path_to_nothing_says_so(text: str) -> None:
     """A step that has nothing to enter is an error, never a null."""
-    with pytest.raises(Nowhere):
+    with pytest.raises(PathNotFound):
         parse_path(text).find({"a": [1, None], "t": "not JSON"})
 
 

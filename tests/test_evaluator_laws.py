@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from evaluators.errors import BadConfiguration
 from evaluators.pairing import longest_common, most_pairs
-from evaluators.path import Nowhere, Path, parse_path
+from evaluators.path import Path, PathNotFound, parse_path
 from evaluators.quick_schema import quick_test
 from evaluators.registry import KINDS, build
 from evaluators.values import key_of, same
@@ -200,7 +200,7 @@ def test_paths_are_total(text: str, value: object) -> None:
     assert isinstance(path, Path)
     try:
         matches = path.find(value)
-    except Nowhere:
+    except PathNotFound:
         return
     assert parse_path(str(path)).find(value) == matches
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/api_calls.py",
     "collector/cli",
-    "collector/conducting",
+    "collector/experiment_runner",
     "collector/datasets",
     "collector/evaluation",
     "collector/experiments",

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
     "collector/cli",
-    "collector/exporting",
+    "collector/exporters",
     "collector/otlp",
     "collector/web",
     "storage",

@@ -82,7 +82,7 @@ def wait_visible(server: Live, trace_id: str, spans: int) -> None:
     until(lambda: server.sql(question), lambda rows: rows == [[spans]])
 
 
-@pytest.mark.costly("collector/doors", "collector/otlp", "storage/ingest")
+@pytest.mark.costly("collector/listeners", "collector/otlp", "storage/ingest")
 @pytest.mark.parametrize("compression", ["none", "gzip", "deflate"])
 @pytest.mark.parametrize("processor", [BatchSpanProcessor, SimpleSpanProcessor])
 @pytest.mark.parametrize("exporter", [over_grpc, over_http])

@@ -24,7 +24,7 @@ from tests.plain_otlp import flat
 from tests.serving import a_server
 from tests.storing import START_NS, a_batch, a_store, an_export, commit, span_id, trace_id
 
-pytestmark = pytest.mark.costly("collector/api", "collector/exporting", "collector/otlp", "storage")
+pytestmark = pytest.mark.costly("collector/api", "collector/exporters", "collector/otlp", "storage")
 
 FIRST_NS, LAST_NS = -9_200_000_000_000_000_000, 9_200_000_000_000_000_000
 SPANS = 600
@@ -57,7 +57,7 @@ def all_of(batches: Iterable[list[Span]]) -> list[Span]:
     return [span for batch in batches for span in batch]
 
 
-@pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
+@pytest.mark.costly("collector/exporters", "collector/otlp", "storage")
 @pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
 def test_spans_come_by_time_and_each_once(
     times: Times, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -198,8 +198,8 @@ def test_exports_that_are_hardly_read_leave_places_to_others(tmp_path: Path) -> 
     with a_server(tmp_path / "data") as server:
         commit(server.store, a_batch(an_export(3)))
 
-        def begun(asker: str) -> Iterator[list[Span]]:
-            export = server.store.exports.spans(0, LAST_NS, tenant=None, asker=asker)
+        def begun(client_id: str) -> Iterator[list[Span]]:
+            export = server.store.exports.spans(0, LAST_NS, tenant=None, client_id=client_id)
             next(export)
             return export
 
@@ -304,7 +304,7 @@ def some_large_spans(first: int) -> ExportTraceServiceRequest:
     return request
 
 
-@pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
+@pytest.mark.costly("collector/exporters", "collector/otlp", "storage")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("pieces, size", PIECES.values(), ids=PIECES)
 def test_any_number_of_spans_takes_bounded_memory(pieces: str, size: str, large: Path) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 
-from collector.following import FAIR_AFTER_S, CaughtUp, IngestFirst
+from collector.follower import FAIR_AFTER_S, CatchUpBarrier, IngestPriority
 
 
 class Behind:
@@ -21,7 +21,7 @@ class Behind:
 def test_a_follower_waits_until_ingest_is_not_behind() -> None:
     """It looks again and again."""
     behind = Behind(3)
-    IngestFirst(behind).wait(threading.Event())
+    IngestPriority(behind).wait(threading.Event())
     assert behind.checks == 4
 
 
@@ -29,14 +29,14 @@ def test_a_follower_that_is_to_stop_waits_no_longer() -> None:
     """Also while ingest is behind."""
     stopping, behind = threading.Event(), Behind(1_000)
     stopping.set()
-    IngestFirst(behind).wait(stopping)
+    IngestPriority(behind).wait(stopping)
     assert behind.checks == 1
 
 
 def test_a_follower_that_has_long_been_behind_has_its_share() -> None:
     """It does not even ask, until it has caught up once more."""
     behind = Behind(0)
-    first = IngestFirst(behind)
+    first = IngestPriority(behind)
     first._caught_up_s -= FAIR_AFTER_S + 1
     first.wait(threading.Event())
     assert behind.checks == 0
@@ -47,7 +47,7 @@ def test_a_follower_that_has_long_been_behind_has_its_share() -> None:
 
 def test_a_follower_is_awaited_while_a_caller_waits() -> None:
     """A caller that gave up waits no longer, and the next one is awaited until it has its answer."""
-    caught_up, seen = CaughtUp(), list[bool]()
+    caught_up, seen = CatchUpBarrier(), list[bool]()
     assert not caught_up.wait(0.01, lambda: seen.append(caught_up.is_awaited))
     assert (seen, caught_up.is_awaited) == ([True], False)
 

@@ -16,7 +16,7 @@ import tracejury
 from collector.api.serving.application import routes
 from collector.cli.gate import UPDATE_VARIABLE
 from collector.cli.main import main
-from collector.conducting.plan import Plan
+from collector.experiment_runner.plan import Plan
 from collector.mcp.server import BY_NAME
 from collector.setting_groups import AlertEvent
 from collector.settings import Settings

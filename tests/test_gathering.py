@@ -7,8 +7,8 @@ import pytest
 
 from collector import ingest
 from collector.ingest import Ingest
-from collector.observing import FinishedWork
 from collector.otlp.decode import Receipt, Request
+from collector.self_tracing import FinishedWork
 from storage.store import Store
 from tests.serving import an_export
 from tests.storing import a_store, rows

@@ -12,7 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
-from collector.doors.held_answer import SLICE_BYTES, STREAM_BYTES, AnswerRoom, HeldAnswer, Refused
+from collector.listeners.response_buffer import (
+    SLICE_BYTES,
+    STREAM_BYTES,
+    BufferedResponse,
+    Refused,
+    ResponseBufferLimit,
+)
 from tests.access import Closed, a_closed_server
 from tests.live import PATIENCE_S, until
 
@@ -47,7 +53,7 @@ def ask_without_reading(stack: ExitStack, server: Closed, key: str, path: str, b
 
 
 @contextmanager
-def filled(room: AnswerRoom) -> Iterator[None]:
+def filled(room: ResponseBufferLimit) -> Iterator[None]:
     """Fill the room during the block, for two other clients."""
     for client in ("one", "another"):
         room.take(client, LIMIT)
@@ -122,7 +128,7 @@ def test_models_wait_for_room_too(server: Closed) -> None:
 class Sent:
     """Messages of an answer that passed the room, and how much of it was counted at each."""
 
-    def __init__(self, room: AnswerRoom, response: Response) -> None:
+    def __init__(self, room: ResponseBufferLimit, response: Response) -> None:
         self.messages: list[Message] = []
         self.held: list[int] = []
         self.reasons: list[str] = []
@@ -131,7 +137,7 @@ class Sent:
         asyncio.run(self._call(response))
 
     async def _call(self, response: Response) -> None:
-        answer = HeldAnswer(self._room, "client", self._send, self._refuse)
+        answer = BufferedResponse(self._room, "client", self._send, self._refuse)
         request = Request({"type": "http", "method": "GET", "asgi": {"spec_version": "2.3"}}, self._receive)
         try:
             await response(request.scope, request.receive, answer.send)
@@ -154,7 +160,7 @@ class Sent:
 
 def test_a_body_is_written_in_slices_of_their_own() -> None:
     """Each slice is a copy, so that the last one does not keep the others, and all of a body counts until then."""
-    room, body = AnswerRoom(LIMIT), bytes(range(256)) * 1_024
+    room, body = ResponseBufferLimit(LIMIT), bytes(range(256)) * 1_024
     sent = Sent(room, Response(body))
     parts = [message["body"] for message in sent.messages[1:]]
     assert b"".join(parts) == body
@@ -174,7 +180,7 @@ def test_a_stream_without_room_ends_before_its_second_piece() -> None:
             made.append(number)
             yield b"x" * 10
 
-    room = AnswerRoom(LIMIT)
+    room = ResponseBufferLimit(LIMIT)
     sent = Sent(room, StreamingResponse(pieces()))
     assert set(sent.held) == {STREAM_BYTES}
     assert (len(made), room.held, sent.is_cut) == (4, 0, False)
@@ -187,7 +193,7 @@ def test_a_stream_without_room_ends_before_its_second_piece() -> None:
 
 def test_one_answer_may_be_larger_than_all_room() -> None:
     """An answer that is alone is sent whatever its size, and leaves a part of the room to other clients only."""
-    room = AnswerRoom(LIMIT)
+    room = ResponseBufferLimit(LIMIT)
     assert room.lack("client", 4 * LIMIT) is None
     room.take("client", 4 * LIMIT)
     assert room.lack("client", 1)

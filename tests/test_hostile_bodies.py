@@ -20,16 +20,16 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from collector.access.caller import Caller
-from collector.access.permission import Need, Permission, Role
+from collector.access.permission import Permission, Requirements, Role
 from collector.api.base.request_turns import BodyParser
-from collector.api.serving import repetition
-from collector.api.serving.repetition import Repetitions
+from collector.api.serving import idempotency
+from collector.api.serving.idempotency import Repetitions
 from collector.web import visitor
 from tests.live import PATIENCE_S
 from tests.test_connections import an_api
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/api", "collector/doors", "collector/mcp", "collector/web"
+    "collector/access", "collector/api", "collector/listeners", "collector/mcp", "collector/web"
 )
 
 MIB = b" " * (1 << 20)
@@ -275,7 +275,7 @@ def repeating(answer: bytes) -> tuple[Repetitions, list[str], Ask]:
         async def send(_message: Message) -> None:
             return None
 
-        state = {"need": Need(permission=Permission.WRITE), "caller": Caller(role=Role.EDITOR, key_id=key_id)}
+        state = {"need": Requirements(permission=Permission.WRITE), "caller": Caller(role=Role.EDITOR, key_id=key_id)}
         headers = [(b"idempotency-key", str(key).encode())]
         scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "state": state}
         await repetitions(scope, receive, send)
@@ -285,7 +285,7 @@ def repeating(answer: bytes) -> tuple[Repetitions, list[str], Ask]:
 
 def test_what_is_remembered_for_all_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit of bytes the callers with most lose their oldest answers, and others keep theirs."""
-    monkeypatch.setattr(repetition, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(idempotency, "_MOST_BYTES", 1 << 20)
     repetitions, made, ask = repeating(b" " * (60 << 10))
 
     async def ask_all() -> None:

@@ -167,7 +167,7 @@ def test_a_get_changes_nothing(walk: Walk) -> None:
     "collector/datasets",
     "collector/evaluation",
     "collector/gating",
-    "collector/looking.py",
+    "collector/local_api.py",
     "collector/plan_file.py",
     "evaluators",
     "rules",
@@ -374,7 +374,7 @@ class _Screen(StringIO):
         return True
 
 
-@pytest.mark.costly("collector/api", "collector/cli", "collector/visible.py")
+@pytest.mark.costly("collector/api", "collector/cli", "collector/escaping.py")
 def test_no_command_prints_what_a_terminal_obeys(walk: Walk, failed: list[str]) -> None:
     """Names and texts that hold escape sequences reach a terminal spelled out, whatever command prints them."""
     for name, body in BODIES.items():

@@ -11,11 +11,11 @@ import pytest
 
 from collector.app import Running
 from collector.live.judges.connections import LlmConnections
-from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.rules.active_rules import ActiveRules
 from collector.secrets import Secrets
 from rules.rule_text import parse_json
 from storage.alerting.outbox import DeliveryAttempt, SwitchOffPolicy
-from storage.errors import Moved, Stale
+from storage.errors import Stale, WriteConflict
 from tests.alerting import a_finding
 from tests.serving import a_server
 from tests.storing import a_store
@@ -116,13 +116,13 @@ def test_what_we_switch_off_is_another_version(server: Running, api: httpx.Clien
 def test_the_version_is_compared_where_it_is_written(tmp_path: Path) -> None:
     """A change of a row between its read and the write is detected, also for a request without a version."""
     with a_store(tmp_path) as store:
-        rules = RulesInForce(store.rulebook)
+        rules = ActiveRules(store.rulebook)
         made = rules.create("shop", parse_json(json.dumps(RULE)), json.dumps(RULE)).stored
         late = store.rulebook._change()
         late.delete(late.living(made.rule_id))
         changed = RULE | {"sampleRate": 0.5}
         rules.replace("shop", made.rule_id, parse_json(json.dumps(changed)), json.dumps(changed))
-        with pytest.raises(Moved):
+        with pytest.raises(WriteConflict):
             store._writer.store(late.write, 1)
         assert [rule.version for rule in store.rulebook.rules()] == [2]
         one, another = (LlmConnections(store.connections, Secrets(None), dict[str, str]().get) for _ in range(2))

@@ -10,8 +10,8 @@ import pytest
 
 from collector.web.spans import conversation
 from collector.web.spans.conversation import media_of
-from evaluators.chat import pictures
-from evaluators.chat.pictures import image_of
+from evaluators.chat import images
+from evaluators.chat.images import image_of
 from tests.browser import DESK, PHONE, a_page
 from tests.live import until
 from tests.paging import Visit
@@ -121,7 +121,7 @@ def test_a_picture_that_unpacks_to_too_much_is_none(content: bytes) -> None:
 
 def test_a_large_picture_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """An image beyond the limit is described with its size, and not shown."""
-    for module in (conversation, pictures):
+    for module in (conversation, images):
         monkeypatch.setattr(module, "MOST_BYTES", 1000)
     part = a_blob(a_png() + b"\0" * 2000)
     assert (image_of(part), media_of(part).is_image) == (None, False)

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collector.api.answers.judging import JobDocument
-from collector.cli.answer_view import read_answer
+from collector.api.responses.judging import JobDocument
 from collector.cli.jobs import print_jobs
+from collector.cli.responses import parse_response
 from collector.live.jobs.work.ledger import Ledger
 from collector.live.judges.judge_health import JudgedTarget
 from storage.judging.job_results import JobResult, results_table
-from storage.judging.jobs import Claim, Job, LedgerTurn, PutBack
+from storage.judging.jobs import Claim, Job, LedgerTurn, RequeuedJob
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, span_id, trace_id
@@ -105,7 +105,7 @@ def test_a_job_that_was_put_back_waits(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         a_book(store, jobs=2)
         claim(store, 1)
-        later = PutBack(job_id=1, attempts=1, not_before_us=NOW_US + 10, error_kind="timeout", error="too late")
+        later = RequeuedJob(job_id=1, attempts=1, not_before_us=NOW_US + 10, error_kind="timeout", error="too late")
         store.jobs.take_turn(a_turn(put_back=[later]))
         ((waiting,),) = [[one] for one in store.jobs.waiting(NOW_US)]
         assert (waiting.due, waiting.next_us) == (1, NOW_US + 10)
@@ -131,7 +131,7 @@ def test_a_start_frees_everything(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         a_book(store, jobs=2)
         claim(store)
-        far = PutBack(job_id=1, attempts=1, not_before_us=NOW_US + 10**12)
+        far = RequeuedJob(job_id=1, attempts=1, not_before_us=NOW_US + 10**12)
         store.jobs.take_turn(a_turn(put_back=[far]))
     with a_store(tmp_path) as store:
         store.jobs.release_all(now_us=NOW_US, longest_wait_us=1000)
@@ -145,7 +145,7 @@ def test_superseded_results_stay_superseded(tmp_path: Path) -> None:
         claim(store)
         book.supersede(1)
         book.supersede(2)
-        store.jobs.take_turn(a_turn(finished=[a_result(1)], put_back=[PutBack(job_id=2, attempts=1)]))
+        store.jobs.take_turn(a_turn(finished=[a_result(1)], put_back=[RequeuedJob(job_id=2, attempts=1)]))
         assert evaluated(store, "job_id, outcome, superseded, error_kind") == [
             (1, "scored", True, None),
             (2, "skipped", True, "superseded"),
@@ -225,8 +225,8 @@ class _HandsIn:
         self.ledger.finish([a_failure(one, "bad_case")])
         self.ledger.finish_rows(results_table([a_result(row)]))
         late_us = NOW_US + 10**12
-        tried = PutBack(job_id=again, attempts=1, not_before_us=late_us, error_kind="unavailable", error="down")
-        self.ledger.put_back([tried, PutBack(job_id=untouched, attempts=1, not_before_us=late_us)])
+        tried = RequeuedJob(job_id=again, attempts=1, not_before_us=late_us, error_kind="unavailable", error="down")
+        self.ledger.put_back([tried, RequeuedJob(job_id=untouched, attempts=1, not_before_us=late_us)])
 
 
 def test_whatever_is_handed_in_is_noted(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_waiting_job_can_be_hurried(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         a_book(store, jobs=1)
         claim(store)
-        store.jobs.take_turn(a_turn(put_back=[PutBack(job_id=1, attempts=7, not_before_us=NOW_US + 10**9)]))
+        store.jobs.take_turn(a_turn(put_back=[RequeuedJob(job_id=1, attempts=7, not_before_us=NOW_US + 10**9)]))
         assert claim(store) == []
         assert store.jobs.retry([1], now_us=NOW_US).jobs == 1
         assert [(job.job_id, job.attempts) for job in claim(store)] == [(1, 1)]
@@ -377,7 +377,7 @@ def test_jobs_on_the_command_line(tmp_path: Path) -> None:
 
 def test_no_id_is_cut_and_nothing_is_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, which `jobs retry` takes, are whole however long lines are, and so are errors that no terminal shows."""
-    job = read_answer(
+    job = parse_response(
         JobDocument,
         {
             "id": 1_234_567_890_123_456,

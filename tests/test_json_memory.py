@@ -11,13 +11,13 @@ import pytest
 from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
 
-from collector.doors.otlp_http import JsonReader
+from collector.listeners.otlp_http import JsonReader
 from collector.otlp.json_request import memory_needed
 from tests.live import Live, a_live_server
 from tests.traffic import a_batch
 from tests.wire import JSON, as_json, post
 
-pytestmark = pytest.mark.costly("collector/doors", "collector/ingest.py", "collector/memory.py", "collector/otlp")
+pytestmark = pytest.mark.costly("collector/listeners", "collector/ingest.py", "collector/memory.py", "collector/otlp")
 
 ABOVE_IDLE_BYTES = 550_000_000
 LARGEST = 64 << 20

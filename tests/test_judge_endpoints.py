@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from evaluators.chat.client import ChatModel, Unanswered
+from evaluators.chat.client import ChatModel, ModelCallFailed
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge
 from evaluators.chat.wire import Protocol
-from evaluators.judging import PromptMessage, UnusableAnswer
+from evaluators.judge_interface import PromptMessage, UnusableAnswer
 from evaluators.outcome import Usage
 from storage.records import JsonValue
 from tests.model_server import ModelRequest, ModelServer, Says, Sends, Status, Step, a_model
@@ -29,7 +29,7 @@ def server() -> Iterator[ModelServer]:
 
 
 def judge(
-    server: ModelServer, protocol: Protocol, failures: list[Unanswered], *, times: int, **settings: Any
+    server: ModelServer, protocol: Protocol, failures: list[ModelCallFailed], *, times: int, **settings: Any
 ) -> Judged:
     """Ask a judge several times; return the last outcome, and the parameters of the fingerprint."""
     connection = ModelConnection(base_url=server.base_url, model="m", protocol=protocol, attempts=1, **settings)
@@ -37,8 +37,8 @@ def judge(
     async def once(model: ChatModel) -> str:
         try:
             await ChatJudge(model)([PromptMessage(role="user", content="Judge.")], OUTPUT_SCHEMA)
-        except (Unanswered, UnusableAnswer) as failure:
-            if isinstance(failure, Unanswered):
+        except (ModelCallFailed, UnusableAnswer) as failure:
+            if isinstance(failure, ModelCallFailed):
                 failures.append(failure)
             return str(failure.kind)
         return "verdict"
@@ -111,7 +111,7 @@ def test_a_judge_that_declines_is_paid_for(server: ModelServer) -> None:
     reply = {"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 7, "completion_tokens": 2}
     server.script = lambda _: Sends(json.dumps({"choices": [reply], "usage": usage}).encode())
-    failures: list[Unanswered] = []
+    failures: list[ModelCallFailed] = []
     assert judge(server, "CHAT_COMPLETIONS", failures, times=1)[0] == "declined"
     assert isinstance(failures[0].usage, Usage)
     assert (failures[0].usage.calls, failures[0].usage.input_tokens, failures[0].usage.output_tokens) == (1, 7, 2)
@@ -267,7 +267,7 @@ def test_an_error_of_any_shape_with_status_200_is_that_error(
 ) -> None:
     """The numbers and words of a response without an answer say which error it is, and nothing is charged for it."""
     server.script = lambda _: Sends(document if isinstance(document, bytes) else json.dumps(document).encode())
-    failures: list[Unanswered] = []
+    failures: list[ModelCallFailed] = []
     outcome, _ = judge(server, "CHAT_COMPLETIONS", failures, times=1)
     if isinstance(status, str):
         assert outcome == status

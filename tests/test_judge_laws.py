@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluators.case import parse_case
 from evaluators.code_judge import CodeJudge, payload_of
 from evaluators.errors import BadCase
-from evaluators.judging import PromptMessage, Reply
+from evaluators.judge_interface import PromptMessage, Reply
 from evaluators.model import text_of
 from evaluators.registry import KINDS
 from storage.records import JsonValue

@@ -11,7 +11,7 @@ import pytest
 
 from collector.app import Running
 from collector.evaluation.rule_trial import explain_trace, try_rule
-from evaluators.chat.client import Unanswered
+from evaluators.chat.client import ModelCallFailed
 from evaluators.errors import OverBudget
 from tests.connecting import QUESTION, SCHEMA, AJob, a_connection, an_active_rule
 from tests.live import a_client
@@ -31,7 +31,7 @@ def judged(server: Running, model: ModelServer, **more: object) -> None:
     async def ask() -> None:
         judges = server.pipeline.judging.judges
         judge = judges.judge(an_active_rule(name="tone"), AJob(job_id=7))
-        with pytest.raises(Unanswered):  # which costs nothing
+        with pytest.raises(ModelCallFailed):  # which costs nothing
             await judge(QUESTION, SCHEMA)
         await judge(QUESTION, SCHEMA)
         with pytest.raises(OverBudget):

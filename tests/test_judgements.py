@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from collector.app import Running
-from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.rules.active_rules import ActiveRules
 from rules.rule_text import parse_json
 from storage.ingest.backlog import SEQ_BITS
 from storage.judging.judgements import MAX_DECISIONS
@@ -23,7 +23,7 @@ from tests.serving import a_server, an_export, post, run
 from tests.storing import a_batch, a_store, commit
 
 pytestmark = pytest.mark.costly(
-    "collector/api", "collector/cli", "collector/live", "collector/result_words.py", "rules", "storage"
+    "collector/api", "collector/cli", "collector/live", "collector/result_labels.py", "rules", "storage"
 )
 
 TRACES = [f"{number:032x}" for number in range(1, 7)]
@@ -32,7 +32,7 @@ DECIDE = "INSERT INTO decision (revision, seq, outcome, clause, decided_at)"
 FAR = dt.datetime(2100, 1, 1)  # noqa: DTZ001 - the tables hold UTC without saying so
 
 
-def a_rule(rules: RulesInForce, name: str, target: str = "SPAN") -> int:
+def a_rule(rules: ActiveRules, name: str, target: str = "SPAN") -> int:
     """Create a rule, and return the number of its active revision."""
     condition = {"field": "name", "op": "=", "value": "refund"}
     text = json.dumps({"name": name, "target": target, "evaluator": "tool_error", "conditions": [condition]})
@@ -154,7 +154,7 @@ def test_what_was_matched_is_what_came_of_it(
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(2)))
         trace_id = storing.trace_id(0)
-        rules = RulesInForce(store.rulebook)
+        rules = ActiveRules(store.rulebook)
         (_, seq) = seqs(store, trace_id)
         for number, span_id in ((a_rule(rules, "spans"), storing.span_id(1)), (a_rule(rules, "whole", "TRACE"), None)):
             target = {"revision": number, "seq": seq, "trace_id": trace_id, "span_id": span_id, "job_id": number}
@@ -171,7 +171,7 @@ def test_a_trace_that_has_not_settled_waits(tmp_path: Path) -> None:
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(1)))
         trace_id = storing.trace_id(0)
-        rules = RulesInForce(store.rulebook)
+        rules = ActiveRules(store.rulebook)
         spans, whole = a_rule(rules, "spans"), a_rule(rules, "whole", "TRACE")
         (seq,) = seqs(store, trace_id)
         for number in (spans, whole):
@@ -190,7 +190,7 @@ def test_judgements_of_a_large_trace_are_bounded(tmp_path: Path) -> None:
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(10_500)), a_batch(storing.an_export(10_500, first=10_500)))
         trace_id = storing.trace_id(0)
-        rules = RulesInForce(store.rulebook)
+        rules = ActiveRules(store.rulebook)
         spans, whole = a_rule(rules, "spans"), a_rule(rules, "whole", "TRACE")
 
         def write(cursor: Any) -> None:
@@ -217,7 +217,7 @@ def test_what_became_of_everything_fits_into_little_memory(tmp_path: Path) -> No
     """A question about all decisions takes no memory for what the rules say: here two gigabytes otherwise."""
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(10_000)), a_batch(storing.an_export(10_000, first=10_000)))
-        rule = a_rule(RulesInForce(store.rulebook), "spans")
+        rule = a_rule(ActiveRules(store.rulebook), "spans")
 
         def write(cursor: Any) -> None:
             cursor.execute(
@@ -300,7 +300,7 @@ def test_the_terminal_lists_judged_traces(server: Running, tmp_path: Path) -> No
     with a_store(tmp_path / "data") as store:
         commit(store, a_batch(storing.an_export(1)))
         (seq,) = seqs(store, storing.trace_id(0))
-        number = a_rule(RulesInForce(store.rulebook), "r")
+        number = a_rule(ActiveRules(store.rulebook), "r")
         put(store, "evaluation", job_id=1, revision=number, seq=seq, trace_id=storing.trace_id(0), passed=True)
     for option, count in (("--passed", 1), ("--not-passed", 0)):
         traces = json.loads(run("traces", "list", option, "--json", "--data", tmp_path / "data").stdout)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
     "collector/cli",
-    "collector/doors",
+    "collector/listeners",
     "collector/live/upkeep",
     "collector/mcp",
     "collector/otlp",

@@ -19,7 +19,7 @@ from storage.errors import BadQuery, Overloaded, Reopened
 from storage.lake.catalog import COLD_TABLES
 from storage.lake.cold_files import DAY_NS
 from storage.query.query_options import QueryOptions
-from storage.query.traces_like import TracesLike
+from storage.query.trace_criteria import TraceCriteria
 from storage.store import Store
 from tests.attacks import ATTACKS, HIDDEN
 from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
@@ -357,7 +357,8 @@ def test_files_of_another_time_are_not_read(folder: Place, tmp_path: Path) -> No
             store, f"SELECT upper(regexp_replace(name, 's', 't')) FROM spans WHERE {day} ORDER BY ALL LIMIT 1"
         ) == [("TPAN 10",)]
         assert [
-            each.trace_id for each in store.listing.traces(TracesLike(from_ns=first_ns, to_ns=end_ns), limit=9).traces
+            each.trace_id
+            for each in store.listing.traces(TraceCriteria(from_ns=first_ns, to_ns=end_ns), limit=9).traces
         ] == [ids[1]]
         assert sum(batch.num_rows for batch in store.exports.rows(first_ns, end_ns, tenant=None)) == 3
         assert sum(batch.num_rows for batch in store.queries.batches(f"FROM spans WHERE {day}", timeout_s=60)) == 3
@@ -377,7 +378,7 @@ def test_what_stayed_is_read_while_the_store_is_away(
     away = Path(folder.uri).rename(tmp_path / "away")
     with a_store(tmp_path / "data", lake=folder.uri) as store:
         assert rows(store, "SELECT count(*) FROM spans WHERE start_time >= TIMESTAMP '2026-11-22 01:00:00'") == [(2,)]
-        assert len(store.listing.traces(TracesLike(), limit=1).traces) == 1
+        assert len(store.listing.traces(TraceCriteria(), limit=1).traces) == 1
         assert store.queries.trace(trace_id(1)) is not None
         for question in (lambda: rows(store, "SELECT count(*) FROM spans"), lambda: store.queries.trace(trace_id(0))):
             with pytest.raises(Overloaded, match=r"the lake cannot be read now .* after 2026-11-22"):

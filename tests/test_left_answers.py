@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from collector.doors.answer_resources import close_with_answer
+from collector.listeners.answer_resources import close_with_answer
 from tests.live import PATIENCE_S, until
 from tests.offline import Offline, an_offline_server, lines
 from tests.serving import post
@@ -75,7 +75,7 @@ def unread(stack: ExitStack, api: Offline, path: str) -> socket.socket:
 @pytest.mark.costly(
     "collector/api",
     "collector/datasets",
-    "collector/doors",
+    "collector/listeners",
     "collector/experiments",
     "storage/offline",
     "storage/operation",

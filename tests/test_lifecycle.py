@@ -39,7 +39,7 @@ def refusal(
 @pytest.mark.costly(
     "collector/children",
     "collector/cli/serve.py",
-    "collector/doors",
+    "collector/listeners",
     "collector/ingest.py",
     "collector/live",
     "collector/quack",

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from collector.doors.closed_connections import ClosedConnections, Reason
-from collector.doors.connection_limits import ConnectionLimits
+from collector.listeners.closed_connections import ClosedConnections, Reason
+from collector.listeners.connection_limits import ConnectionLimits
 from collector.settings import Settings
 from storage.limit import Limit
 

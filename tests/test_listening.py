@@ -12,10 +12,10 @@ import pytest
 
 from collector import listening
 from collector.access.proxies import TrustedProxies
-from collector.doors.acceptor import Acceptor
-from collector.doors.closed_connections import ClosedConnections
-from collector.doors.connection_limits import ConnectionLimits
-from collector.doors.request_starts import RequestStarts
+from collector.listeners.acceptor import Acceptor
+from collector.listeners.closed_connections import ClosedConnections
+from collector.listeners.connection_limits import ConnectionLimits
+from collector.listeners.request_starts import RequestStarts
 from collector.listening import ListenerOptions, address_of, bind, serving
 from tests.live import PATIENCE_S
 from tests.serving import ANY_PORT

@@ -9,8 +9,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from storage.engine.read_database import ReadDatabase
 from storage.query import trace_shape
 from storage.query.listing import Listing, ListPosition
+from storage.query.trace_criteria import Ranking, TraceCriteria
 from storage.query.trace_shape import COLUMNS, TraceShape, TraceShapes
-from storage.query.traces_like import Ranking, TracesLike
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.matching import write
@@ -43,27 +43,27 @@ FROM trace_roll_up
 READ_SPANS: Final = "UPDATE span SET span_type = 'llm', model = 'm' || (seq % 37), service_version = 'v' || (seq % 5)"
 
 WISHES: Final = {
-    "true": TracesLike(),
-    "session_id = 's3'": TracesLike(session="s3"),
-    "session_id = 's3' AND error_count = 0": TracesLike(session="s3", is_error=False),
-    "user_id = 'u3'": TracesLike(user="u3"),
-    "cost_usd >= 0.4 AND user_id = 'u3'": TracesLike(least_usd=0.4, user="u3"),
-    "duration_ms >= 60000": TracesLike(least_ns=60 * SECOND),
+    "true": TraceCriteria(),
+    "session_id = 's3'": TraceCriteria(session="s3"),
+    "session_id = 's3' AND error_count = 0": TraceCriteria(session="s3", is_error=False),
+    "user_id = 'u3'": TraceCriteria(user="u3"),
+    "cost_usd >= 0.4 AND user_id = 'u3'": TraceCriteria(least_usd=0.4, user="u3"),
+    "duration_ms >= 60000": TraceCriteria(least_ns=60 * SECOND),
     "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND name = 'span 5' AND status_code = 'ERROR')": (
-        TracesLike(failing="span 5")
+        TraceCriteria(failing="span 5")
     ),
-    "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'": TracesLike(text="oRDER 9"),
-    "input = 'nobody wrote this'": TracesLike(text="nobody wrote this"),
-    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND model = 'm7')": TracesLike(model="m7"),
-    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND service_version = 'v3')": TracesLike(release="v3"),
-    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND name = 'span 1')": TracesLike(attributes={"n": "1"}),
+    "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'": TraceCriteria(text="oRDER 9"),
+    "input = 'nobody wrote this'": TraceCriteria(text="nobody wrote this"),
+    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND model = 'm7')": TraceCriteria(model="m7"),
+    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND service_version = 'v3')": TraceCriteria(release="v3"),
+    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND name = 'span 1')": TraceCriteria(attributes={"n": "1"}),
     "(SELECT bool_or(NOT passed AND NOT superseded) FROM evaluations AS e WHERE e.trace_id = t.trace_id)": (
-        TracesLike(rule="id-1", passed=False)
+        TraceCriteria(rule="id-1", passed=False)
     ),
     "session_id = 's1' AND EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND outcome = 'failed')": (
-        TracesLike(session="s1", outcome="failed")
+        TraceCriteria(session="s1", outcome="failed")
     ),
-    "EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)": TracesLike(has_result=True),
+    "EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)": TraceCriteria(has_result=True),
 }
 """Plain conditions on the view `traces`, and the equivalent filters."""
 
@@ -169,7 +169,7 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
 @pytest.mark.costly("collector/api", "rules", "storage")
 def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
     """If the time is over, all traces that started after the returned instant are listed, and older ones follow."""
-    like, alike = TracesLike(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
+    like, alike = TraceCriteria(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
     listed_ids: list[tuple[object, ...]] = []
     instants: list[int] = []
     place: ListPosition | None = None
@@ -198,7 +198,7 @@ def test_the_time_is_over_before_a_stretch_that_would_not_fit(store: Store) -> N
         return looked[0]
 
     listing = Listing(ReadDatabase(store._database), clock_s)
-    listed = listing.traces(TracesLike(text="nobody"), limit=1, within_s=4.5)
+    listed = listing.traces(TraceCriteria(text="nobody"), limit=1, within_s=4.5)
     assert listed.searched_to_ns is not None
     assert looked[0] <= 1 + 4.5 + 1
 
@@ -247,18 +247,18 @@ def values_of(shape: TraceShape, name: str) -> list[tuple[object, ...]]:
     return [(each.value, each.traces) for each in shape.facets[name].values] if name in shape.facets else []
 
 
-PART_OF_TIME: Final = TracesLike(from_ns=START_NS + 100 * SECOND, to_ns=START_NS + 200 * SECOND)
+PART_OF_TIME: Final = TraceCriteria(from_ns=START_NS + 100 * SECOND, to_ns=START_NS + 200 * SECOND)
 
 
-@pytest.mark.parametrize("like", [TracesLike(), PART_OF_TIME])
-def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: TracesLike) -> None:
+@pytest.mark.parametrize("like", [TraceCriteria(), PART_OF_TIME])
+def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: TraceCriteria) -> None:
     """The list that is narrowed to a step has the number of traces of the step, and their latencies lie within."""
     shape = store.overview.shapes.of(like, now_ns=NOW_NS, values=MANY)
     assert 1 < len(shape.steps) <= shape.columns <= COLUMNS
     for step in shape.steps:
         from_ns = max(shape.from_ns + step.step * shape.step_ns, like.from_ns)
         to_ns = min(shape.from_ns + (step.step + 1) * shape.step_ns, like.to_ns)
-        listed = store.listing.traces(TracesLike(from_ns=from_ns, to_ns=to_ns), limit=TRACES, within_s=60).traces
+        listed = store.listing.traces(TraceCriteria(from_ns=from_ns, to_ns=to_ns), limit=TRACES, within_s=60).traces
         took_ms = [(trace.end_ns - trace.start_ns) / 1e6 for trace in listed if trace.end_ns]
         assert len(listed) == step.traces
         assert step.latencies_ms is not None
@@ -279,7 +279,7 @@ def test_a_shape_that_covers_a_part_says_which(store: Store, monkeypatch: pytest
 
 def test_a_trace_that_began_before_is_not_counted_by_what_came_later(store: Store) -> None:
     """A time in which only later parts of traces came has no trace, as its list has none."""
-    later = TracesLike(from_ns=START_NS + (TRACES + 1) * SECOND)
+    later = TraceCriteria(from_ns=START_NS + (TRACES + 1) * SECOND)
     assert store.listing.traces(later, limit=1, within_s=60).traces == []
     shape = store.overview.shapes.of(later, now_ns=NOW_NS, values=MANY)
     assert (shape.traces, shape.columns, shape.facets) == (0, 0, {})

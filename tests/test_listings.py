@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from benchmarks.size import listings
-from collector.api.answers import alerting, judging, offline, reviewing, saved_views
-from collector.api.answers.wire import WireDocument
+from collector.api.responses import alerting, judging, offline, reviewing, saved_views
+from collector.api.responses.wire import WireDocument
 
 KNOWN: Final = tomllib.loads(Path(__file__).with_name("listings.toml").read_text(encoding="utf-8"))
 """Present listings of each resource. One more fails, and so does an entry that is none any more."""

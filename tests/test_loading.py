@@ -13,7 +13,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from collector.starting import DeferredApplication
+from collector.startup import DeferredApplication
 
 SERVER = """
 import asyncio, json, sys
@@ -39,7 +39,7 @@ LATER = ("collector.web", "collector.api.traces", "collector.api.serving.applica
 NEVER = ("openai", "mcp", "pandas", "jsonschema", "opentelemetry.sdk")
 
 
-NOT_AT_START = ("fastapi", "jinja2", "collector.quack.door")
+NOT_AT_START = ("fastapi", "jinja2", "collector.quack.endpoint")
 
 
 def has(names: list[str], package: str) -> bool:

@@ -48,7 +48,12 @@ from tests.traffic import EXPORT_LOGS, LOG_DOORS, Batch, Load, a_batch, a_log_ba
 from tests.wire import JSON, post
 
 pytestmark = pytest.mark.costly(
-    "collector/conventions", "collector/doors", "collector/ingest.py", "collector/otlp", "collector/reading", "storage"
+    "collector/conventions",
+    "collector/listeners",
+    "collector/ingest.py",
+    "collector/otlp",
+    "collector/reading",
+    "storage",
 )
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -300,7 +305,7 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.kill("collector/doors", "collector/ingest.py", "collector/otlp", "storage/ingest")
+@pytest.mark.kill("collector/listeners", "collector/ingest.py", "collector/otlp", "storage/ingest")
 def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed under a load of spans and log records loses and doubles no acknowledged one of either."""
     source = random.Random(seed)

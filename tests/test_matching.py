@@ -10,11 +10,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.live.matching.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, MatcherEnvironment
 from rules.settling import Settling
 from storage.engine.database import Database
 from storage.engine.rule_matcher_db import Expression
-from storage.errors import Moved
+from storage.errors import WriteConflict
 from storage.judging.span_window import WindowLimits
 from storage.store import Store
 from tests.matching import InForce, active, matching, reading_and_matching, remember, write
@@ -162,15 +162,15 @@ def test_a_step_from_somewhere_else_is_refused(tmp_path: Path) -> None:
         some_traces(store, 1)
         state = store.matching.state()
         store.matching.pass_over(state)
-        with pytest.raises(Moved):
+        with pytest.raises(WriteConflict):
             store.matching.pass_over(state)
 
 
 def test_matching_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While ingest is behind, matching is put off, but not for ever."""
-    monkeypatch.setattr("collector.following.LONGEST_YIELD_S", 0.2)
+    monkeypatch.setattr("collector.follower.LONGEST_YIELD_S", 0.2)
     with a_store(tmp_path) as store:
-        behind = Surroundings(ingest_is_behind=lambda: True)
+        behind = MatcherEnvironment(ingest_is_behind=lambda: True)
         in_force = InForce(rules=(active(1),))
         live = Matcher(store.matching, lambda: in_force.rules, Settling(), enqueued=lambda: None, surroundings=behind)
         live.start()

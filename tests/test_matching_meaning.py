@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.live.active import ActiveRule
-from collector.live.matching.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, MatcherEnvironment
 from rules.errors import BadRule
 from rules.fields import Row
 from rules.matching import Decision, decide
@@ -60,7 +60,7 @@ def test_decisions_are_those_of_the_meaning(
     """Of every span and of every trace, whatever batches it comes in."""
     rules = tuple(numbered(drafts))
     clock = Clock()
-    surroundings = Surroundings(clock=clock)
+    surroundings = MatcherEnvironment(clock=clock)
     live = Matcher(store.matching, lambda: rules, Settling(), enqueued=lambda: None, surroundings=surroundings)
     empty(store)
     for batch, ends_batch in put(store, made):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.costly(
     "collector/experiments",
     "collector/gating",
     "collector/live",
-    "collector/looking.py",
+    "collector/local_api.py",
     "collector/mcp",
     "collector/reading",
     "rules/statistics",

@@ -20,7 +20,7 @@ from tests.serving import run
 pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/cli",
-    "collector/conducting",
+    "collector/experiment_runner",
     "collector/datasets",
     "collector/evaluation",
     "collector/experiments",

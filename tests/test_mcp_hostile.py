@@ -15,10 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from pydantic import ValidationError
 
+from collector.escaping import as_json
 from collector.mcp.bounding import MOST_CHARACTERS, MOST_MEMBERS, bounded, fenced
 from collector.mcp.server import TOOLS
 from collector.mcp.tools.evaluations import EvaluateRun
-from collector.visible import as_json
 from tests.live import until
 from tests.models_client import RULE, McpServer, an_mcp_server, text_of
 
@@ -124,7 +124,7 @@ def fenced_data(text: str) -> Any:
     return json.loads(body)
 
 
-@pytest.mark.costly("collector/api", "collector/mcp", "collector/visible.py")
+@pytest.mark.costly("collector/api", "collector/mcp", "collector/escaping.py")
 @pytest.mark.parametrize("name", [*HOSTILE, "links"])
 def test_no_text_of_a_trace_gets_out_of_its_fence(server: McpServer, name: str) -> None:
     """Whatever a span says, in names, keys and values, each tool that shows it fences, bounds and escapes it."""

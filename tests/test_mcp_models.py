@@ -16,7 +16,7 @@ from tests.models_client import McpServer, an_mcp_server, text_of
 from tests.serving import run
 
 pytestmark = pytest.mark.costly(
-    "collector/conducting",
+    "collector/experiment_runner",
     "collector/datasets",
     "collector/experiments",
     "collector/live",

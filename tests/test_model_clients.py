@@ -10,11 +10,11 @@ from typing import TypeAlias, TypeVar
 
 import pytest
 
-from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, EndpointUnreachable, ErrorStatus, Trip
+from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, EndpointUnreachable, ErrorStatus, RequestProgress
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.direct import DirectTransport
 from evaluators.chat.exchange import Exchange
-from evaluators.chat.wire import NotAnAnswer
+from evaluators.chat.wire import UnexpectedResponse
 from tests.certificates import a_certificate
 from tests.wire_server import WireServer, a_wire_server
 
@@ -59,16 +59,16 @@ def used(
     return asyncio.run(run())
 
 
-async def sends(server: WireServer, exchange: Exchange) -> tuple[object, Trip]:
+async def sends(server: WireServer, exchange: Exchange) -> tuple[object, RequestProgress]:
     """Send one request."""
     del server
-    trip = Trip()
+    trip = RequestProgress()
     return await exchange.send(b'{"asks": "\xc3\xa9"}', trip), trip
 
 
 async def fails(server: WireServer, exchange: Exchange) -> Exception:
     """Send a request that is not answered."""
-    with pytest.raises((ErrorStatus, NotAnAnswer, EndpointUnreachable)) as raised:
+    with pytest.raises((ErrorStatus, UnexpectedResponse, EndpointUnreachable)) as raised:
         await sends(server, exchange)
     return raised.value
 
@@ -76,7 +76,7 @@ async def fails(server: WireServer, exchange: Exchange) -> Exception:
 def test_a_request_has_our_headers_and_its_body(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Either client sends the endpoint the same headers and an equal body; a proxy gets the destination."""
 
-    async def use(server: WireServer, exchange: Exchange) -> tuple[str, bytes, int, Trip]:
+    async def use(server: WireServer, exchange: Exchange) -> tuple[str, bytes, int, RequestProgress]:
         document, trip = await sends(server, exchange)
         assert document == FINE
         return server.heads[0], server.bodies[0], server.port, trip
@@ -136,7 +136,7 @@ def test_an_answer_is_read_so_far(monkeypatch: pytest.MonkeyPatch, way: str, len
     if b"chunked" in length:
         body = b"%x\r\n%b\r\n" % (len(body), body)
     error = used([b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + body], fails, monkeypatch, way=way)
-    assert isinstance(error, NotAnAnswer)
+    assert isinstance(error, UnexpectedResponse)
 
 
 @pytest.mark.parametrize("answer", [b"", OK[:-1], b"HTTP/1.1 200", b"\x00\xff not http\r\n\r\n"])
@@ -166,13 +166,13 @@ def test_what_is_small_until_it_is_unpacked_has_the_same_bound(monkeypatch: pyte
     """A compressed answer is not unpacked beyond the bound."""
     bomb = gzip.compress(b" " * (64 * ANSWER_BYTES))
     answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(bomb), bomb)
-    assert isinstance(used([answer], fails, monkeypatch, way=way), NotAnAnswer)
+    assert isinstance(used([answer], fails, monkeypatch, way=way), UnexpectedResponse)
 
 
 def test_a_head_has_a_bound() -> None:
     """A head without an end is cut off."""
     error = used([b"HTTP/1.1 200 OK\r\n" + b"X-More: and more\r\n" * 10_000], fails)
-    assert isinstance(error, NotAnAnswer)
+    assert isinstance(error, UnexpectedResponse)
 
 
 def test_a_connection_is_kept() -> None:
@@ -214,13 +214,13 @@ def test_a_connection_that_idled_for_long_is_not_used_again() -> None:
     async def run() -> tuple[int, int]:
         async with a_wire_server([OK]) as server:
             transport = DirectTransport(f"http://127.0.0.1:{server.port}/v1/x", {}, None)
-            await asyncio.gather(*(transport.post(b"{}", Trip()) for _ in range(3)))
+            await asyncio.gather(*(transport.post(b"{}", RequestProgress()) for _ in range(3)))
             for connection in list(transport._idle)[:2]:
                 connection.idle_since_s -= 60
-            await transport.post(b"{}", Trip())
+            await transport.post(b"{}", RequestProgress())
             kept = len(transport._idle)
             transport._idle[0].idle_since_s -= 60
-            await transport.post(b"{}", Trip())
+            await transport.post(b"{}", RequestProgress())
             await transport.close()
             return kept, server.connections
 
@@ -248,7 +248,7 @@ def test_what_could_not_connect_never_left(monkeypatch: pytest.MonkeyPatch, way:
         raise ValueError("it may not go there")
 
     async def run(connection: ModelConnection) -> tuple[str, bool]:
-        exchange, trip = Exchange(connection), Trip()
+        exchange, trip = Exchange(connection), RequestProgress()
         with pytest.raises(EndpointUnreachable) as raised:
             await exchange.send(b"{}", trip)
         await exchange.close()
@@ -283,7 +283,7 @@ def test_tls_asks_for_the_name_at_the_address_that_was_looked_at(
         async with a_wire_server([OK], tls=tls) as server:
             transport = DirectTransport(f"https://{host}:{server.port}/v1/x", {}, address_of)
             try:
-                return await transport.post(b"{}", Trip())
+                return await transport.post(b"{}", RequestProgress())
             finally:
                 await transport.close()
 

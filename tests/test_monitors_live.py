@@ -28,7 +28,7 @@ pytestmark = pytest.mark.costly(
     "collector/cli",
     "collector/conventions",
     "collector/delivery",
-    "collector/doors",
+    "collector/listeners",
     "collector/evaluation",
     "collector/live",
     "collector/otlp",

@@ -59,7 +59,7 @@ HANGS = [
 
 
 @pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
+def client_id() -> Iterator[Asker]:
     """Yield a process with a store."""
     with Asker() as one:
         yield one
@@ -109,9 +109,9 @@ def test_no_call_with_large_arguments_takes_the_server_along(request: pytest.Fix
 
 
 @pytest.mark.parametrize("statement", [*BREAKS, *KILLS, *HANGS])
-def test_what_was_found_harms_only_itself(asker: Asker, statement: str) -> None:
+def test_what_was_found_harms_only_itself(client_id: Asker, statement: str) -> None:
     """Each call that was found ends as an error, or as an answer, of a server that goes on."""
-    assert asker.ask(statement) in {"refused", "answered"}
+    assert client_id.ask(statement) in {"refused", "answered"}
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_what_was_found_harms_only_itself(asker: Asker, statement: str) -> None:
         "SELECT list_cosine_similarity([1.0, 2.0], [2.0, 1.0]), unnest([1, 2]), 'range(x)', 'SELECT 1::VARIANT'",
     ],
 )
-def test_what_people_ask_is_answered(asker: Asker, statement: str) -> None:
+def test_what_people_ask_is_answered(client_id: Asker, statement: str) -> None:
     """The same functions with the arguments that they have in dashboards."""
-    assert asker.ask(statement) == "answered"
+    assert client_id.ask(statement) == "answered"
 
 
 def test_every_source_is_a_function() -> None:

@@ -14,10 +14,10 @@ from tests.source_tree import ROOT
 pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/cli",
-    "collector/conducting",
+    "collector/experiment_runner",
     "collector/conventions",
     "collector/datasets",
-    "collector/doors",
+    "collector/listeners",
     "collector/evaluation",
     "collector/experiments",
     "collector/gating",

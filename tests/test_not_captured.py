@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.span import read_span
 from collector.evaluation.session_case import case_of_session
 from collector.evaluation.trace_case import case_of_trace

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.costly(
     "collector/children",
     "collector/cli",
     "collector/conventions",
-    "collector/doors",
+    "collector/listeners",
     "collector/evaluation",
     "collector/ingest.py",
     "collector/live",

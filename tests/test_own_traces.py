@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from collector.app import Running
-from collector.exporting import own_traces
-from collector.exporting.own_traces import OwnTraces
-from collector.observing import INTERNAL_HEADER, FinishedWork
+from collector.exporters import own_traces
+from collector.exporters.own_traces import OwnTraces
+from collector.self_tracing import INTERNAL_HEADER, FinishedWork
 from tests.access import request
 from tests.alerting import a_receiver, an_alerting, answer
 from tests.live import until

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from collector.app import Running, running
-from collector.doors.path_prefix import page_under
+from collector.listeners.path_prefix import page_under
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
 from tests.live import until
@@ -95,8 +95,8 @@ def a_client(proxy: str) -> httpx.Client:
     "collector/access/proxies.py",
     "collector/api/base",
     "collector/api/serving",
-    "collector/doors/forwarded.py",
-    "collector/doors/path_prefix.py",
+    "collector/listeners/forwarded.py",
+    "collector/listeners/path_prefix.py",
     "collector/path_names.py",
     "collector/web",
 )

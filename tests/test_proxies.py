@@ -19,7 +19,7 @@ from tests.serving import a_server
 pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
-    "collector/doors",
+    "collector/listeners",
     "collector/mcp",
     "collector/settings_loading.py",
     "collector/web",

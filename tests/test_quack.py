@@ -33,7 +33,7 @@ from tests.source_tree import ROOT
 from tests.storing import trace_id
 
 pytestmark = pytest.mark.costly(
-    "collector/access", "collector/children", "collector/doors", "collector/quack", "storage"
+    "collector/access", "collector/children", "collector/listeners", "collector/quack", "storage"
 )
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a, range(1000000) AS b WHERE a.range * b.range = 17"

@@ -7,7 +7,7 @@ import pytest
 
 from rules.statistics.sample import Sample
 from storage.alerting.monitors import RuleKey
-from storage.alerting.quality import Basis, Cell, Latest, OfRule, ResultsLike, ScoresOf, StreamDay
+from storage.alerting.quality import Basis, Cell, Latest, OfRule, ResultCriteria, ScoresOf, StreamDay
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write
@@ -124,7 +124,7 @@ def test_a_result_that_was_replaced_costs_and_counts_no_more(book: Book) -> None
     results.add(1.0, cost_usd=1.0, round=1)
     (cell,) = results.steps()
     assert (cell.scored, cell.passed, cell.cost_usd) == (1, 1, 2.0)
-    assert [each.score for each in book.store.quality.results(results.key, ResultsLike())] == [1.0]
+    assert [each.score for each in book.store.quality.results(results.key, ResultCriteria())] == [1.0]
     (day,) = results.days()
     assert (day.scored, day.score_sum, day.cost_usd) == (1, 1.0, 2.0)
 
@@ -239,7 +239,7 @@ def test_results_are_found_one_by_one(book: Book) -> None:
     at_us = 1_795_255_200_000_000
 
     def numbers_like(worst: str | None = None, **like: object) -> list[int]:
-        listed = book.store.quality.results(results.key, ResultsLike(**like), worst=worst)  # type: ignore[arg-type] # of the tests
+        listed = book.store.quality.results(results.key, ResultCriteria(**like), worst=worst)  # type: ignore[arg-type] # of the tests
         return [int(each.trace_id, 16) - 1 for each in listed]
 
     assert numbers_like() == [fourth, third, second, first]
@@ -283,7 +283,7 @@ def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
     )
     assert (today.day_us, today.scored) == (_day(0), 4)
     for judged_at, like, expected in ((False, _day(1), 2), (True, _day(1), 0), (True, _day(0), 4)):
-        bounds = ResultsLike(from_us=like, to_us=like + 86_400_000_000, judged=judged_at)
+        bounds = ResultCriteria(from_us=like, to_us=like + 86_400_000_000, judged=judged_at)
         assert len(book.store.quality.results(results.key, bounds)) == expected
     for judged_at, lines in ((False, [(f"{NOW - DAY:%Y-%m-%d}", 2), (f"{NOW - 9 * DAY:%Y-%m-%d}", 1)]), (True, 4)):
         of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="", judged=judged_at)
@@ -307,7 +307,7 @@ def test_releases_are_told_apart_by_service(book: Book) -> None:
         None: (1, 1),
     }
     for service, expected in (("cart", 2), ("search", 1), ("", 1), (None, 4)):
-        assert len(book.store.quality.results(results.key, ResultsLike(service=service, release="1.0"))) == expected
+        assert len(book.store.quality.results(results.key, ResultCriteria(service=service, release="1.0"))) == expected
     of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="")
     lines = book.store.quality.groups(of, by="release", limit=10)
     assert {(each.group, each.service, each.scored) for each in lines} == {
@@ -333,5 +333,5 @@ def test_what_monitors_count_can_be_counted_alone(book: Book) -> None:
     assert (every.scored, every.passed, every.not_passed, every.failed) == (3, 3, 0, 1)
     assert (counted.scored, counted.passed, counted.not_passed, counted.failed) == (2, 1, 1, 1)
     assert (every.counted, counted.counted) == (2, 2)
-    listed = book.store.quality.results(results.key, ResultsLike(outcome="scored", counted=True))
+    listed = book.store.quality.results(results.key, ResultCriteria(outcome="scored", counted=True))
     assert sorted(each.score or 0.0 for each in listed) == [0.0, 1.0]

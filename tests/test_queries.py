@@ -20,7 +20,7 @@ from storage.errors import BadQuery
 from storage.query import queries
 from storage.query.listing import ListPosition
 from storage.query.query_options import CANCELLED, QueryOptions
-from storage.query.traces_like import TracesLike
+from storage.query.trace_criteria import TraceCriteria
 from storage.records import QueryColumn, Table, TraceSummary
 from storage.store import Store
 from tests import forking
@@ -430,16 +430,16 @@ def test_a_long_query_does_not_hold_up_commits(store: Store) -> None:
 
 
 WISHES = (
-    TracesLike(),
-    TracesLike(project="shop"),
-    TracesLike(service="bank service", is_error=False),
-    TracesLike(is_error=True),
-    TracesLike(name="SPAN 1"),
-    TracesLike(from_ns=START_NS + 1000, to_ns=START_NS + 3000),
+    TraceCriteria(),
+    TraceCriteria(project="shop"),
+    TraceCriteria(service="bank service", is_error=False),
+    TraceCriteria(is_error=True),
+    TraceCriteria(name="SPAN 1"),
+    TraceCriteria(from_ns=START_NS + 1000, to_ns=START_NS + 3000),
 )
 
 
-def is_like(trace: TraceSummary, like: TracesLike) -> bool:
+def is_like(trace: TraceSummary, like: TraceCriteria) -> bool:
     """Apply each filter to the summary."""
     return (
         like.project in {None, trace.project}
@@ -458,7 +458,7 @@ def is_like(trace: TraceSummary, like: TracesLike) -> bool:
 )
 @settings(max_examples=40)
 def test_pages_of_a_list_are_the_whole_list(
-    store: Store, commits: list[list[Brought]], wish: TracesLike, limit: int, within_s: float
+    store: Store, commits: list[list[Brought]], wish: TraceCriteria, limit: int, within_s: float
 ) -> None:
     """Page after page, even if the time for each is over at once, every matching trace comes once, in order."""
     tenant, everything = deliver(store, commits)
@@ -485,7 +485,7 @@ def test_traces_are_found_by_what_their_spans_say(store: Store) -> None:
     commit(store, a_batch(first, second, tenant="attributed"))
 
     def ids(**attributes: str) -> list[str]:
-        like = TracesLike(attributes={key.replace("_", "."): value for key, value in attributes.items()})
+        like = TraceCriteria(attributes={key.replace("_", "."): value for key, value in attributes.items()})
         listed = store.listing.traces(like, limit=9, tenant="attributed", within_s=60)
         return sorted(trace.trace_id for trace in listed.traces)
 

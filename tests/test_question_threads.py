@@ -128,7 +128,7 @@ def test_a_statement_that_fails_does_not_end_a_moment(tmp_path: Path) -> None:
     """A statement of a user may fail, and the page that shows it goes on querying."""
     with Store.open(tmp_path, StoreOptions()) as store:
         commit(store, a_batch(an_export(2)))
-        with store.queries.at_one_moment():
+        with store.queries.in_snapshot():
             assert len(store.queries.newest_traces()) == 1
             with pytest.raises(BadQuery, match="zz"):
                 rows(store, "SELECT error('zz') FROM spans")

@@ -162,7 +162,9 @@ def test_every_command_that_lists_or_shows_something_takes_a_directory() -> None
     assert len(reading) > 15
 
 
-@pytest.mark.costly("collector/cli", "collector/encryption_key.py", "collector/looking.py", "collector/mcp", "storage")
+@pytest.mark.costly(
+    "collector/cli", "collector/encryption_key.py", "collector/local_api.py", "collector/mcp", "storage"
+)
 def test_every_command_works_on_a_read_only_directory_or_says_why_not(stopped: Path, tmp_path: Path) -> None:
     """A reading command prints the same as for a writable copy; any other ends with one error that names the remedy."""
     data, copy = tmp_path / "data", tmp_path / "copy"
@@ -246,7 +248,7 @@ def test_data_of_another_version_is_not_upgraded_there(tmp_path: Path) -> None:
     assert (code, "has to be upgraded" in output, REMEDY in output) == (1, True, True)
 
 
-@pytest.mark.costly("collector/cli", "collector/looking.py", "collector/mcp", "storage")
+@pytest.mark.costly("collector/cli", "collector/local_api.py", "collector/mcp", "storage")
 def test_a_backup_is_read_where_it_lies(stopped: Path, tmp_path: Path) -> None:
     """A backup, which has no lock and no spool, is read from a read-only disk, also by a model, and checked there."""
     assert run("backup", tmp_path / "backup", "--data", stopped).exit_code == 0

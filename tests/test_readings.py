@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.conventions.columnar import reader as columnar
 from collector.conventions.columnar.traces import meanings
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS
 from collector.reading import spans as reading_spans
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.costly(
     "collector/api",
     "collector/cli",
     "collector/conventions",
-    "collector/doors",
+    "collector/listeners",
     "collector/live",
     "collector/otlp",
     "collector/reading",
@@ -476,7 +476,7 @@ def test_an_unknown_trace_changes_in_vain(tmp_path: Path) -> None:
 
 def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While ingest is behind, summing is deferred, but only for a bounded time."""
-    monkeypatch.setattr("collector.following.LONGEST_YIELD_S", 0.2)
+    monkeypatch.setattr("collector.follower.LONGEST_YIELD_S", 0.2)
     with a_store(tmp_path) as store:
         traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: True)
         traces.start()

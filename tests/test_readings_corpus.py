@@ -10,16 +10,16 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.api.answers.traces import TraceDocument
 from collector.api.documents.documents import trace_document
 from collector.api.documents.reading_documents import trace_reading_of
+from collector.api.responses.traces import TraceDocument
 from collector.conventions.columnar.stored import json_text
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.ingest.batch import SpanBatch
-from storage.judging.judgements import Judged
+from storage.judging.judgements import TraceResults
 from storage.records import SpanReading
 from storage.store import Store
 from tests.conventions.corpus_reading import SCENARIOS, tenant_of
@@ -106,7 +106,7 @@ def test_a_document_says_all_of_a_reading(store: Store, folder: Path) -> None:
     trace = store.queries.trace(trace_id, tenant=tenant_of(folder))
     assert trace is not None
     reading = read_trace(trace.spans, trace.logs, NO_KEYS)
-    encoded = msgspec.json.encode(trace_document(trace, reading, Judged()))
+    encoded = msgspec.json.encode(trace_document(trace, reading, TraceResults()))
     assert trace_reading_of(msgspec.json.decode(encoded, type=TraceDocument)) == reading
 
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.evaluation.session_case import case_of_session
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal

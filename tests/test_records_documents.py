@@ -16,9 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
-from collector.api.answers.base import json_value
-from collector.api.answers.traces import TraceSummaryDocument
-from collector.api.answers.wire import WireDocument
 from collector.api.base.times import time_text
 from collector.api.documents.documents import (
     span_document,
@@ -26,11 +23,14 @@ from collector.api.documents.documents import (
     trace_document,
 )
 from collector.api.documents.judgement_documents import judged_by_span
-from collector.conventions.own import NO_KEYS
+from collector.api.responses.base import json_value
+from collector.api.responses.traces import TraceSummaryDocument
+from collector.api.responses.wire import WireDocument
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from storage import records
-from storage.judging.judgements import Judged
+from storage.judging.judgements import TraceResults
 from storage.records import (
     AttributeValue,
     Link,
@@ -129,12 +129,12 @@ def shown(document: WireDocument) -> dict[str, Any]:
 
 def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
     """Return the document of a span, read without keys of an operator's own."""
-    return shown(span_document(span, read_span(span, logs, NO_KEYS), logs, judged_by_span(Judged())[None]))
+    return shown(span_document(span, read_span(span, logs, NO_KEYS), logs, judged_by_span(TraceResults())[None]))
 
 
 def shown_trace(trace: Trace) -> dict[str, object]:
     """Return the document of a trace, read without keys of an operator's own."""
-    return shown(trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged()))
+    return shown(trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), TraceResults()))
 
 
 def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:

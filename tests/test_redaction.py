@@ -21,7 +21,7 @@ from tests.serving import a_server
 from tests.storing import a_batch, an_export
 
 pytestmark = pytest.mark.costly(
-    "collector/doors", "collector/ingest.py", "collector/otlp", "collector/redaction", "storage/ingest"
+    "collector/listeners", "collector/ingest.py", "collector/otlp", "collector/redaction", "storage/ingest"
 )
 
 MAIL = "ann.o'neill+x@mail.example.org"

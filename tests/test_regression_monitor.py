@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from rules.statistics.events import EpisodeEvent
 from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
 from rules.statistics.releases import order_of
-from rules.statistics.sample import Stretch
+from rules.statistics.sample import ResultRange
 from rules.statistics.settings import MonitorSettings
 
 STATE = TypeAdapter(MonitorState)
@@ -313,7 +313,7 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
         MonitorSettings(**wrong)
 
 
-def of(stream: Sequence[MonitoredResult], stretches: Sequence[Stretch]) -> list[bool]:
+def of(stream: Sequence[MonitoredResult], stretches: Sequence[ResultRange]) -> list[bool]:
     """Return the passes and failures of the results that stretches say, of a stream that is numbered by tens."""
     return [
         bool(result.passed)

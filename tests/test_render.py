@@ -14,18 +14,18 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
-from collector.api.answers.alerting import StreamDocument
-from collector.api.answers.traces import LinkDocument, SpanDocument, SpanEventDocument, TraceDocument
 from collector.api.base.times import instant_ns, time_text
+from collector.api.responses.alerting import StreamDocument
+from collector.api.responses.traces import LinkDocument, SpanDocument, SpanEventDocument, TraceDocument
 from collector.cli import render
-from collector.cli.answer_view import read_answer
 from collector.cli.monitor_text import print_monitors
+from collector.cli.responses import parse_response
 from collector.cli.text import crop, fold, json_text
 from collector.cli.trace_text import ASCII, MAX_ITEMS, TEXT_LINES, trace_text
 from collector.cli.views import TableView
+from collector.escaping import one_line
 from collector.span_tree import Placement, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text
-from collector.visible import one_line
 from tests.wiring import a_document
 
 START_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z
@@ -303,7 +303,7 @@ def test_instants_offsets_and_counts_read_well() -> None:
 def a_table(*columns: str, rows: tuple[tuple[object, ...], ...]) -> TableView:
     """Build a query's answer."""
     described = tuple({"name": name, "type": "VARCHAR"} for name in columns)
-    return read_answer(TableView, {"columns": described, "rows": rows, "truncated": False})
+    return parse_response(TableView, {"columns": described, "rows": rows, "truncated": False})
 
 
 def test_a_list_of_traces_is_a_plain_table_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -422,7 +422,7 @@ def test_a_replaced_stream_of_results_says_so(capsys: pytest.CaptureFixture[str]
         "openAlertId": None, "tenant": "", "ruleId": "r", "ruleRevision": 1, "evaluator": "e", "firstResult": 1,
         "lastResult": 1, "scored": 0, "settings": {},
     }  # fmt: skip
-    print_monitors(read_answer(list[StreamDocument], [fields | {"results": results} for results in (0, 1)]))
+    print_monitors(parse_response(list[StreamDocument], [fields | {"results": results} for results in (0, 1)]))
     replaced, _, watched, *_ = capsys.readouterr().out.splitlines()
     assert replaced.endswith("another evaluator took its place; latest result 2026-11-22 10:00:00")
     assert watched.endswith("1 result since 2026-11-21 10:00:00")

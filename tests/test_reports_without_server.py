@@ -19,7 +19,7 @@ from tracejury import Client, Dataset, Example, Experiment, Score, results
 pytestmark = pytest.mark.costly(
     "collector/api/offline",
     "collector/cli",
-    "collector/conducting",
+    "collector/experiment_runner",
     "collector/datasets",
     "collector/evaluation",
     "collector/experiments",

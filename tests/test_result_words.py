@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.result_words import job_word, result_word
+from collector.result_labels import job_word, result_word
 
 COLLECTOR = Path(__file__).parent.parent / "collector"
 OWN_WORDS = re.compile(r"""["']failed["'] if|else ["']failed["']|["']no verdict["']""")

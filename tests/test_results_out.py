@@ -9,14 +9,14 @@ import grpc
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from collector.exporting.answers import Accepted, Answer, Rejected, RetryLater
-from collector.exporting.configured import endpoint_at, values_of
-from collector.exporting.results import ExportWaits, ResultsExporter
+from collector.exporters.answers import Accepted, Answer, Rejected, RetryLater
+from collector.exporters.configured import endpoint_at, values_of
+from collector.exporters.results import ExportWaits, ResultsExporter
 from collector.settings import BadSettings
 from storage.engine.database import Database, DatabaseOptions
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import LedgerTurn
-from storage.judging.results_out import OutState
+from storage.judging.result_export import OutState
 from storage.store import Store
 from tests.certificates import a_certificate
 from tests.live import ANY_PORTS, Live, until
@@ -28,8 +28,8 @@ from tests.working import Book
 pytestmark = pytest.mark.costly(
     "collector/closable_exporter.py",
     "collector/conventions",
-    "collector/doors",
-    "collector/exporting",
+    "collector/listeners",
+    "collector/exporters",
     "collector/ingest.py",
     "collector/live",
     "collector/otlp",
@@ -223,7 +223,7 @@ def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
     endpoint.close()
 
 
-@pytest.mark.costly("collector/closable_exporter.py", "collector/exporting")
+@pytest.mark.costly("collector/closable_exporter.py", "collector/exporters")
 def test_grpc_goes_over_tls(tmp_path: Path) -> None:
     """A server whose CA the environment names is sent the results, and one with an unknown CA is sent nothing."""
     key, certificate = a_certificate()

@@ -107,7 +107,7 @@ def test_the_unset_comes_back_unset(store: Store) -> None:
     assert normal_spans(there_and_back(store, request)) == normal_spans(request)
 
 
-@pytest.mark.costly("collector/exporting", "collector/otlp", "storage")
+@pytest.mark.costly("collector/exporters", "collector/otlp", "storage")
 @pytest.mark.parametrize(
     "field, value",
     [

@@ -16,7 +16,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from collector.api.base import request_turns
-from collector.api.base.route_turns import TurnRoute, _query_names
+from collector.api.base.route_turns import ScheduledRoute, _query_names
 from collector.api.offline import dataset_files
 from collector.api.serving.application import routes
 from collector.path_names import subject_of
@@ -32,7 +32,7 @@ REQUESTS = 50  # more than the threads of the pool
 
 def test_every_route_in_a_thread_takes_turns() -> None:
     """No route of the API or of a page runs in a thread without a turn of its client."""
-    alone = [route for route in (*routes(), *make_site().routes) if not isinstance(route, TurnRoute)]
+    alone = [route for route in (*routes(), *make_site().routes) if not isinstance(route, ScheduledRoute)]
     on_loop = [route for route in alone if isinstance(route, APIRoute) and iscoroutinefunction(route.endpoint)]
     assert alone == on_loop
 
@@ -129,7 +129,7 @@ def test_large_bodies_of_one_key_are_worked_on_two_at_a_time(tmp_path: Path, mon
 
 def test_a_route_matches_what_its_pattern_matches() -> None:
     """What a route leaves unexamined by the beginning of an address is nothing that its pattern would take."""
-    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, TurnRoute)]
+    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, ScheduledRoute)]
     assert of_turns
     paths = [re.sub(r"\{[^}]*\}", "a", route.path) for route in of_turns]
     for route, path in itertools.product(of_turns, [*paths, "", "/", "/traces/", "/nowhere"]):
@@ -139,7 +139,7 @@ def test_a_route_matches_what_its_pattern_matches() -> None:
 
 def test_what_most_routes_depend_on_takes_no_thread() -> None:
     """To hand over who asks, and what there is, is done on the loop: a thread for each took as long as `/health`."""
-    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, TurnRoute)]
+    of_turns = [route for route in [*routes(), *make_site().routes] if isinstance(route, ScheduledRoute)]
     counts = Counter(each.call for route in of_turns for each in route.dependant.dependencies)
     shared = [call for call, count in counts.items() if count > len(of_turns) / 4]
     assert len(shared) > 1

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.costly(
     "collector/conventions",
     "collector/evaluation",
     "collector/live",
-    "collector/looking.py",
+    "collector/local_api.py",
     "collector/reading",
     "evaluators",
     "rules",

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from collector.api.documents.rule_documents import rule_document
-from collector.live.rules.rules_in_force import KeptRule, RulesInForce
+from collector.live.rules.active_rules import ActiveRules, LoadedRule
 from rules.errors import BadRule
 from rules.rule import Budget
 from rules.rule_text import RuleText, parse_json, parse_rule
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.judging import rule_change
 from storage.judging.rule_change import MAX_RULES
 from storage.store import Store
@@ -40,9 +40,9 @@ HOSTILE = "\x1b[2J\u202e\r\nß😀'; DROP TABLE rule; --"
 
 
 @contextmanager
-def in_force(store: Store, folder: Path | None = None, *, poll_s: float = 0.01) -> Iterator[RulesInForce]:
+def in_force(store: Store, folder: Path | None = None, *, poll_s: float = 0.01) -> Iterator[ActiveRules]:
     """Yield the rules of a store and a folder, while they are followed."""
-    rules = RulesInForce(store.rulebook, folder, poll_s=poll_s)
+    rules = ActiveRules(store.rulebook, folder, poll_s=poll_s)
     rules.start()
     try:
         yield rules
@@ -84,17 +84,17 @@ def write(folder: Path, **texts: str) -> None:
         made.rename(folder / f"{name}.yaml")
 
 
-def names(rules: RulesInForce) -> list[str]:
+def names(rules: ActiveRules) -> list[str]:
     """Return the names of the rules that judge, in order."""
     return sorted(active.rule.name for active in rules.active())
 
 
-def messages_of(rules: RulesInForce) -> list[str]:
+def messages_of(rules: ActiveRules) -> list[str]:
     """Return the messages about invalid files."""
     return [str(problem) for problem in rules.problems]
 
 
-def only(rules: RulesInForce) -> KeptRule:
+def only(rules: ActiveRules) -> LoadedRule:
     """Return the one rule that there is."""
     (kept,) = rules.kept()
     return kept
@@ -181,9 +181,9 @@ def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:
         gone = rules.revision(1)
         assert gone is not None
         assert (gone.deleted, gone.rule.name, gone.rule_id) == (True, "refunds", rule_id)
-        with pytest.raises(Missing):
+        with pytest.raises(NotFound):
             rules.delete("shop", rule_id)
-        with pytest.raises(Missing):
+        with pytest.raises(NotFound):
             rules.replace("shop", rule_id, *parsed())
         anew = rules.create("shop", *parsed())
         assert anew.stored.rule_id != rule_id
@@ -202,13 +202,13 @@ def test_a_name_is_taken_once_in_a_project(store: Store) -> None:
         with pytest.raises(Conflict, match="already"):
             rules.replace("shop", second.stored.rule_id, *parsed())
         rules.replace("shop", first.stored.rule_id, *parsed(sampleRate=0.5))
-        with pytest.raises(Missing):
+        with pytest.raises(NotFound):
             rules.replace("shop", other.stored.rule_id, *parsed())
 
 
 def test_what_a_rule_names_must_be_there(store: Store) -> None:
     """The evaluator, its configuration, the connection, and the project of the address."""
-    rules = RulesInForce(store.rulebook, connections=lambda _: {"local", "17"})
+    rules = ActiveRules(store.rulebook, connections=lambda _: {"local", "17"})
     rules.start()
     for keys, key, message in (
         ({"evaluator": "tool_eror"}, "evaluator", "did you mean tool_error"),
@@ -364,8 +364,8 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     store: Store, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Asking at the very moment when the folder is looked at anyway is not lost."""
-    caplog.set_level(logging.INFO, "collector.live.rules.rules_in_force")
-    rules = RulesInForce(store.rulebook, folder, poll_s=0.01)
+    caplog.set_level(logging.INFO, "collector.live.rules.active_rules")
+    rules = ActiveRules(store.rulebook, folder, poll_s=0.01)
     rules._wake = SetJustAfter()
     rules.start()
     try:

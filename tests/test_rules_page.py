@@ -9,7 +9,7 @@ import duckdb
 import pytest
 import yaml
 
-from collector.conventions.own import FIELDS as CONVENTIONS
+from collector.conventions.own_keys import FIELDS as CONVENTIONS
 from collector.evaluation.rule_check import check_evaluator
 from rules.errors import BadRule
 from rules.fields import FIELDS, MAPS, TOTALS

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rules.matching import bound, is_sampled, sampled_sql
-from storage.engine.rule_matcher_db import UNDECIDED, Expression, RuleMatcherDb, RuleQuestion
+from storage.engine.rule_matcher_db import UNDECIDED, Expression, RuleMatcherDb, RuleQuery
 
 SAMPLED = sampled_sql("trace_id", "sampled_below")
 TRACES = [f"{number:032x}" for number in range(40)]
@@ -20,10 +20,10 @@ SPANS = pa.table(
 )
 
 
-def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: float = 1.0) -> RuleQuestion:
+def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: float = 1.0) -> RuleQuery:
     """Build a rule whose one clause is that a text ends as it says; all of them call their parameters alike."""
     clause = "CASE WHEN NOT coalesce(ends_with(f0, $p0::VARCHAR), false) THEN 0 END"
-    return RuleQuestion(
+    return RuleQuery(
         revision=revision,
         tenant=tenant,
         clause=Expression(sql=clause, parameters={"p0": ending}),
@@ -31,7 +31,7 @@ def a_question(revision: int, ending: str, *, tenant: str | None = None, rate: f
     )
 
 
-def expected(question: RuleQuestion, ending: str, rate: float) -> list[dict[str, int | None]]:
+def expected(question: RuleQuery, ending: str, rate: float) -> list[dict[str, int | None]]:
     """Return the decisions of such a rule, worked out in Python."""
     decisions = []
     for span in SPANS.to_pylist():

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from benchmarks.diffing import fill
 from collector.cli.main import main
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.experiments.columns import MAX_CELLS
 from collector.experiments.comparing import MAX_ITEMS, ComparedRuns, RunComparer
-from collector.experiments.kept import Kept
+from collector.experiments.kept import LruCache
 from collector.experiments.watching import RunWatcher
 from collector.reading.spans import ConventionsReader
 from rules.statistics.runs.comparison import Incomparable, compare
@@ -155,7 +155,7 @@ def test_several_trials_say_what_one_gets_of_k_tries() -> None:
 
 def test_kept_values_leave_when_there_is_no_room() -> None:
     """The latest asked ones stay within the bytes, and one that is too large for all of the room is not kept."""
-    kept: Kept[str] = Kept(most_bytes=10)
+    kept: LruCache[str] = LruCache(most_bytes=10)
     for name in "abc":
         kept.keep(name, name, 4)
     assert [kept.find(name) for name in "abc"] == [None, "b", "c"]
@@ -240,7 +240,7 @@ def test_a_run_that_has_just_ended_is_compared_before_anybody_asks(
 ) -> None:
     """What the watcher compared is what the page of the run finds; a run that ended long ago is not compared."""
     _, before, after = fill(tmp_path / "data", 20)
-    kept: Kept[ComparedRuns] = Kept()
+    kept: LruCache[ComparedRuns] = LruCache()
     options = StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS)))
     with closing(Store.open(tmp_path / "data", options)) as store:
         watcher = RunWatcher(

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from standardwebhooks import Webhook as StandardWebhook
 
-from collector.experiments.kept import Kept
+from collector.experiments.kept import LruCache
 from collector.experiments.watching import RunWatcher
 from tests.alerting import Script, a_receiver
 from tests.live import until
@@ -191,6 +191,6 @@ def test_a_run_waits_an_hour_for_its_evaluations(tmp_path: Path) -> None:
             assert due(now_ns=now_ns + 3_500 * 10**9) == []
             assert due(now_ns=now_ns + 3_700 * 10**9) == [run, later]
             clock = lambda: now_ns + 3_700 * 10**9  # noqa: E731 - of the watcher
-            watcher = RunWatcher(store.runs, store.run_items, store.run_looks, Kept(), clock=clock)
+            watcher = RunWatcher(store.runs, store.run_items, store.run_looks, LruCache(), clock=clock)
             assert watcher.look_now() == 2
             assert api.sql("SELECT document FROM alert_event")[0][0].count(run) == 1

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import trace
 
 from collector.app import Running
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, describe, send_history, send_sample
 from storage.records import Trace

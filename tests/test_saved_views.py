@@ -11,7 +11,7 @@ from collector.api.traces.list_filters import LABELS
 from collector.api.traces.saved_views import PARAMETERS, list_query
 from collector.web.traces.list_look import COLUMNS
 from storage.operation.saved_views import MOST_VIEWS
-from storage.query.traces_like import Ranking
+from storage.query.trace_criteria import Ranking
 from tests.access import Closed, a_closed_server
 from tests.live import until
 from tests.paging import Visit

@@ -16,8 +16,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from collector.api.base.fair_scheduler import FairScheduler, QueryScheduler
 from collector.api.base.problems import answer_problems
-from collector.api.base.turns import QueryTurns, Turns
 from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
 from storage.memory import LackOfMemory, QueryMemory, advice
@@ -177,9 +177,9 @@ def test_batches_end_with_whoever_takes_them(store: Store) -> None:
 
 
 @asynccontextmanager
-async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[QueryTurns]:
+async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[QueryScheduler]:
     """Yield turns that are closed at the end."""
-    made = QueryTurns(at_once=at_once, wait_s=wait_s)
+    made = QueryScheduler(at_once=at_once, wait_s=wait_s)
     try:
         yield made
     finally:
@@ -189,7 +189,7 @@ async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[QueryTurns]:
 async def _crowd(at_once: int, queries: int) -> int:
     most, now = 0, 0
 
-    async def ask(places: QueryTurns) -> None:
+    async def ask(places: QueryScheduler) -> None:
         nonlocal most, now
         async with places.turn():
             now += 1
@@ -251,8 +251,8 @@ def test_a_refused_address_learns_that_it_shares_its_turns() -> None:
     """Clients without a key, or behind a proxy that is not trusted, are one client; its error names both remedies."""
 
     async def refused() -> str:
-        async with turns(at_once=1, wait_s=0.01) as places, places.turn(asker="10.0.0.7"):
-            return await _wait(places, asker="10.0.0.7")
+        async with turns(at_once=1, wait_s=0.01) as places, places.turn(client_id="10.0.0.7"):
+            return await _wait(places, client_id="10.0.0.7")
 
     assert asyncio.run(refused()) == (
         "other requests took all the time for 0.01 s; the limit is 1 at a time (setting sql_at_once): try again later."
@@ -266,10 +266,10 @@ def test_one_asker_leaves_a_place_and_half_of_the_queue_to_others() -> None:
 
     async def crowd() -> None:
         async with turns(at_once=2, wait_s=PATIENCE_S) as places:
-            async with places.turn(asker="a"):
-                waiting = [asyncio.create_task(_wait(places, asker="a")) for _ in range(33)]
+            async with places.turn(client_id="a"):
+                waiting = [asyncio.create_task(_wait(places, client_id="a")) for _ in range(33)]
                 await asyncio.sleep(0)
-                assert await _wait(places, asker="b") == ""
+                assert await _wait(places, client_id="b") == ""
                 (refused,) = [task for task in waiting if task.done()]
                 assert refused.result().startswith("no more may wait than 32 requests of yours (fixed): send fewer")
             assert [await task for task in waiting].count("") == 32
@@ -284,9 +284,9 @@ def test_of_more_askers_than_places_each_gets_its_turn() -> None:
     async def crowd() -> None:
         order: list[str] = []
 
-        async def ask(places: Turns, asker: str) -> None:
-            async with places.turn(asker=asker):
-                order.append(asker)
+        async def ask(places: FairScheduler, client_id: str) -> None:
+            async with places.turn(client_id=client_id):
+                order.append(client_id)
                 await asyncio.sleep(0.01)
 
         async with turns(at_once=2, wait_s=PATIENCE_S) as places:
@@ -305,11 +305,11 @@ def test_the_keys_of_a_tenant_count_as_one_asker_among_others_and_take_turns() -
     async def crowd() -> None:
         order: list[str] = []
         most: list[int] = []
-        places = Turns(at_once=4, wait_s=PATIENCE_S, of_one=1)
+        places = FairScheduler(at_once=4, wait_s=PATIENCE_S, of_one=1)
 
-        async def ask(asker: str) -> None:
-            async with places.turn(asker=asker):
-                order.append(asker)
+        async def ask(client_id: str) -> None:
+            async with places.turn(client_id=client_id):
+                order.append(client_id)
                 most.append(places._groups["acme/"])
                 await asyncio.sleep(0)
 
@@ -329,13 +329,13 @@ def test_the_keys_of_a_tenant_leave_half_of_the_queue_to_others() -> None:
     """The 129th request of a tenant that waits is refused, by whatever key, and one of another key waits."""
 
     async def crowd() -> None:
-        places = Turns(at_once=2, wait_s=PATIENCE_S)
-        async with places.turn(asker="acme/a"):
-            waiting = [asyncio.create_task(_wait(places, asker=f"acme/{number % 10}")) for number in range(129)]
+        places = FairScheduler(at_once=2, wait_s=PATIENCE_S)
+        async with places.turn(client_id="acme/a"):
+            waiting = [asyncio.create_task(_wait(places, client_id=f"acme/{number % 10}")) for number in range(129)]
             await asyncio.sleep(0)
             (refused,) = [task for task in waiting if task.done() and task.result()]
             assert refused.result().startswith("no more may wait than 128 requests of your tenant (fixed): send fewer")
-            assert await _wait(places, asker="globex/a") == ""
+            assert await _wait(places, client_id="globex/a") == ""
         assert [await task for task in waiting].count("") == 128
 
     asyncio.run(crowd())
@@ -380,10 +380,10 @@ def test_a_server_ends_on_sigterm_while_statements_run(tmp_path: Path) -> None:
 
 
 async def _wait(
-    places: Turns, has_left: Callable[[], Awaitable[bool]] | None = None, *, asker: str | None = None
+    places: FairScheduler, has_left: Callable[[], Awaitable[bool]] | None = None, *, client_id: str | None = None
 ) -> str:
     try:
-        async with places.turn(has_left, asker=asker):
+        async with places.turn(has_left, client_id=client_id):
             return ""
     except Overloaded as error:
         return str(error)

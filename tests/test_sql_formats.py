@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from collector.api.base import written
+from collector.api.base import json_encoding
 from collector.api.traces.sql_formats import FORMS, TableForm, form_of
 from storage.records import QueryColumn, Table
 from tests.live import PATIENCE_S, until
@@ -96,7 +96,7 @@ def test_an_answer_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = tuple((number, "x" * 100) for number in range(500))
     columns = (QueryColumn(name="a", type="INTEGER"), QueryColumn(name="b", type="VARCHAR"))
     table = Table(columns=columns, rows=rows, truncated=False)
-    longest, write = 0, written._write
+    longest, write = 0, json_encoding._write
 
     def measured(value: object) -> str:
         nonlocal longest
@@ -104,7 +104,7 @@ def test_an_answer_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
         longest = max(longest, len(text))
         return text
 
-    monkeypatch.setattr(written, "_write", measured)
+    monkeypatch.setattr(json_encoding, "_write", measured)
     answer = form_of("json", "")
     assert isinstance(answer, TableForm)
     assert json.loads(bytes(answer.write(table).body))["rows"] == [list(row) for row in rows]

@@ -18,7 +18,7 @@ from tests.traffic import Send, over_http
 pytestmark = pytest.mark.costly(
     "collector/children",
     "collector/conventions",
-    "collector/doors",
+    "collector/listeners",
     "collector/evaluation",
     "collector/live",
     "collector/otlp",

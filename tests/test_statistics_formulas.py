@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from rules.statistics.formulas.multiple_testing import benjamini_hochberg, holm
 from rules.statistics.formulas.pairs import fisher, mcnemar_exact, mcnemar_mid_p
 from rules.statistics.formulas.power import (
     items_needed,
@@ -29,7 +30,6 @@ from rules.statistics.formulas.resampling import (
     signs_p_value,
     t_interval,
 )
-from rules.statistics.formulas.several import benjamini_hochberg, holm
 from rules.statistics.formulas.trials import pass_at_k, pass_hat_k
 from rules.statistics.intervals import Interval
 

@@ -27,10 +27,10 @@ pytestmark = pytest.mark.costly(
     "collector/cli/serve.py",
     "collector/closable_exporter.py",
     "collector/delivery",
-    "collector/doors",
-    "collector/exporting",
+    "collector/listeners",
+    "collector/exporters",
     "collector/live",
-    "collector/observing.py",
+    "collector/self_tracing.py",
     "collector/quack",
     "evaluators",
 )

@@ -8,7 +8,7 @@ import pytest
 
 from storage import sql
 from storage.engine.database import Database, DatabaseOptions
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.engine.table_writes import tables_read, tables_written
 from tests.prepared import prepare
 from tests.source_tree import ROOT
@@ -49,7 +49,7 @@ def database(tmp_path: Path) -> Database:
 
 def test_kept_rows_are_read_again_once_a_table_was_written(database: Database) -> None:
     """Only then, also if the transaction failed, and at once."""
-    kept = KeptRows(database, sql.query("last_result"))
+    kept = RowCache(database, sql.query("last_result"))
     with executed() as texts:
         assert [kept.rows(), kept.rows()] == [[(0,)], [(0,)]]
     assert texts.count(sql.query("last_result")) == 1
@@ -72,7 +72,7 @@ def test_kept_rows_are_read_again_once_a_table_was_written(database: Database) -
 
 def test_kept_rows_grow_old(database: Database) -> None:
     """After a minute, by whichever clock, they are read again, and if they changed with the time."""
-    kept = KeptRows(database, sql.query("last_result"))
+    kept = RowCache(database, sql.query("last_result"))
     kept.rows(now_us=0)
     with executed() as texts:
         kept.rows(now_us=59_000_000)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.api.answers.base import JsonObject
-from collector.api.answers.traces import SpanDocument, ToolCallDocument, TraceDocument
+from collector.api.responses.base import JsonObject
+from collector.api.responses.traces import SpanDocument, ToolCallDocument, TraceDocument
 from collector.app import Running
 from collector.cli.conversation_text import conversation_text, part_text
 from collector.cli.explanation_text import FIELDS, explanation_text

@@ -15,7 +15,7 @@ from collector.live.judges.connections import LlmConnections
 from collector.live.judges.egress import EgressResolver
 from collector.live.judges.judges import ConnectedJudges
 from collector.secrets import Secrets
-from evaluators.chat.client import Unanswered
+from evaluators.chat.client import ModelCallFailed
 from evaluators.errors import BadConfiguration, OverBudget
 from rules.rule import Budget
 from storage.store import Store
@@ -58,7 +58,7 @@ class Many:
 async def _tried(judge: object) -> object:
     try:
         return await judge(QUESTION, SCHEMA)  # type: ignore[operator] # a judge
-    except (OverBudget, Unanswered) as error:
+    except (OverBudget, ModelCallFailed) as error:
         return error
 
 
@@ -113,7 +113,7 @@ def test_the_address_is_looked_at_when_it_is_connected_to(tmp_path: Path) -> Non
         (answered,) = Many(store, private=["localhost"]).ask(job, of="acme")
         assert not isinstance(answered, Exception), answered
         (refused,) = Many(store, private=["10.0.0.0/8"]).ask(job, of="acme")
-        assert isinstance(refused, Unanswered)
+        assert isinstance(refused, ModelCallFailed)
         assert "private address" in str(refused)
         assert [request.headers["host"] for request in model.requests] == [
             url.removeprefix("http://").removesuffix("/v1")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from collector.access.permission import Permission, need_of
+from collector.access.permission import Permission, requirements_of
 from collector.cli.connecting import KEY_VARIABLE, URL_VARIABLE
 from storage import sql
 from tests.access import OPERATOR_KEY
@@ -269,8 +269,8 @@ def test_the_lists_name_routes() -> None:
     for template, body in SENT.items():
         assert any(path.endswith(template) for _, path in CHANGING), (template, body)
     assert {path for method, path in CHANGING if method == "POST"} >= set(FORMS)
-    assert all(need_of(endpoint, method).by_tenant for method, _, endpoint in APART)
-    assert all(need_of(endpoint, method).permission is not Permission.OPEN for method, _, endpoint in APART)
+    assert all(requirements_of(endpoint, method).by_tenant for method, _, endpoint in APART)
+    assert all(requirements_of(endpoint, method).permission is not Permission.OPEN for method, _, endpoint in APART)
 
 
 _UNDONE: Final = """

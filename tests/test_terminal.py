@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.visible import harmless
+from collector.escaping import harmless
 from tests import forking
 from tests.live import PATIENCE_S, TRACEJURY, environment
 from tests.serving import an_export

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from collector.app import Running, running
-from collector.cli.asking import ServerClient
+from collector.cli.client import ServerClient
 from collector.cli.connecting import ServerUnreachable
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.costly(
     "collector/access",
     "collector/api",
     "collector/cli",
-    "collector/doors",
+    "collector/listeners",
     "collector/quack",
     "collector/settings_loading.py",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from collector.app import Running
-from collector.delivery.receivers import Wish
+from collector.delivery.receivers import RequestedWebhook
 from tests.browser import DESK, PHONE, a_page
 from tests.connecting import ENCRYPTION_KEY
 from tests.live import a_client
@@ -54,8 +54,8 @@ def _connection(running: Running) -> str:
 
 
 def _webhook(running: Running) -> str:
-    wish = Wish(url="http://127.0.0.1:9/hook", secret=SECRET)
-    return f"/webhooks/{running.context.receivers.create(None, wish).webhook_id}"
+    requested = RequestedWebhook(url="http://127.0.0.1:9/hook", secret=SECRET)
+    return f"/webhooks/{running.context.receivers.create(None, requested).webhook_id}"
 
 
 def _url(running: Running, place: str) -> str:

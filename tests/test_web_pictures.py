@@ -8,10 +8,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import Markup
 
-from collector.web.pictures.columns import ChartColumn, columns
-from collector.web.pictures.histogram import histogram
-from collector.web.pictures.small import evidence_bar, evidence_share, sparkline, whisker
-from collector.web.pictures.trend import Scale, TrendPoint, trend
+from collector.web.charts.columns import ChartColumn, columns
+from collector.web.charts.histogram import histogram
+from collector.web.charts.small import evidence_bar, evidence_share, sparkline, whisker
+from collector.web.charts.trend import Scale, TrendPoint, trend
 from tests.quality_history import HOSTILE
 
 

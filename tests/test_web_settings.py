@@ -12,7 +12,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from collector.app import Running
-from collector.delivery.receivers import Wish
+from collector.delivery.receivers import RequestedWebhook
 from collector.web.site import make_site
 from storage.alerting.outbox import DeliveryAttempt, SwitchOffPolicy
 from storage.alerting.webhooks import Webhook
@@ -50,9 +50,10 @@ class Operated:
     receiver: str
     heard: Script
 
-    def webhook(self, **wish: object) -> Webhook:
+    def webhook(self, **requested: object) -> Webhook:
         """Create a receiver."""
-        return self.running.context.receivers.create(None, Wish(**({"url": self.receiver, "secret": None} | wish)))  # type: ignore[arg-type] # as the test says
+        options = {"url": self.receiver, "secret": None} | requested
+        return self.running.context.receivers.create(None, RequestedWebhook(**options))  # type: ignore[arg-type] # as the test says
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """Query the server; return the rows."""
@@ -270,7 +271,7 @@ def test_a_new_secret_is_made_and_shown_once(server: Operated) -> None:
 def test_a_webhook_that_we_switched_off_says_why_and_is_switched_on_again(server: Operated) -> None:
     """The reason is on its page and its state in the list, and one button begins anew."""
     webhook, outbox = server.webhook(enabled=False), server.running.context.store.outbox
-    server.running.context.receivers.replace(webhook, Wish(url=None, secret=None, enabled=True))
+    server.running.context.receivers.replace(webhook, RequestedWebhook(url=None, secret=None, enabled=True))
     gone = DeliveryAttempt(
         delivery_id="",
         webhook_id=webhook.webhook_id,

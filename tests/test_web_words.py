@@ -5,7 +5,7 @@ import re
 import pytest
 
 from collector.gating.summary import ratio_text
-from collector.web.words import minus, number, rough_count
+from collector.web.formatting import minus, number, rough_count
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from collector.app import Running, running
-from collector.delivery.receivers import BadWebhook, Wish
+from collector.delivery.receivers import BadWebhook, RequestedWebhook
 from collector.setting_groups import WebhookSettings
 from collector.settings import BadSettings, Settings
 from tests.alerting import ENCRYPTION_KEY, Script, a_finding, a_receiver, an_alerting, answer
@@ -245,16 +245,16 @@ def test_a_kept_secret_cannot_be_sent_elsewhere(tmp_path: Path, receiver: tuple[
         paged = alerting.webhook(receiver[0], secret=HUSH, template="pagerduty")
         slack = alerting.webhook(receiver[0], template="slack")
         keep = {"secret": None, "keeps_secret": True}
-        for webhook, wish in (
-            (signed, Wish(url=None, template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
-            (paged, Wish(url="http://127.0.0.1:9/", template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
-            (slack, Wish(url=None, secret=None)),
-            (slack, Wish(url=slack.url, secret=None)),
+        for webhook, requested in (
+            (signed, RequestedWebhook(url=None, template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
+            (paged, RequestedWebhook(url="http://127.0.0.1:9/", template="pagerduty", **keep)),  # type: ignore[arg-type] # as the test writes it
+            (slack, RequestedWebhook(url=None, secret=None)),
+            (slack, RequestedWebhook(url=slack.url, secret=None)),
         ):
             with pytest.raises(BadWebhook, match="give it again"):
-                change(webhook, wish)
+                change(webhook, requested)
         assert (
-            change(paged, Wish(url="http://127.0.0.1:9/", template="pagerduty", secret=HUSH)).url
+            change(paged, RequestedWebhook(url="http://127.0.0.1:9/", template="pagerduty", secret=HUSH)).url
             == "http://127.0.0.1:9/"
         )
 

@@ -17,7 +17,7 @@ from standardwebhooks import Webhook as StandardWebhook
 from collector.delivery.alert_document import Document
 from collector.delivery.sending import MOST_ATTEMPTS, DeliveryResponse, judge, retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
-from collector.delivery.templates import Telling, render
+from collector.delivery.templates import EventData, render
 from storage.alerting.alerts import Alert, ComparedSide
 from storage.alerting.outbox import DIGEST
 from storage.alerting.webhooks import Template
@@ -134,7 +134,7 @@ def test_bodies_are_as_they_were(golden: Callable[[str, str], None], template: T
         alert = an_alert(event) if event.startswith("alert.") and event != DIGEST else None
         digest = A_DIGEST if event == DIGEST else None
         run = A_RUN if event == "RUN_REGRESSION" else None
-        telling = Telling(
+        telling = EventData(
             event_id="e1",
             type=event,
             at_ns=OPENED_NS,
@@ -161,7 +161,7 @@ def test_texts_of_others_are_only_text(template: Template) -> None:
     )
     alert = Alert(finding=finding, state="open", opened_at_ns=OPENED_NS)
     body = render(
-        template, Telling(event_id="e", type="alert.opened", at_ns=0, project=hostile, alert=alert, secret="k")
+        template, EventData(event_id="e", type="alert.opened", at_ns=0, project=hostile, alert=alert, secret="k")
     )
     document = json.loads(body)
     if template == "slack":
@@ -181,7 +181,7 @@ def test_texts_of_others_are_only_text(template: Template) -> None:
 def test_numbers_that_json_lacks_are_texts() -> None:
     """Evidence beyond every number is the text "Infinity", and the body stays JSON."""
     alert = Alert(finding=a_finding(evidence=float("inf")), state="open", opened_at_ns=OPENED_NS)
-    telling = Telling(event_id="e", type="alert.opened", at_ns=0, project="shop", alert=alert, secret=None)
+    telling = EventData(event_id="e", type="alert.opened", at_ns=0, project="shop", alert=alert, secret=None)
     assert json.loads(render("json", telling))["data"]["evidence"] == "Infinity"
 
 

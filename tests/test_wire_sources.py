@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-import collector.api.answers
-from collector.api.answers import alerting, annotating, deletions, judging, offline, reviewing, sessions, traces
-from collector.api.answers.wire import WireDocument, sources_of
+import collector.api.responses
 from collector.api.documents.rule_documents import BaselineEstimate
 from collector.api.gating import run_diff
+from collector.api.responses import alerting, annotating, deletions, judging, offline, reviewing, sessions, traces
+from collector.api.responses.wire import WireDocument, sources_of
 from collector.api.review.review_content import Reviewed
 from collector.conversation import SessionTurn
 from collector.evaluation.rule_trial import RuleTrial, TargetExample
@@ -28,7 +28,7 @@ from storage.alerting.outbox import Delivery
 from storage.alerting.quality import GroupOfResults
 from storage.alerting.webhooks import Webhook
 from storage.judging.backfills import Backfill
-from storage.judging.judgements import ExternalScore, Judged, StoredDecision, StoredEvaluation
+from storage.judging.judgements import ExternalScore, StoredDecision, StoredEvaluation, TraceResults
 from storage.judging.rule_change import StoredRule
 from storage.judging.rulebook import Project
 from storage.offline.datasets import Dataset, Item, Version, VersionChange
@@ -85,7 +85,7 @@ READ_FROM: Final[dict[type[WireDocument], tuple[type | str, ...]]] = {
     reviewing.ReviewEntryDocument: (ReviewEntry,),
     reviewing.ReviewQueueDocument: (ReviewQueue,),
     reviewing.ReviewedContent: (Reviewed,),
-    sessions.SessionDocument: (SessionSummary, Judged),
+    sessions.SessionDocument: (SessionSummary, TraceResults),
     sessions.SessionList: (SessionPage,),
     sessions.SessionSummaryDocument: (SessionSummary,),
     sessions.TurnDocument: (records.TraceSummary, SessionTurn),
@@ -103,8 +103,8 @@ READ_FROM: Final[dict[type[WireDocument], tuple[type | str, ...]]] = {
 
 
 def _documents(kind: type[WireDocument] = WireDocument) -> Iterator[type[WireDocument]]:
-    for module in iter_modules(collector.api.answers.__path__):
-        import_module(f"collector.api.answers.{module.name}")
+    for module in iter_modules(collector.api.responses.__path__):
+        import_module(f"collector.api.responses.{module.name}")
     for each in kind.__subclasses__():
         yield each
         yield from _documents(each)

@@ -109,7 +109,7 @@ def test_no_holes_are_punched_where_that_is_turned_off(tmp_path: Path) -> None:
 
 
 def test_duckdb_still_keeps_deleted_rows_in_their_row_group(tmp_path: Path) -> None:
-    """Until a checkpoint writes such a row group anew, `storage/upkeep/rewriting.py` does."""
+    """Until a checkpoint writes such a row group anew, `storage/upkeep/compaction.py` does."""
     path = tmp_path / "a.duckdb"
     with contextlib.closing(a_file(path)) as connection:
         connection.execute("DELETE FROM file.t WHERE i = 0")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.live.jobs.work.connection_queue import Breaker
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers

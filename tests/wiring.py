@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 from msgspec import UNSET, UnsetType
 
-from collector.api.answers.wire import WireDocument
+from collector.api.responses.wire import WireDocument
 
 _Document = TypeVar("_Document", bound=WireDocument)
 

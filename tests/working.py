@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.live.active import ActiveRule, ExecutorKind
 from collector.live.jobs.work.examiner import PROGRAM
 from collector.live.jobs.work.retry_policy import RetryPolicy
@@ -20,7 +20,7 @@ from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge
 from evaluators.errors import BadConfiguration
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from rules.rule_text import parse_rule
 from storage.judging.jobs import Job
 from storage.store import Store

@@ -11,14 +11,14 @@ from collector.access.errors import AccessRefused, Forbidden, TooMany, Unauthent
 from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.pace import KeyRateLimits, Rates
-from collector.access.permission import Need, Permission
+from collector.access.permission import Permission, Requirements
 from collector.access.secret import bearer, digest
 from collector.meters import Traffic
 
 _KEYLESS_S: Final = 3600.0
 _MOST_KEYLESS: Final = 200  # addresses that are remembered; a guess
 _NS: Final = 1_000_000_000
-_SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
+_SENDING: Final = Requirements(permission=Permission.SEND, by_tenant=True)
 
 
 class Authenticator:
@@ -42,7 +42,7 @@ class Authenticator:
         self,
         authorization: str | None,
         request_info: RequestInfo,
-        need: Need,
+        need: Requirements,
         without_key: Callable[[], None] | None = None,
         *,
         signed_in: bytes | None = None,
@@ -148,7 +148,7 @@ class Authenticator:
         return caller
 
 
-def check(caller: Caller, need: Need) -> None:
+def check(caller: Caller, need: Requirements) -> None:
     """Check that the caller has the permission that is needed.
 
     Raises:

@@ -3,7 +3,7 @@
 AccessRefused
 |-- Unauthenticated   send a valid key
 |-- Forbidden         ask for a key that may do this
-|-- Elsewhere         call this server by its name, from its own pages
+|-- CrossOrigin       call this server by its name, from its own pages
 `-- TooMany           come again later
 """
 
@@ -27,7 +27,7 @@ class Forbidden(AccessRefused):
     """Refusal of a request that the key does not permit."""
 
 
-class Elsewhere(AccessRefused):
+class CrossOrigin(AccessRefused):
     """Refusal of a request that a page of another origin may have sent through the browser of its visitor."""
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from collector.access.caller import Caller, RequestInfo
 from collector.access.keyring import Keyring
 from collector.access.secret import masked
-from collector.following import LastingReason
+from collector.follower import WaitLog
 from storage.errors import Overloaded
 from storage.operation.access import Access, AuditEntry
 
@@ -106,7 +106,7 @@ class AuditJournal:
         self._keyring.noted(uses)
 
     def _run(self) -> None:
-        stopping, waits = False, LastingReason(log, "the audit cannot be stored now, and waits: %s")
+        stopping, waits = False, WaitLog(log, "the audit cannot be stored now, and waits: %s")
         while not stopping:
             stopping = self._stop.wait(_INTERVAL_S)
             try:

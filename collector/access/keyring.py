@@ -11,7 +11,7 @@ from collector.access import secret
 from collector.access.caller import Caller
 from collector.access.errors import Forbidden
 from collector.access.permission import Role
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.limit import Limit
 from storage.operation.access import Access, ApiKey
 
@@ -160,7 +160,7 @@ class Keyring:
         """Disable a key.
 
         Raises:
-            Missing: the caller administers no key of this id.
+            NotFound: the caller administers no key of this id.
             Conflict: the key is the last one that can administer the server.
             Overloaded: nothing can be written now.
         """
@@ -176,7 +176,7 @@ class Keyring:
         """Delete a key.
 
         Raises:
-            Missing, Conflict, Overloaded: as for `disable`.
+            NotFound, Conflict, Overloaded: as for `disable`.
         """
         with self._changing:
             self._require_another(self._get(key_id, caller))
@@ -212,7 +212,7 @@ class Keyring:
     def _get(self, key_id: str, caller: Caller) -> ApiKey:
         key = self._keys.get(key_id)
         if key is None or not (caller.sees_all or key.tenant == caller.tenant):
-            raise Missing(f"there is no key {key_id}")
+            raise NotFound(f"there is no key {key_id}")
         return key
 
     def _fresh(self, key: ApiKey) -> ApiKey:

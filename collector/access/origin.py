@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from collector.access.errors import Elsewhere
+from collector.access.errors import CrossOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class Names:
         """Let a request pass if one of our own pages, or a program, may have sent it.
 
         Raises:
-            Elsewhere: the request calls the server by another name, or a page of another origin sent it.
+            CrossOrigin: the request calls the server by another name, or a page of another origin sent it.
         """
         if host is None:  # HTTP/1.0, which no browser speaks
             return
         name = host_of(host)
         if not (is_loopback(name) or name in self._own or (self._is_wide and _is_address(name))):
-            raise Elsewhere(f"this server is not called {name or 'nothing'!r}; name it in the setting allowed_hosts")
+            raise CrossOrigin(f"this server is not called {name or 'nothing'!r}; name it in the setting allowed_hosts")
         if changes and origin is not None and not self._is_ours(origin, host):
-            raise Elsewhere("pages of other origins may not change anything here; see the setting cors_origins")
+            raise CrossOrigin("pages of other origins may not change anything here; see the setting cors_origins")
 
     def _is_ours(self, origin: str, host: str) -> bool:
         return "*" in self.origins or origin in self.origins or urlsplit(origin).netloc.lower() == host.lower()

@@ -53,7 +53,7 @@ def may(role: Role, permission: Permission) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Requirements:
     """Requirements of a route.
 
     `by_tenant` is its promise that whatever it shows or changes belongs to the caller's tenant, or is shared if it is
@@ -72,19 +72,21 @@ def needs(
     """Declare the requirements of a route; put it below the route's decorator."""
 
     def declare(endpoint: _Endpoint) -> _Endpoint:
-        need = Need(permission=permission, by_tenant=by_tenant, takes_files=takes_files, takes_spans=takes_spans)
+        need = Requirements(
+            permission=permission, by_tenant=by_tenant, takes_files=takes_files, takes_spans=takes_spans
+        )
         setattr(endpoint, _MARK, need)
         return endpoint
 
     return declare
 
 
-def need_of(endpoint: object, method: str) -> Need:
+def requirements_of(endpoint: object, method: str) -> Requirements:
     """Return the declared requirements of a route; by default READ for safe methods, else WRITE."""
     declared = getattr(endpoint, _MARK, None)
-    if isinstance(declared, Need):
+    if isinstance(declared, Requirements):
         return declared
-    return Need(permission=Permission.READ if method in _SAFE else Permission.WRITE)
+    return Requirements(permission=Permission.READ if method in _SAFE else Permission.WRITE)
 
 
 def changes(method: str) -> bool:

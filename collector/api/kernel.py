@@ -14,13 +14,13 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
-from collector.api.answers.declared import answers
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, require_seen, tag
-from collector.api.base.written import encoded
-from storage.errors import Missing
+from collector.api.responses.declaration import response_model
+from storage.errors import NotFound
 
 Row = TypeVar("Row")
 Body = TypeVar("Body")
@@ -76,40 +76,42 @@ class Resource(Generic[Row, Body]):
     replacing: Operation | None = None
     deleting: Operation
 
-    def one(self, here: Context, who: Caller, record_id: str) -> Row:
+    def one(self, context: Context, caller: Caller, record_id: str) -> Row:
         """Return a record that the caller sees.
 
         Raises:
-            Missing: the caller sees no such record.
+            NotFound: the caller sees no such record.
         """
-        for row in self.find(here, who.visible_tenant, record_id):
+        for row in self.find(context, caller.visible_tenant, record_id):
             return row
-        raise Missing(self.missing.format(kind=self.kind, id=record_id))
+        raise NotFound(self.missing.format(kind=self.kind, id=record_id))
 
-    def again(self, here: Context, record_id: str) -> Row:
+    def again(self, context: Context, record_id: str) -> Row:
         """Return a record that was stored just now.
 
         Raises:
-            Missing: the record was deleted meanwhile.
+            NotFound: the record was deleted meanwhile.
         """
-        for row in self.find(here, None, record_id):
+        for row in self.find(context, None, record_id):
             return row
-        raise Missing(f"the {self.kind} was deleted meanwhile")
+        raise NotFound(f"the {self.kind} was deleted meanwhile")
 
-    def add(self, here: Context, body: Body, *, tenant: str, by: str | None) -> Row:
+    def add(self, context: Context, body: Body, *, tenant: str, by: str | None) -> Row:
         """Create a record."""
-        record_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
-        made = self.create(here, record_id, body, Creation(tenant=tenant, by=by, now_us=now_us))
-        return made or self.again(here, record_id)
+        record_id, now_us = uuid.uuid4().hex, context.now_ns() // 1000
+        made = self.create(context, record_id, body, Creation(tenant=tenant, by=by, now_us=now_us))
+        return made or self.again(context, record_id)
 
     @cached_property
     def seen(self) -> Callable[..., Row]:
         """Return the dependency of a route whose path names a record that the caller sees."""
 
         def seen(
-            record_id: Annotated[str, Path(alias=self.key, max_length=self.longest_key)], here: Here, who: Who
+            record_id: Annotated[str, Path(alias=self.key, max_length=self.longest_key)],
+            context: ContextDep,
+            caller: CallerDep,
         ) -> Row:
-            return self.one(here, who, record_id)
+            return self.one(context, caller, record_id)
 
         return seen
 
@@ -117,8 +119,8 @@ class Resource(Generic[Row, Body]):
     def own(self) -> Callable[..., Row]:
         """Return the dependency of a route whose path names a record that the caller may change."""
 
-        def own(row: Annotated[AnyRow, Depends(self.seen)], who: Who) -> Row:
-            refuse_shared(who, row.tenant, f"the {self.kind} {self.title(row)}")
+        def own(row: Annotated[AnyRow, Depends(self.seen)], caller: CallerDep) -> Row:
+            refuse_shared(caller, row.tenant, f"the {self.kind} {self.title(row)}")
             return cast("Row", row)
 
         return own
@@ -135,17 +137,17 @@ def router_of(resource: Resource[Any, Any]) -> APIRouter:
 def _list(router: APIRouter, resource: Resource[Any, Any]) -> None:
     @router.get("", responses=PARTED)
     @_declared(resource, resource.listing, resource.read, GenericAlias(list, resource.document))
-    def list_records(here: Here, who: Who, part: Part) -> Response:
-        return part.answer(resource.find(here, who.visible_tenant, None), lambda row: resource.show(row, who))
+    def list_records(context: ContextDep, caller: CallerDep, part: Part) -> Response:
+        return part.answer(resource.find(context, caller.visible_tenant, None), lambda row: resource.show(row, caller))
 
 
 def _create(router: APIRouter, resource: Resource[Any, Any]) -> None:
-    def create_record(body: AnyBody, here: Here, who: Who, tenant: Tenant = None) -> Response:
-        row = resource.add(here, body, tenant=tenant_of(who, tenant), by=who.key_name)
+    def create_record(body: AnyBody, context: ContextDep, caller: CallerDep, tenant: Tenant = None) -> Response:
+        row = resource.add(context, body, tenant=tenant_of(caller, tenant), by=caller.key_name)
         headers = (
             tag(row.version) | {"location": f"{resource.path}/{getattr(row, resource.key)}"} if resource.showing else {}
         )
-        return encoded(resource.show(row, who), status=HTTPStatus.CREATED, headers=headers)
+        return json_response(resource.show(row, caller), status=HTTPStatus.CREATED, headers=headers)
 
     create_record.__annotations__["body"] = resource.body
     endpoint = _declared(resource, resource.creating, resource.write, resource.document)(create_record)
@@ -159,8 +161,8 @@ def _show(router: APIRouter, resource: Resource[Any, Any]) -> None:
 
     @router.get(f"/{{{resource.key}}}", responses=TAGGED)
     @_declared(resource, resource.showing, resource.read, resource.document)
-    def show_record(row: Annotated[AnyRow, Depends(resource.seen)], who: Who) -> Response:
-        return encoded(resource.show(row, who), headers=tag(row.version))
+    def show_record(row: Annotated[AnyRow, Depends(resource.seen)], caller: CallerDep) -> Response:
+        return json_response(resource.show(row, caller), headers=tag(row.version))
 
 
 def _replace(router: APIRouter, resource: Resource[Any, Any]) -> None:
@@ -171,14 +173,14 @@ def _replace(router: APIRouter, resource: Resource[Any, Any]) -> None:
     def replace_record(
         row: Annotated[AnyRow, Depends(resource.own)],
         body: AnyBody,
-        here: Here,
-        who: Who,
+        context: ContextDep,
+        caller: CallerDep,
         if_match: IfMatch = "",
     ) -> Response:
         require_seen(row.version, if_match)
-        replace(here, row, body)
-        replaced = resource.again(here, getattr(row, resource.key))
-        return encoded(resource.show(replaced, who), headers=tag(row.version + 1))
+        replace(context, row, body)
+        replaced = resource.again(context, getattr(row, resource.key))
+        return json_response(resource.show(replaced, caller), headers=tag(row.version + 1))
 
     replace_record.__annotations__["body"] = resource.body
     endpoint = _declared(resource, resource.replacing, resource.write, resource.document)(replace_record)
@@ -194,8 +196,8 @@ def _delete(router: APIRouter, resource: Resource[Any, Any]) -> None:
 
     @router.delete(f"/{{{resource.key}}}", status_code=HTTPStatus.NO_CONTENT, responses=responses)
     @_declared(resource, resource.deleting, resource.write)
-    def delete_record(row: Annotated[AnyRow, Depends(own)], here: Here) -> Response:
-        resource.delete(here, row)
+    def delete_record(row: Annotated[AnyRow, Depends(own)], context: ContextDep) -> Response:
+        resource.delete(context, row)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -211,7 +213,7 @@ def _declared(
             operation.description,
         )
         if document is not None:
-            answers(document)(endpoint)
+            response_model(document)(endpoint)
         return needs(permission, by_tenant=True)(endpoint)
 
     return declare

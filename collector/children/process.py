@@ -7,7 +7,7 @@ from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from storage import starting
+from storage import child_process
 from storage.wire import Header, receive, send
 
 Message: TypeAlias = tuple[Header, list[pa.Table]]
@@ -79,7 +79,7 @@ class ChildProcess:
     def _start(self) -> "subprocess.Popen[bytes]":
         if self._closed:
             raise ChildFailed("closed")
-        self._process = process = starting.start_program(self._program)
+        self._process = process = child_process.start_program(self._program)
         try:
             send(_pipe(process.stdin), self._greeting, [])
         except OSError as error:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from collector.api.answers.alerting import AlertDocument, AlertSide, RateDocument
-from collector.api.answers.base import JsonNumber, JsonObject
 from collector.api.base.times import instant_ns
-from collector.cli.answer_view import read_answer
+from collector.api.responses.alerting import AlertDocument, AlertSide, RateDocument
+from collector.api.responses.base import JsonNumber, JsonObject
 from collector.cli.render import list_table, output_console, print_list
+from collector.cli.responses import parse_response
 from collector.cli.text import crop
+from collector.escaping import one_line, some_lines
 from collector.units import instant_text, metric_text
-from collector.visible import one_line, some_lines
 
 _MOST_EXAMPLES = 10
 _LABEL_CELLS = 12
@@ -96,7 +96,7 @@ def _evidence(alert: AlertDocument) -> list[tuple[str, str]]:
 
 def _end(alert: AlertDocument, recovery: JsonObject) -> list[tuple[str, str]]:
     candidate = recovery.get("candidate")
-    side = candidate and _side(alert, read_answer(RateDocument, candidate), recovery.get("release"))
+    side = candidate and _side(alert, parse_response(RateDocument, candidate), recovery.get("release"))
     return [("ended", f"{recovery.get('how', '')}{f', {side}' if side else ''}")]
 
 

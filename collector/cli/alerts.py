@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from collector.api.answers.alerting import AlertDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.alerting import AlertDocument
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
+from collector.cli.responses import parse_response
 from collector.cli.times import COMING
 from collector.path_names import path_segment
 
@@ -33,12 +33,12 @@ def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | N
     from collector.cli.alert_text import print_alerts
 
     one_source(server, data)
-    with open_source(server, data) as asking:
-        alerts = asking.listed("/api/v1/alerts", limit, **filters)
+    with open_source(server, data) as client:
+        alerts = client.listed("/api/v1/alerts", limit, **filters)
     if as_json:
         print_json(alerts)
     else:
-        print_alerts(read_answer(list[AlertDocument], alerts))
+        print_alerts(parse_response(list[AlertDocument], alerts))
 
 
 @alerts.command("show")
@@ -50,12 +50,12 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
     from collector.cli.alert_text import print_alert
 
     one_source(server, data)
-    with open_source(server, data) as asking:
-        alert = asking.get(f"/api/v1/alerts/{path_segment(alert_id)}")
+    with open_source(server, data) as client:
+        alert = client.get(f"/api/v1/alerts/{path_segment(alert_id)}")
     if as_json:
         print_json(alert)
     else:
-        print_alert(read_answer(AlertDocument, alert))
+        print_alert(parse_response(AlertDocument, alert))
 
 
 @alerts.command("resolve")
@@ -65,8 +65,8 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
 def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
     """Resolve an alert. Receivers are notified, and get no more notifications of this episode."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/resolve", by)
+    with open_server(server, data) as client:
+        _note(client, f"/api/v1/alerts/{path_segment(alert_id)}/resolve", by)
 
 
 @alerts.command("mute")
@@ -80,9 +80,9 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
 def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optional: str | None) -> None:
     """Mute notifications of alerts until a time. Alerts still open."""
     one_source(server, data)
-    with open_server(server, data) as asking:
+    with open_server(server, data) as client:
         body = {"until": until.isoformat()} | {key: value for key, value in optional.items() if value is not None}
-        print_json(asking.post("/api/v1/alert-mutes", body))
+        print_json(client.post("/api/v1/alert-mutes", body))
 
 
 @alerts.command("mutes")
@@ -90,8 +90,8 @@ def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optiona
 def list_mutes(*, server: str | None, data: Path | None) -> None:
     """List mutes as JSON."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        print_json(asking.whole("/api/v1/alert-mutes"))
+    with open_source(server, data) as client:
+        print_json(client.whole("/api/v1/alert-mutes"))
 
 
 @alerts.command("unmute")
@@ -100,8 +100,8 @@ def list_mutes(*, server: str | None, data: Path | None) -> None:
 def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
     """Unmute alerts. Missed notifications are not sent."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        asking.delete(f"/api/v1/alert-mutes/{path_segment(mute_id)}")
+    with open_server(server, data) as client:
+        client.delete(f"/api/v1/alert-mutes/{path_segment(mute_id)}")
     click.echo("unmuted")
 
 
@@ -112,11 +112,11 @@ def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
 def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
     """Acknowledge an alert, to show that someone works on it. Receivers are notified."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        _note(asking, f"/api/v1/alerts/{path_segment(alert_id)}/acknowledge", by)
+    with open_server(server, data) as client:
+        _note(client, f"/api/v1/alerts/{path_segment(alert_id)}/acknowledge", by)
 
 
-def _note(asking: ServerClient, place: str, by: str | None) -> None:
+def _note(client: ServerClient, place: str, by: str | None) -> None:
     from collector.cli.alert_text import print_alert
 
-    print_alert(read_answer(AlertDocument, asking.post(place, {"by": by} if by else {})))
+    print_alert(parse_response(AlertDocument, client.post(place, {"by": by} if by else {})))

@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 
 import click
 
-from collector.api.answers.annotations import AnnotationDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_server, open_source
+from collector.api.responses.annotations import AnnotationDocument
+from collector.cli.client import open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
 from collector.path_names import path_segment
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
@@ -33,12 +33,12 @@ def list_annotations(
     """List annotations, latest first."""
     one_source(server, data)
     params = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
-    with open_source(server, data) as asking:
-        documents = asking.get("/api/v1/annotations", **params)
+    with open_source(server, data) as client:
+        documents = client.get("/api/v1/annotations", **params)
     if as_json:
         print_json(documents)
     else:
-        _print(read_answer(list[AnnotationDocument], documents))
+        _print(parse_response(list[AnnotationDocument], documents))
 
 
 @annotations.command("add")
@@ -58,15 +58,15 @@ def add_annotation(
     fields["overriddenExpectedOutput"] = fields.pop("expected")
     body: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
     path = f"/api/v1/traces/{path_segment(trace_id)}/annotation"
-    with open_server(server, data) as asking:
-        asking.put(f"{path}?{urlencode({'spanId': span})}" if span else path, body | {"verdict": verdict.upper()})
+    with open_server(server, data) as client:
+        client.put(f"{path}?{urlencode({'spanId': span})}" if span else path, body | {"verdict": verdict.upper()})
     click.echo(f"{verdict.upper()}, of {'the span ' + span if span else 'the trace ' + trace_id}")
 
 
 def _print(annotations: list[AnnotationDocument]) -> None:
     from rich.text import Text
 
-    from collector.visible import one_line
+    from collector.escaping import one_line
 
     console = output_console()
     if not annotations:

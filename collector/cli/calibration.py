@@ -9,20 +9,20 @@ import click
 import yaml
 from msgspec import to_builtins
 
-from collector.api.answers.annotating import (
+from collector.api.responses.annotating import (
     CalibrationDocument,
     JudgeCalibration,
     JudgeTrialDocument,
     LabelledExamples,
     MeasuredDocument,
 )
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.lookups import rule_named, rule_path
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
+from collector.cli.responses import parse_response
 from collector.cli.text import measure_text
-from collector.visible import one_line
+from collector.escaping import one_line
 
 
 @click.command()
@@ -62,7 +62,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     if as_json:
         print_json(document)
         return
-    judges = read_answer(CalibrationDocument, document).judges
+    judges = parse_response(CalibrationDocument, document).judges
     if not judges:
         click.echo("nothing was judged yet that passes or fails")
     for each in judges:
@@ -78,7 +78,7 @@ def _better(
         if as_json:
             print_json(document)
             return
-        examples = to_builtins(read_answer(LabelledExamples, document).examples)
+        examples = to_builtins(parse_response(LabelledExamples, document).examples)
         click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
         return
     text = yaml.safe_load(other.read_text(encoding="utf-8"))
@@ -88,7 +88,7 @@ def _better(
     if as_json:
         print_json(document)
         return
-    trial = read_answer(JudgeTrialDocument, document)
+    trial = parse_response(JudgeTrialDocument, document)
     for name, version in (("in force", trial.current), ("this one", trial.candidate)):
         if version is not None:
             cost = "" if version.cost_usd_each is None else f", ${version.cost_usd_each:.5f} each"

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
+from collector.escaping import one_line
 from collector.unanswered import is_tls_problem, no_answer_text
-from collector.visible import one_line
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 URL_VARIABLE = "TRACEJURY_URL"

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_source
+from collector.api.responses.judging import ConnectionDocument, ConnectionTrialDocument
+from collector.cli.client import ServerClient, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
+from collector.cli.responses import parse_response
 from collector.cli.text import spending_text
 from collector.cli.views import ColumnView, TableView
+from collector.escaping import one_line
 from collector.path_names import path_segment
 from collector.units import duration_text
-from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def list_connections(*, as_json: bool, server: str | None, data: Path | None) ->
     if as_json:
         print_json(documents)
     elif documents:
-        connections = read_answer(list[ConnectionDocument], documents)
+        connections = parse_response(list[ConnectionDocument], documents)
         print_table(_table(connections))
         print_problems(connections)
     else:
@@ -62,7 +62,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
     one_source(server, data)
     with open_source(server, data) as source:
         document = source.post(f"{_PATH}/{path_segment(_id_of(source, name))}/test")
-    trial = read_answer(ConnectionTrialDocument, document)
+    trial = parse_response(ConnectionTrialDocument, document)
     if as_json:
         print_json(document)
     else:
@@ -71,7 +71,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
 
 
 def _id_of(source: ServerClient, name: str) -> str:
-    views = read_answer(list[ConnectionDocument], source.whole(_PATH))
+    views = parse_response(list[ConnectionDocument], source.whole(_PATH))
     for view in sorted(views, key=lambda view: view.id != name):
         if name in {view.id, view.name}:
             return view.id

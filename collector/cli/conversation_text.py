@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from collector.api.answers.base import JsonObject
-from collector.api.answers.traces import ToolCallDocument, TraceDocument
+from collector.api.responses.base import JsonObject
+from collector.api.responses.traces import ToolCallDocument, TraceDocument
 from collector.cli.text import fold, json_text
+from collector.escaping import one_line
 from collector.units import count_text, duration_text
-from collector.visible import one_line
 
 _LINES = 12
 """Lines shown of a message or a result. A guess: an answer fits, a document does not."""

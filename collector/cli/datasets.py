@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 import click
 import httpx
 
-from collector.api.answers.offline import (
+from collector.api.responses.offline import (
     ChangedItemPage,
     DatasetDetail,
     DatasetDocument,
@@ -17,14 +17,14 @@ from collector.api.answers.offline import (
     VersionDocument,
 )
 from collector.api_calls import error_of
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, download, open_server, open_source
+from collector.cli.client import ServerClient, download, open_server, open_source
 from collector.cli.connecting import NoAnswer
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
+from collector.cli.responses import parse_response
 from collector.cli.views import ColumnView, TableView
+from collector.escaping import one_line, some_lines
 from collector.path_names import path_segment
-from collector.visible import one_line, some_lines
 from tracejury.dataset_text import places_text
 from tracejury.file_ending import ending_of
 
@@ -53,14 +53,14 @@ def datasets() -> None:
 def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """List datasets, each with its latest version."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = asking.whole(_ROOT)
+    with open_source(server, data) as client:
+        documents = client.whole(_ROOT)
     if as_json:
         print_json(documents)
         return
     rows = [
         (each.name, each.latest_version, each.latest_item_count, each.description)
-        for each in read_answer(list[DatasetDocument], documents)
+        for each in parse_response(list[DatasetDocument], documents)
     ]
     _print(("name", "latest version", "items", "description"), rows)
 
@@ -72,14 +72,14 @@ def list_datasets(*, as_json: bool, server: str | None, data: Path | None) -> No
 def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """Show a dataset with its versions."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        document = asking.get(_path(name))
+    with open_source(server, data) as client:
+        document = client.get(_path(name))
     if as_json:
         print_json(document)
         return
     rows = [
         (each.version, each.item_count, each.added, each.removed, each.changed, each.created_at[:19], each.description)
-        for each in read_answer(DatasetDetail, document).versions
+        for each in parse_response(DatasetDetail, document).versions
     ]
     _print(("version", "items", "added", "removed", "changed", "made (UTC)", "description"), rows)
 
@@ -90,8 +90,8 @@ def show(*, name: str, as_json: bool, server: str | None, data: Path | None) -> 
 @server_option
 def create(*, name: str, description: str, server: str) -> None:
     """Create a dataset without a version."""
-    with open_server(server, None) as asking:
-        made = read_answer(DatasetDocument, asking.post(_ROOT, {"name": name, "description": description}))
+    with open_server(server, None) as client:
+        made = parse_response(DatasetDocument, client.post(_ROOT, {"name": name, "description": description}))
     click.echo(f"dataset {one_line(made.name)} is there, without a version")
 
 
@@ -132,7 +132,7 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
         raise NoAnswer(f"{some_lines(error_of(response) or 'HTTP 404')}; --create makes the dataset")
     document = client.content(response)
     _echo_version(document, as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
-    imported = read_answer(ImportedVersion, document)
+    imported = parse_response(ImportedVersion, document)
     _echo_left_out(imported.left_out, imported.left_out_places, "rows without a value")
     _echo_left_out(len(left_out), left_out, "without an input")
 
@@ -158,12 +158,12 @@ def diff(*, version: str, base: str | None, as_json: bool, server: str | None, d
     """Show what a version adds, removes and changes."""
     name, number = _parts(version)
     one_source(server, data)
-    with open_source(server, data) as asking:
-        document = asking.get(f"{_path(name)}/versions/{number}/diff", base=base, size=_MOST_CHANGES)
+    with open_source(server, data) as client:
+        document = client.get(f"{_path(name)}/versions/{number}/diff", base=base, size=_MOST_CHANGES)
     if as_json:
         print_json(document)
         return
-    changes = read_answer(ChangedItemPage, document)
+    changes = parse_response(ChangedItemPage, document)
     _print(("status", "id"), [(each.status, each.id) for each in changes.content])
     if changes.total_elements > len(changes.content):
         click.echo(f"and {changes.total_elements - len(changes.content):,} more", err=True)
@@ -191,8 +191,8 @@ def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
         "overriddenExpectedOutput": options["expected"],
         "useOutput": options["use_output"],
     }
-    with open_server(server, None) as asking:
-        document = asking.post(f"{_ROOT}/promote", {"datasetName": name, "items": [item]})
+    with open_server(server, None) as client:
+        document = client.post(f"{_ROOT}/promote", {"datasetName": name, "items": [item]})
     _echo_version(document, as_json=as_json, is_new=None)
 
 
@@ -202,8 +202,8 @@ def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
 @server_option
 def delete(*, name: str, server: str) -> None:
     """Delete a dataset with all of its versions."""
-    with open_server(server, None) as asking:
-        asking.delete(_path(name))
+    with open_server(server, None) as client:
+        client.delete(_path(name))
     click.echo(f"dataset {one_line(name)} is deleted")
 
 
@@ -253,7 +253,7 @@ def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> No
     if as_json:
         print_json(document)
         return
-    made = read_answer(VersionDocument, document)
+    made = parse_response(VersionDocument, document)
     same = "" if is_new is not False else " (the same as before)"
     counts = f"{made.item_count:,} items: {made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     click.echo(f"dataset://{one_line(made.dataset_name)}@{made.version}{same}: {counts}")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from collector.api.answers.wire import WireDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient
+from collector.api.responses.wire import WireDocument
+from collector.cli.client import ServerClient
+from collector.cli.responses import parse_response
 from collector.path_names import path_segment
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ class _Verdict(WireDocument):
     verdict: str | None
 
 
-def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def decide_on_server(client: ServerClient, candidate: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Have the server's gate compare a run with another one of its experiment."""
-    run = read_answer(_Candidate, asking.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
+    run = parse_response(_Candidate, client.get(f"/api/v1/runs/{path_segment(candidate)}", size=1))
     place = f"/api/v1/experiments/{path_segment(run.experiment_id)}/gate"
-    answer = asking.post(place, {**body, "candidateRunId": run.id})
-    read_answer(_Verdict, answer)
-    return read_answer(dict[str, Any], answer)
+    answer = client.post(place, {**body, "candidateRunId": run.id})
+    parse_response(_Verdict, answer)
+    return parse_response(dict[str, Any], answer)
 
 
 def exit_code_of(verdict: str | None) -> int:

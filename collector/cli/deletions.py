@@ -7,18 +7,18 @@ from urllib.parse import urlencode
 
 import click
 
-from collector.api.answers.deletions import DeletionDocument
-from collector.api.answers.wire import WireDocument
+from collector.api.responses.deletions import DeletionDocument
+from collector.api.responses.wire import WireDocument
 from collector.api_calls import Value
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
 from collector.cli.times import PAST
 from collector.cli.views import TableView
+from collector.escaping import one_line
 from collector.path_names import path_segment
 from collector.units import count_text
-from collector.visible import one_line
 
 _COUNTED: Final = """
     SELECT count(*) AS traces, sum(span_count) AS spans FROM traces
@@ -53,7 +53,7 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
     if as_json:
         print_json(documents)
         return
-    _print(read_answer(list[DeletionDocument], documents))
+    _print(parse_response(list[DeletionDocument], documents))
 
 
 @click.command()
@@ -80,10 +80,10 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         "project": project,
         "before": None if before is None else before.isoformat(),
     }
-    with open_server(server, None) as asking:
-        own_tenant = read_answer(_Caller, asking.get("/api/v1/caller")).tenant
+    with open_server(server, None) as client:
+        own_tenant = parse_response(_Caller, client.get("/api/v1/caller")).tenant
         counted = _counted_in_lists if own_tenant else _counted_by_sql
-        traces, spans = counted(asking, values | {"tenant": options["tenant"] or own_tenant})
+        traces, spans = counted(client, values | {"tenant": options["tenant"] or own_tenant})
         size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
         if not traces:
             raise click.ClickException(f"nothing of {what} is here")
@@ -95,29 +95,29 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         named = {**values, "tenant": options["tenant"], "trace": None}
         query = urlencode({name: value for name, value in named.items() if value is not None})
         path = "/api/v1/traces" if trace is None else f"/api/v1/traces/{path_segment(str(values['trace']))}"
-        asking.delete(f"{path}?{query}" if query else path)
+        client.delete(f"{path}?{query}" if query else path)
     click.echo(f"deleting {size} of {what}; `tracejury deletions` shows how far it is")
 
 
-def _counted_by_sql(asking: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
-    answer = read_answer(TableView, asking.post("/api/v1/sql", {"sql": _COUNTED, "parameters": values}))
+def _counted_by_sql(client: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
+    answer = parse_response(TableView, client.post("/api/v1/sql", {"sql": _COUNTED, "parameters": values}))
     traces, spans = (int(str(value or 0)) for value in answer.rows[0])
     return traces, spans
 
 
-def _counted_in_lists(asking: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
+def _counted_in_lists(client: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
     """Return the numbers of traces and spans, with the key of a tenant, which may not send SQL."""
     trace, tenant = values["trace"], values["tenant"]
     if trace is not None:
-        document = asking.find(f"/api/v1/traces/{path_segment(trace)}?{urlencode({'tenant': tenant})}")
-        traces = [] if document is None else [read_answer(_Trace, document)]
+        document = client.find(f"/api/v1/traces/{path_segment(trace)}?{urlencode({'tenant': tenant})}")
+        traces = [] if document is None else [parse_response(_Trace, document)]
     else:
         filters: dict[str, Value] = {"project": values["project"], "to": values["before"], "tenant": tenant}
         filters |= {"size": 200, "withinMs": 10_000}
-        page = read_answer(_Page, asking.get("/api/v1/traces", **filters))
+        page = parse_response(_Page, client.get("/api/v1/traces", **filters))
         traces = page.content
         while page.next is not None:
-            page = read_answer(_Page, asking.get("/api/v1/traces", **filters, before=page.next))
+            page = parse_response(_Page, client.get("/api/v1/traces", **filters, before=page.next))
             traces += page.content
     spans = [each.span_count for each in traces if each.tenant == tenant]  # the lists have shared traces, too
     return len(spans), sum(spans)

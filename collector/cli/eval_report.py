@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
+from collector.escaping import one_line
 from collector.evaluation.eval_set import EvalItemResult, EvalSet
 from collector.evaluation.report import report_document, score_of
-from collector.result_words import NO_VERDICT, SKIPPED
-from collector.visible import one_line
+from collector.result_labels import NO_VERDICT, SKIPPED
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.cli.client import open_source
 from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
+from collector.cli.responses import parse_response
+from collector.escaping import one_line, some_lines
 from collector.path_names import path_segment
-from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
     from collector.evaluation.batch import Summary
@@ -110,7 +110,7 @@ def _option(name: str) -> str:
 
 def _evaluate_one(choice: EvaluateOptions) -> int:
     from collector.evaluation.batch import Summary, judged_evaluators
-    from evaluators.errors import Broken
+    from evaluators.errors import EvaluationError
     from evaluators.evaluator import run
     from evaluators.outcome import Failure
 
@@ -129,7 +129,7 @@ def _evaluate_one(choice: EvaluateOptions) -> int:
     outcome: Outcome
     try:
         outcome = asyncio.run(judge())
-    except Broken as broken:
+    except EvaluationError as broken:
         outcome = Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
     print_json(outcome.to_document())
     summary = Summary()
@@ -225,8 +225,8 @@ def _case(choice: EvaluateOptions) -> "Case":
 
 def _stored(choice: EvaluateOptions) -> "Case":
     """Return a stored trace as a case, as the server reads it: with its log records and its own attribute keys."""
-    from collector.api.answers.traces import TraceDocument
     from collector.api.documents.reading_documents import trace_reading_of
+    from collector.api.responses.traces import TraceDocument
     from collector.evaluation.recorded import recording_of
     from collector.evaluation.trace_case import case_of_trace
 
@@ -236,7 +236,7 @@ def _stored(choice: EvaluateOptions) -> "Case":
         document, spans = source.find(path), source.find(f"{path}/otlp")
     if document is None or spans is None:
         raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
-    reading, recorded = trace_reading_of(read_answer(TraceDocument, document)), recording_of(spans).spans
+    reading, recorded = trace_reading_of(parse_response(TraceDocument, document)), recording_of(spans).spans
     if len(recorded) > len(reading.spans):
         raise BadInput(f"trace {key} has {len(recorded)} spans, and only {len(reading.spans)} are shown at once")
     return case_of_trace(reading, recorded)

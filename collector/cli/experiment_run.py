@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from collector.api.answers.offline import BegunRun, ReportedKeys, RunDetail, RunItemDocument, VersionDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, fetch, open_server
+from collector.api.responses.offline import BegunRun, ReportedKeys, RunDetail, RunItemDocument, VersionDocument
+from collector.cli.client import ServerClient, fetch, open_server
 from collector.cli.connecting import connect_async
 from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
+from collector.cli.responses import parse_response
 from collector.cli.run_files import form_of, server_of_command, write_run
 from collector.cli.run_text import print_run
+from collector.escaping import one_line
 from collector.path_names import path_segment
 from collector.units import count_text
-from collector.visible import one_line
 from storage.rates import pass_rate
 
 if TYPE_CHECKING:
-    from collector.conducting.plan import Plan
-    from collector.conducting.tasks import Task
+    from collector.experiment_runner.plan import Plan
+    from collector.experiment_runner.tasks import Task
     from tracejury.dataset_text import ItemText
     from tracejury.simulation import Simulation
 
@@ -120,14 +120,14 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
         print_run(document)
         for k, chance, cases in chances:
             click.echo(f"pass^{k} {chance:.1%}, of {count_text(cases, 'case')}")
-    context.exit(_exit_code(read_answer(RunDetail, document), min_pass_rate))
+    context.exit(_exit_code(parse_response(RunDetail, document), min_pass_rate))
 
 
 def _stored(server: str, run_id: str) -> tuple[Any, list[tuple[int, float, int]]]:
     """Return a run as stored on the server, and the chances that all of k trials pass."""
     try:
-        with open_server(server, None) as asking:
-            return asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS), _chances(asking, run_id)
+        with open_server(server, None) as client:
+            return client.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS), _chances(client, run_id)
     except click.ClickException as error:
         shown = f"the run is stored; tracejury experiments show {run_id}"
         raise ExperimentNotRun(f"{error.format_message()}; {shown}") from error
@@ -166,7 +166,7 @@ def _is_known(item: RunItemDocument) -> bool:
     return item.outcome in {"passed", "not_passed"}
 
 
-def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
+def _chances(client: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
     """Return how likely k trials of a case all pass, for each k, and over how many cases; empty for single trials.
 
     Trials whose simulated user failed, or that have no verdict, say nothing about the application and are left out.
@@ -177,7 +177,7 @@ def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
     passes: Counter[str | None] = Counter()
     page: int | None = 0
     while page is not None:
-        items = read_answer(RunDetail, asking.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
+        items = parse_response(RunDetail, client.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
         counted = [each for each in items.content if _is_known(each)]
         trials.update(each.item_key for each in counted)
         passes.update(each.item_key for each in counted if each.outcome == "passed")
@@ -193,7 +193,7 @@ def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
 async def _conduct(choice: _Choice) -> str:
     """Run the whole experiment; return the id of the run."""
     from collector.cli.run_delivery import Undelivered
-    from collector.conducting.plan import Plan
+    from collector.experiment_runner.plan import Plan
     from collector.plan_file import BadPlan, read_plan_file
     from evaluators.errors import BadConfiguration
 
@@ -208,16 +208,16 @@ async def _conduct(choice: _Choice) -> str:
     except asyncio.CancelledError:  # Ctrl-C
         click.echo(f"stopped; {choice.remedy}", err=True)
         raise
-    with open_server(choice.server, None) as asking:
-        asking.patch(f"/api/v1/runs/{run_id}", {"status": "SUCCESS"})
+    with open_server(choice.server, None) as client:
+        client.patch(f"/api/v1/runs/{run_id}", {"status": "SUCCESS"})
     return run_id
 
 
 async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simulation | None") -> str:
     """Run what the run lacks; errors of task and evaluators are reported before it begins."""
     from collector.cli.run_delivery import deliver
-    from collector.conducting.conductor import Conductor
     from collector.evaluation.batch import judged_evaluators
+    from collector.experiment_runner.conductor import Conductor
 
     async with AsyncExitStack() as stack:
         make = await stack.enter_async_context(judged_evaluators(choice.judge))
@@ -243,14 +243,14 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simula
 @asynccontextmanager
 async def _task(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> "AsyncIterator[Task]":
     """Open the task that runs each case: a simulated conversation, or the plan's task."""
-    from collector.conducting.tasks import task_of
+    from collector.experiment_runner.tasks import task_of
     from collector.settings_loading import whole_environment
 
     if plan.task is not None:
         async with task_of(plan.task, choice.file.absolute().parent, whole_environment()) as task:
             yield task
     elif simulation is not None:
-        from collector.conducting.cases import conversing
+        from collector.experiment_runner.cases import conversing
         from tracejury.tracing import init
 
         init(plan.project, url=choice.server)
@@ -281,11 +281,11 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _Cases:
     """Return the cases: of a dataset on the server, of a file beside the plan, or the scenarios of the simulation."""
-    from collector.conducting.cases import form_of, read_cases
+    from collector.experiment_runner.cases import form_of, read_cases
     from collector.plan_file import BadPlan
 
     if plan.dataset is None:
-        from collector.conducting.cases import cases_of
+        from collector.experiment_runner.cases import cases_of
 
         return _Cases(items=() if simulation is None else cases_of(simulation))
     if not plan.dataset.startswith(_URI):
@@ -300,8 +300,8 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
     if not name or not number:
         raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
     place = f"/api/v1/datasets/{path_segment(name)}/versions"
-    with open_server(choice.server, None) as asking:
-        stored = read_answer(VersionDocument, asking.get(f"{place}/{path_segment(number)}"))
+    with open_server(choice.server, None) as client:
+        stored = parse_response(VersionDocument, client.get(f"{place}/{path_segment(number)}"))
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "items.jsonl"
         fetch(choice.server, f"{place}/{stored.version}/export", {"format": "jsonl"}, kept)
@@ -323,8 +323,8 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
         "datasetVersion": cases.version,
         "triggeredBy": "tracejury experiments run",
     }
-    with open_server(choice.server, None) as asking:
-        begun = read_answer(BegunRun, asking.post(f"/api/v1/projects/{path_segment(plan.project)}/runs", body))
+    with open_server(choice.server, None) as client:
+        begun = parse_response(BegunRun, client.post(f"/api/v1/projects/{path_segment(plan.project)}/runs", body))
         if begun.status not in _GOING_ON:
             raise ExperimentNotRun(
                 f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another"
@@ -332,7 +332,7 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
         known: set[tuple[str | None, int]] = set()
         after: int | None = 0
         while after is not None:
-            page = read_answer(ReportedKeys, asking.get(f"/api/v1/runs/{begun.run_id}/keys", after=after))
+            page = parse_response(ReportedKeys, client.get(f"/api/v1/runs/{begun.run_id}/keys", after=after))
             known |= {(each.item_key, each.trial) for each in page.content}
             after = page.next
     return begun.run_id, known

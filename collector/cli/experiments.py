@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import click
 
-from collector.api.answers.offline import BegunRun, ExperimentDocument, RunDocument, RunEvaluationDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.offline import BegunRun, ExperimentDocument, RunDocument, RunEvaluationDocument
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.deciding import (
     allow_removed_option,
     decide_on_server,
@@ -20,13 +19,14 @@ from collector.cli.experiment_run import run_file
 from collector.cli.gate import NO_BASELINE, exiting_as_gate
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
+from collector.cli.responses import parse_response
 from collector.cli.run_files import FORMS, form_of, server_of_command, write_run
 from collector.cli.run_text import RATE_HEADS, print_rows, print_run, rate_cells, status_cell
 from collector.cli.verdict_text import print_verdict
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.result_words import NO_VERDICT, SKIPPED
+from collector.result_labels import NO_VERDICT, SKIPPED
 from collector.units import usd_text
-from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
 _ITEMS_AT_ONCE: Final = 100  # an item of which more than 80 kB is said is rare; a guess
@@ -52,13 +52,13 @@ experiments.add_command(run_file)
 def list_experiments(*, project: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """List the experiments of a project, each with its latest run."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = _experiments(asking, project)
+    with open_source(server, data) as client:
+        documents = _experiments(client, project)
     if as_json:
         print_json(documents)
         return
     rows = []
-    for each in read_answer(list[ExperimentDocument], documents):
+    for each in parse_response(list[ExperimentDocument], documents):
         run = each.latest_run
         cells = (None,) * 6 if run is None else (run.run_id, status_cell(run), *rate_cells(run), run.started_at[:19])
         rows.append((each.name, *cells))
@@ -74,17 +74,17 @@ def list_experiments(*, project: str, as_json: bool, server: str | None, data: P
 def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
     """List the runs of an experiment, newest first."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        known = read_answer(list[ExperimentDocument], _experiments(asking, project))
+    with open_source(server, data) as client:
+        known = parse_response(list[ExperimentDocument], _experiments(client, project))
         ids = [each.id for each in known if experiment in {each.name, each.id}]
         if not ids:
             raise click.ClickException(f"project {one_line(project)} has no experiment {one_line(experiment)}")
-        documents = asking.get(f"/api/v1/experiments/{ids[0]}/runs", size=limit)
+        documents = client.get(f"/api/v1/experiments/{ids[0]}/runs", size=limit)
     if as_json or not isinstance(documents, list):
         print_json(documents)
         return
     rows = []
-    for run in read_answer(list[RunDocument], documents):
+    for run in parse_response(list[RunDocument], documents):
         cost = None if run.cost_usd is None else usd_text(run.cost_usd)
         dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
         cells = (run.id, status_cell(run), run.item_count, *rate_cells(run), cost, dataset, run.git_branch)
@@ -105,8 +105,8 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
 def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
     """Show a run: totals, results by evaluator, and items."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        document = asking.get(f"/api/v1/runs/{path_segment(run)}", size=limit, outcome=outcome)
+    with open_source(server, data) as client:
+        document = client.get(f"/api/v1/runs/{path_segment(run)}", size=limit, outcome=outcome)
     if as_json:
         print_json(document)
         return
@@ -133,14 +133,14 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     body = {"config": config, "connectionId": options["connection"], "jury": [*options["jury"]] or None}
     body |= {name: options[name] for name in ("evaluator", "name")}
     place = f"/api/v1/runs/{path_segment(run)}/evaluations"
-    with open_server(server, None) as asking:
-        made, waits = read_answer(RunEvaluationDocument, asking.post(place, body)), None
+    with open_server(server, None) as client:
+        made, waits = parse_response(RunEvaluationDocument, client.post(place, body)), None
         while wait and made.status in _OPEN:
             if made.last_error is not None and made.last_error != waits:
                 waits = made.last_error
                 click.echo(f"{made.status}: {one_line(waits)}", err=True)
             time.sleep(_LOOK_S)
-            evaluations = read_answer(list[RunEvaluationDocument], asking.get(place))
+            evaluations = parse_response(list[RunEvaluationDocument], client.get(place))
             made = next((each for each in evaluations if each.id == made.id), made)
     counts = f"{made.scored_count} scored, {made.failed_count} {NO_VERDICT}, {made.skipped_count} {SKIPPED}"
     click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}, {counts}")
@@ -167,13 +167,13 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
     Exits with 0 if it passes or has no baseline, 1 if it regressed, 2 if it cannot be compared, 3 if nothing was judged
     or, with --fail-on-inconclusive, if it is inconclusive, 4 if it has no baseline and --require-baseline is set.
     """
-    with exiting_as_gate(), open_server(server, None) as asking:
+    with exiting_as_gate(), open_server(server, None) as client:
         body = {
             "baselineRunId": options["baseline"],
             "baselineBranch": options["branch"],
             **server_options(options),
         }
-        document = decide_on_server(asking, run, body)
+        document = decide_on_server(client, run, body)
     if as_json:
         print_json(document)
     else:
@@ -211,14 +211,14 @@ def report(*, results: Path, file: Path, form: str | None) -> None:
         items = document.pop("items")
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise click.ClickException(f"{one_line(str(results))} holds no results: {one_line(str(error))}") from None
-    with server_of_command() as server, open_server(server, None) as asking:
-        run_id = read_answer(BegunRun, asking.post("/api/v1/projects/default/runs", document)).run_id
+    with server_of_command() as server, open_server(server, None) as client:
+        run_id = parse_response(BegunRun, client.post("/api/v1/projects/default/runs", document)).run_id
         place = f"/api/v1/runs/{run_id}"
         for first in range(0, len(items), _ITEMS_AT_ONCE):
-            asking.post(f"{place}/items", {"items": items[first : first + _ITEMS_AT_ONCE]})
-        asking.patch(place, {"status": "SUCCESS"})
+            client.post(f"{place}/items", {"items": items[first : first + _ITEMS_AT_ONCE]})
+        client.patch(place, {"status": "SUCCESS"})
         write_run(server, run_id, file, chosen)
 
 
-def _experiments(asking: ServerClient, project: str) -> list[object]:
-    return asking.whole(f"/api/v1/projects/{path_segment(project)}/experiments")
+def _experiments(client: ServerClient, project: str) -> list[object]:
+    return client.whole(f"/api/v1/projects/{path_segment(project)}/experiments")

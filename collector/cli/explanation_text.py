@@ -6,11 +6,11 @@ from typing import Final
 from msgspec import to_builtins
 from rich.text import Text
 
-from collector.api.answers.traces import EvaluationDocument, ExternalScoreDocument, SpanDocument, TraceDocument
+from collector.api.responses.traces import EvaluationDocument, ExternalScoreDocument, SpanDocument, TraceDocument
 from collector.cli.text import crop, json_text
 from collector.cli.text import widest as widest_of
-from collector.result_words import result_word
-from collector.visible import one_line
+from collector.escaping import one_line
+from collector.result_labels import result_word
 
 _PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"})
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 import click
 
-from collector.cli.asking import DamagedData, ServerClient, StoppedData, find_data
+from collector.cli.client import DamagedData, ServerClient, StoppedData, find_data
 from collector.cli.connecting import NoAnswer
 from collector.cli.options import one_source, source_options
 from collector.cli.times import PAST
 from collector.cli.whole_file import whole_file
+from collector.escaping import file_problem, one_line
 from collector.units import count_text
-from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
     import httpx
     import pyarrow as pa
 
-    from storage.query.exports import Exports, Unread
+    from storage.query.exports import DamagedRange, Exports
 
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -34,10 +34,10 @@ _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of 
 class SpanSource(Protocol):
     """Source of spans for exports. Damaged spans are left out, and appended to `unread`."""
 
-    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+    def spans(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> "Iterator[pa.RecordBatch]":
         """Yield the spans that start between two instants, by time, after an empty batch with the schema."""
 
-    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> Iterator[bytes]:
         """Yield the spans that start between two instants as OTLP/JSON export requests, some whole lines at a time."""
 
 
@@ -47,10 +47,10 @@ class _StoredSpans:
     def __init__(self, exports: "Exports") -> None:
         self._exports = exports
 
-    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+    def spans(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> "Iterator[pa.RecordBatch]":
         return self._exports.rows(from_ns, to_ns, tenant=None, unread=unread)
 
-    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> Iterator[bytes]:
         from collector.otlp.encode import json_lines
 
         return json_lines(self._exports.spans(from_ns, to_ns, tenant=None, unread=unread))
@@ -62,7 +62,7 @@ class _ServedSpans:
     def __init__(self, client: ServerClient) -> None:
         self._client = client
 
-    def spans(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> "Iterator[pa.RecordBatch]":
+    def spans(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
         from storage.query.exports import LEFT_OUT, left_out_in
@@ -76,7 +76,7 @@ class _ServedSpans:
                 else:
                     yield batch
 
-    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[Unread]") -> Iterator[bytes]:
+    def otlp_lines(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> Iterator[bytes]:
         from collector.otlp.encode import LINES_TYPE
         from storage.query.exports import LEFT_OUT, left_out_in
 
@@ -197,7 +197,7 @@ def export(
     one_source(server, data)
     days = _days(start, end, dt.datetime.now(dt.UTC))
     write = _FORMS[form]
-    unread: list[Unread] = []
+    unread: list[DamagedRange] = []
     try:
         with _open_spans(server, data) as source:
             for day in days:
@@ -211,7 +211,7 @@ def export(
         raise click.ClickException(_damage_text(unread))
 
 
-def _damage_text(unread: "Sequence[Unread]") -> str:
+def _damage_text(unread: "Sequence[DamagedRange]") -> str:
     counted = count_text(sum(each.rows or 0 for each in unread), "span")
     more = ", and others that cannot be counted" * any(each.rows is None for each in unread)
     first, last = (_EPOCH + dt.timedelta(microseconds=ns // 1000) for ns in (unread[0].first_ns, unread[-1].last_ns))
@@ -250,7 +250,7 @@ def _file_in(folder: Path, name: str) -> Iterator[BinaryIO]:
             folder.rmdir()
 
 
-def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[Unread]") -> int:
+def _parquet(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[DamagedRange]") -> int:
     import pyarrow.parquet as pq
 
     batches = source.spans(*bounds_ns, unread)
@@ -284,7 +284,7 @@ def _row_groups(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
         yield pa.Table.from_batches(gathered)
 
 
-def _otlp(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[Unread]") -> int:
+def _otlp(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: "list[DamagedRange]") -> int:
     from collector.otlp.encode import spans_in
 
     lines = source.otlp_lines(*bounds_ns, unread)
@@ -299,7 +299,7 @@ def _otlp(source: SpanSource, folder: Path, bounds_ns: tuple[int, int], unread: 
     return spans
 
 
-_FORMS: "Final[dict[str, Callable[[SpanSource, Path, tuple[int, int], list[Unread]], int]]]" = {
+_FORMS: "Final[dict[str, Callable[[SpanSource, Path, tuple[int, int], list[DamagedRange]], int]]]" = {
     "parquet": _parquet,
     "otlp-json": _otlp,
 }

@@ -11,7 +11,7 @@ import click
 
 from collector.cli.deciding import allow_removed_option, engine_options, with_deciding_options
 from collector.cli.verdict_text import print_verdict
-from collector.visible import one_line
+from collector.escaping import one_line
 from tracejury.file_ending import files_ending
 
 BAD_INPUT: Final = 2

@@ -7,16 +7,16 @@ from typing import Final
 import click
 from rich.text import Text
 
-from collector.api.answers.judging import JobDocument, RetriedJobs
 from collector.api.base.times import instant_ns
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.api.responses.judging import JobDocument, RetriedJobs
+from collector.cli.client import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
 from collector.cli.text import cell
-from collector.result_words import job_word
+from collector.escaping import one_line
+from collector.result_labels import job_word
 from collector.units import instant_text
-from collector.visible import one_line
 
 _PATH: Final = "/api/v1/jobs"
 _STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded")
@@ -42,7 +42,7 @@ def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | Non
     if as_json:
         print_json(documents)
     else:
-        print_jobs(read_answer(list[JobDocument], documents))
+        print_jobs(parse_response(list[JobDocument], documents))
 
 
 @jobs.command("retry")
@@ -64,7 +64,7 @@ def retry_jobs(
         for job_id in ids:
             source.post(f"{_PATH}/{job_id}/retry")
         if not ids:
-            retried = read_answer(RetriedJobs, source.post(f"{_PATH}/retry", filters)).retried
+            retried = parse_response(RetriedJobs, source.post(f"{_PATH}/retry", filters)).retried
     click.echo(f"{retried} to be evaluated again")
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_server, open_source
+from collector.cli.client import open_server, open_source
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json, print_table
+from collector.cli.responses import parse_response
 from collector.cli.times import COMING
 from collector.cli.views import ColumnView, KeyView, TableView
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _PATH = "/api/v1/api-keys"
 _COLUMNS = ("id", "name", "role", "tenant", "state", "begins", "last used (UTC)")
@@ -58,12 +58,12 @@ def create(
     for key, time in (("expiresAt", times["expires"]), ("ingestOpenUntil", times["open_until"])):
         if time is not None:
             body[key] = time.isoformat()
-    with open_server(server, None) as asking:
-        answer = asking.post(_PATH, body)
+    with open_server(server, None) as client:
+        answer = client.post(_PATH, body)
     if as_json:
         print_json(answer)
         return
-    made = read_answer(KeyView, answer)
+    made = parse_response(KeyView, answer)
     click.echo(made.key)
     click.echo(f"key {made.id} ({one_line(made.name)}, {made.role}); this is the only time that it is shown", err=True)
     for warning in made.warnings:
@@ -76,12 +76,12 @@ def create(
 def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """List keys."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        answer = asking.whole(_PATH)
+    with open_source(server, data) as client:
+        answer = client.whole(_PATH)
     if as_json:
         print_json(answer)
         return
-    views = read_answer(list[KeyView], answer)
+    views = parse_response(list[KeyView], answer)
     rows = [(key.id, key.name, key.role, key.tenant_id, key.state, key.hint, key.last_used_at) for key in views]
     columns = tuple(ColumnView(name=name, type="VARCHAR") for name in _COLUMNS)
     print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))
@@ -92,8 +92,8 @@ def list_keys(*, as_json: bool, server: str | None, data: Path | None) -> None:
 @server_option
 def disable(*, key_id: str, server: str) -> None:
     """Disable a key; it stays in the list."""
-    with open_server(server, None) as asking:
-        made = read_answer(KeyView, asking.post(f"{_PATH}/{_checked(key_id)}/disable"))
+    with open_server(server, None) as client:
+        made = parse_response(KeyView, client.post(f"{_PATH}/{_checked(key_id)}/disable"))
     click.echo(f"key {made.id} ({one_line(made.name)}) is disabled")
 
 
@@ -102,8 +102,8 @@ def disable(*, key_id: str, server: str) -> None:
 @server_option
 def delete(*, key_id: str, server: str) -> None:
     """Delete a key."""
-    with open_server(server, None) as asking:
-        asking.delete(f"{_PATH}/{_checked(key_id)}")
+    with open_server(server, None) as client:
+        client.delete(f"{_PATH}/{_checked(key_id)}")
     click.echo(f"key {key_id} is deleted")
 
 

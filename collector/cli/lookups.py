@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient
+from collector.cli.client import ServerClient
+from collector.cli.responses import parse_response
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.visible import one_line
 
 if TYPE_CHECKING:
-    from collector.api.answers.judging import ActiveRuleDocument
+    from collector.api.responses.judging import ActiveRuleDocument
 
 
 class _Named(Protocol):
@@ -41,9 +41,9 @@ def rule_named(client: ServerClient, name: str, project: str | None = None) -> "
     Raises:
         click.ClickException: no rule, or more than one, has it.
     """
-    from collector.api.answers.judging import RuleList
+    from collector.api.responses.judging import RuleList
 
-    rules = read_answer(RuleList, client.get("/api/v1/trace-eval-rules", size=1_000)).content
+    rules = parse_response(RuleList, client.get("/api/v1/trace-eval-rules", size=1_000)).content
     matches = [
         rule
         for rule in rules

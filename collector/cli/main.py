@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from collector.cli.terminal import prepare_output
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _HALF: Final = re.compile("[\ud800-\udfff]")  # of a surrogate pair: a byte of an argument that is no UTF-8
 _READER_GONE: Final = 141

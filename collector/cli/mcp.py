@@ -15,7 +15,7 @@ from collector.cli.connecting import KEY_VARIABLE, connect_async
 from collector.cli.mcp_folder import connection_of, server_of_folder
 from collector.cli.options import judge_options, read_settings, server_option, take_judge
 from collector.cli.whole_file import whole_file
-from collector.visible import one_line
+from collector.escaping import one_line
 
 if TYPE_CHECKING:
     from collector.mcp.application import Application
@@ -82,7 +82,7 @@ def _checked(context: click.Context, where: Mapping[str, Any]) -> Mapping[str, A
 
 
 async def _serve_directory(data: Path) -> None:
-    from collector.looking import looking
+    from collector.local_api import looking
     from collector.mcp.stdio import serve_stdio
     from storage.errors import Unusable
 

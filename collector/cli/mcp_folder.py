@@ -11,7 +11,7 @@ import click
 from collector.cli.connecting import reachable
 from collector.cli.run_files import ANY_PORTS, server_here
 from collector.cli.whole_file import whole_file
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _KEPT: Final = ".tracejury"
 _VARIABLES: Final = ("LLM_CONNECTIONS", "PROJECT_BUDGETS", "MODEL_PRICES")

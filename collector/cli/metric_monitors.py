@@ -7,14 +7,14 @@ import click
 import yaml
 from rich.text import Text
 
-from collector.api.answers.wire import WireDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_server, open_source
+from collector.api.responses.wire import WireDocument
+from collector.cli.client import open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
+from collector.escaping import one_line
 from collector.path_names import path_segment
 from collector.units import metric_text
-from collector.visible import one_line
 
 _PATH = "/api/v1/metric-monitors"
 
@@ -46,12 +46,12 @@ def metric_monitors() -> None:
 def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """List metric monitors with their state."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = asking.whole(_PATH)
+    with open_source(server, data) as client:
+        documents = client.whole(_PATH)
     if as_json:
         print_json(documents)
     else:
-        _print(read_answer(list[MetricMonitorView], documents))
+        _print(parse_response(list[MetricMonitorView], documents))
 
 
 @metric_monitors.command()
@@ -66,14 +66,14 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
         raise click.ClickException(f"the file is not YAML: {one_line(str(error))}") from error
     if not isinstance(monitors, list) or not all(isinstance(each, dict) for each in monitors):
         raise click.ClickException("the file has to be a YAML list of monitors, each one beginning with `- name: …`")
-    with open_server(server, data) as asking:
-        existing: dict[str, dict[str, Any]] = {each["name"]: each for each in asking.whole(_PATH)}  # type: ignore[index, misc] # of our API
+    with open_server(server, data) as client:
+        existing: dict[str, dict[str, Any]] = {each["name"]: each for each in client.whole(_PATH)}  # type: ignore[index, misc] # of our API
         for each in monitors:
             known = existing.get(str(each.get("name")))
             if known is None:
-                asking.post(_PATH, each)
+                client.post(_PATH, each)
             elif any(known.get(key) != value for key, value in each.items()) or _says_more(known, each):
-                asking.put(f"{_PATH}/{path_segment(known['id'])}", each)
+                client.put(f"{_PATH}/{path_segment(known['id'])}", each)
     click.echo(f"{len(monitors)} watched")
 
 
@@ -83,12 +83,12 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
 def delete(*, name: str, server: str | None, data: Path | None) -> None:
     """Delete a metric monitor."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        views = read_answer(list[MetricMonitorView], asking.whole(_PATH))
+    with open_server(server, data) as client:
+        views = parse_response(list[MetricMonitorView], client.whole(_PATH))
         known = [each.id for each in views if name in {each.name, each.id}]
         if not known:
             raise click.ClickException(f"no metric monitor {one_line(name)} here")
-        asking.delete(f"{_PATH}/{path_segment(known[0])}")
+        client.delete(f"{_PATH}/{path_segment(known[0])}")
     click.echo("deleted")
 
 

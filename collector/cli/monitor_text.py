@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from collector.api.answers.alerting import RateDocument, StreamDocument
 from collector.api.base.times import instant_ns
+from collector.api.responses.alerting import RateDocument, StreamDocument
 from collector.cli.render import output_console
 from collector.cli.text import cell
+from collector.escaping import one_line
 from collector.units import count_text, instant_text
-from collector.visible import one_line
 
 _NAME_CELLS = 30
 _FINGERPRINT_DIGITS = 12

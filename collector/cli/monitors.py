@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.cli.client import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_json_line
+from collector.cli.responses import parse_response
 
 if TYPE_CHECKING:
     from rules.statistics.events import EpisodeEvent, StreamRate
@@ -36,16 +36,16 @@ def monitors(
     """Get alerts when quality drops: the monitors of each rule's results, and how they stand."""
     if context.invoked_subcommand is not None:
         return
-    from collector.api.answers.alerting import StreamDocument
+    from collector.api.responses.alerting import StreamDocument
     from collector.cli.monitor_text import print_monitors
 
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = asking.listed("/api/v1/monitors", limit, **filters)
+    with open_source(server, data) as client:
+        documents = client.listed("/api/v1/monitors", limit, **filters)
     if as_json:
         print_json(documents)
     else:
-        print_monitors(read_answer(list[StreamDocument], documents))
+        print_monitors(parse_response(list[StreamDocument], documents))
 
 
 @monitors.command()

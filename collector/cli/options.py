@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from collector.cli.connecting import DEFAULT_SERVER, URL_VARIABLE, default_server
-from collector.visible import one_line
+from collector.escaping import one_line
 
 if TYPE_CHECKING:
     from collector.settings import Settings

@@ -13,17 +13,17 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from collector.api.answers.traces import SpanDocument, TraceDocument, TraceSummaryDocument
 from collector.api.base.times import optional_ns
+from collector.api.responses.traces import SpanDocument, TraceDocument, TraceSummaryDocument
 from collector.cli import trace_text
 from collector.cli.conversation_text import conversation_text
 from collector.cli.explanation_text import explanation_text
 from collector.cli.terminal import Terminal
 from collector.cli.text import fold, json_text
 from collector.cli.views import TableView
+from collector.escaping import harmless, one_line
 from collector.spreadsheet import safe_cell
 from collector.units import count_text, duration_text, instant_text
-from collector.visible import harmless, one_line
 
 PLAIN_WIDTH = 160
 """Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""

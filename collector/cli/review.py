@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from collector.api.answers.annotating import AgreementDocument
-from collector.api.answers.reviewing import AddedEntries, ReviewProgress, ReviewQueueDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.annotating import AgreementDocument
+from collector.api.responses.reviewing import AddedEntries, ReviewProgress, ReviewQueueDocument
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.lookups import one_named, rule_named
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
 from collector.cli.text import measure_text
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _PATH = "/api/v1/review-queues"
 _POLICIES = ("failing", "uncertainty", "disagreement", "random")
@@ -32,12 +32,12 @@ def review() -> None:
 def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """List queues with their progress."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = asking.whole(_PATH)
+    with open_source(server, data) as client:
+        documents = client.whole(_PATH)
     if as_json:
         print_json(documents)
         return
-    rows = read_answer(list[ReviewQueueDocument], documents)
+    rows = parse_response(list[ReviewQueueDocument], documents)
     _table(
         ("QUEUE", "QUESTION", "DONE", "VOTES", "REVIEWERS", "BLIND"),
         [
@@ -100,9 +100,9 @@ def create(
     more = {"margin": fields.pop("margin"), "against": fields.pop("against")}
     body: dict[str, object] = {key: value for key, value in fields.items() if value is not None}
     body |= {"name": name, "blind": not is_open} | ({"labels": list(labels)} if labels else {})
-    with open_server(server, data) as asking:
-        body |= {"feeds": [_feed(asking, each, **more) for each in feeds]} if feeds else {}
-        made = read_answer(ReviewQueueDocument, asking.post(_PATH, body))
+    with open_server(server, data) as client:
+        body |= {"feeds": [_feed(client, each, **more) for each in feeds]} if feeds else {}
+        made = parse_response(ReviewQueueDocument, client.post(_PATH, body))
     click.echo(f"{one_line(made.name)}: /review/{made.id}")
 
 
@@ -129,8 +129,8 @@ def add(
     body: dict[str, object] = {"targets": targets} if targets else {}
     named = {"runId": of_run["run"], "share": of_run["share"]}
     body |= {key: value for key, value in named.items() if value is not None}
-    with open_server(server, data) as asking:
-        added = read_answer(AddedEntries, asking.post(f"{_PATH}/{_queue(asking, queue).id}/entries", body))
+    with open_server(server, data) as client:
+        added = parse_response(AddedEntries, client.post(f"{_PATH}/{_queue(client, queue).id}/entries", body))
     click.echo(f"{added.added} added")
 
 
@@ -141,12 +141,12 @@ def add(
 def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """Show the progress of a queue and of each reviewer."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        document = asking.get(f"{_PATH}/{_queue(asking, queue).id}/progress")
+    with open_source(server, data) as client:
+        document = client.get(f"{_PATH}/{_queue(client, queue).id}/progress")
     if as_json:
         print_json(document)
         return
-    state = read_answer(ReviewProgress, document)
+    state = parse_response(ReviewProgress, document)
     click.echo(f"{state.done} of {state.entries} done, {state.votes} votes, {state.leased} in review")
     people = [(each.author, each.votes, each.skipped, each.leased) for each in state.reviewers]
     _table(("REVIEWER", "VOTES", "SKIPPED", "IN REVIEW"), people, "no reviews yet")
@@ -163,13 +163,13 @@ def agreement(
 ) -> None:
     """Show the agreement of reviewers on a queue or a question."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        about = None if queue is None else _queue(asking, queue).id
-        document = asking.get("/api/v1/agreement", queue=about, **parameters)
+    with open_source(server, data) as client:
+        about = None if queue is None else _queue(client, queue).id
+        document = client.get("/api/v1/agreement", queue=about, **parameters)
     if as_json:
         print_json(document)
         return
-    agreed = read_answer(AgreementDocument, document)
+    agreed = parse_response(AgreementDocument, document)
     click.echo(f"{agreed.shared} of {agreed.targets} were judged by two people at least, {agreed.votes} votes")
     click.echo(f"{'alpha':<14} {measure_text(agreed.alpha)}")
     if agreed.metric == "nominal":
@@ -189,9 +189,9 @@ def agreement(
 def delete(*, queue: str, server: str | None, data: Path | None) -> None:
     """Delete a queue; the votes stay."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        record = _queue(asking, queue)
-        asking.delete(f"{_PATH}/{record.id}")
+    with open_server(server, data) as client:
+        record = _queue(client, queue)
+        client.delete(f"{_PATH}/{record.id}")
     click.echo(f"{one_line(record.name)} is deleted")
 
 
@@ -201,12 +201,12 @@ def delete(*, queue: str, server: str | None, data: Path | None) -> None:
 def fill(*, queue: str, server: str | None, data: Path | None) -> None:
     """Fill a queue from its rules now, which otherwise happens every few seconds."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        added = read_answer(AddedEntries, asking.post(f"{_PATH}/{_queue(asking, queue).id}/fill", {}))
+    with open_server(server, data) as client:
+        added = parse_response(AddedEntries, client.post(f"{_PATH}/{_queue(client, queue).id}/fill", {}))
     click.echo(f"{added.added} added")
 
 
-def _feed(asking: ServerClient, text: str, *, margin: float | None, against: str | None) -> dict[str, object]:
+def _feed(client: ServerClient, text: str, *, margin: float | None, against: str | None) -> dict[str, object]:
     """Parse `RULE:POLICY[:SHARE]`; the name of a rule may contain colons."""
     rule, _, last = text.rpartition(":")
     share: float | None = None
@@ -215,17 +215,17 @@ def _feed(asking: ServerClient, text: str, *, margin: float | None, against: str
         rule, _, last = rule.rpartition(":")
     if not rule or last not in _POLICIES:
         raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICY_CHOICES}")
-    feed: dict[str, object] = {"ruleId": rule_named(asking, rule).id, "policy": last}
+    feed: dict[str, object] = {"ruleId": rule_named(client, rule).id, "policy": last}
     feed |= {} if share is None else {"share": share}
     if last == "uncertainty" and margin is not None:
         feed["margin"] = margin
     if last == "disagreement" and against is not None:
-        feed["againstRuleId"] = rule_named(asking, against).id
+        feed["againstRuleId"] = rule_named(client, against).id
     return feed
 
 
-def _queue(asking: ServerClient, named: str) -> ReviewQueueDocument:
-    return one_named(read_answer(list[ReviewQueueDocument], asking.whole(_PATH)), named, "review queues", "review")
+def _queue(client: ServerClient, named: str) -> ReviewQueueDocument:
+    return one_named(parse_response(list[ReviewQueueDocument], client.whole(_PATH)), named, "review queues", "review")
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from collector.api.answers.judging import (
+from collector.api.responses.judging import (
     ActiveRuleDocument,
     BackfillDocument,
     BaselineEstimateDocument,
@@ -14,12 +14,12 @@ from collector.api.answers.judging import (
     RuleList,
     SpendingDocument,
 )
-from collector.api.answers.server import LagDocument, RunningServer, StatusDocument
+from collector.api.responses.server import LagDocument, RunningServer, StatusDocument
 from collector.cli.render import output_console
 from collector.cli.text import cell, spending_text
-from collector.result_words import NO_VERDICT, PASSED, SKIPPED
+from collector.escaping import one_line
+from collector.result_labels import NO_VERDICT, PASSED, SKIPPED
 from collector.units import count_text, duration_text, estimate_text
-from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
 _MOST_NAMES: Final = 5  # of rules for which one line gives one reason

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import to_builtins
 
-from collector.api.answers.judging import BackfillDocument, BaselineEstimateDocument, ConnectionDocument, RuleList
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.judging import BackfillDocument, BaselineEstimateDocument, ConnectionDocument, RuleList
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.connecting import Parameters
 from collector.cli.lookups import rule_named, rule_path
 from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
+from collector.cli.responses import parse_response
 from collector.cli.times import PAST, Duration
 from collector.cli.views import TableView
+from collector.escaping import one_line, some_lines
 from collector.path_names import path_segment
-from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
     from evaluators.evaluator import Need
@@ -77,7 +77,7 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
     one_source(server, data)
     with open_source(server, data) as source:
         document = source.document("GET", _PATH)
-    shown = read_answer(RuleList, document)
+    shown = parse_response(RuleList, document)
     if project is None:
         print_json(document) if as_json else print_rules(shown)
         return
@@ -118,7 +118,7 @@ def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, ser
 
     with open_server(server, None) as source:
         place = rule_path(rule_named(source, name, project))
-        click.echo(baseline_text(read_answer(BaselineEstimateDocument, source.get(f"{place}/baseline"))))
+        click.echo(baseline_text(parse_response(BaselineEstimateDocument, source.get(f"{place}/baseline"))))
         if not dry_run:
             _follow(source, f"{place}/backfills", source.post(f"{place}/baseline"), follow=follow)
 
@@ -127,11 +127,11 @@ def _follow(source: ServerClient, backfills: str, document: object, *, follow: b
     """Print the progress of a backfill, once or until it ends."""
     from collector.cli.rule_text import backfill_text
 
-    started = read_answer(BackfillDocument, document)
+    started = parse_response(BackfillDocument, document)
     click.echo(backfill_text(started))
     while follow and started.state == "running":
         time.sleep(_FOLLOW_S)
-        now = read_answer(BackfillDocument, source.get(f"{backfills}/{path_segment(started.id)}"))
+        now = parse_response(BackfillDocument, source.get(f"{backfills}/{path_segment(started.id)}"))
         if now != started:
             click.echo(backfill_text(now))
         started = now
@@ -145,7 +145,7 @@ def _refuse_unknown_connections(file: Path, rule: "Rule", source: ServerClient) 
     used = [(key, name) for key, name in named if name is not None]
     if not used:
         return
-    known = read_answer(list[ConnectionDocument], source.whole("/api/v1/llm-connections"))
+    known = parse_response(list[ConnectionDocument], source.whole("/api/v1/llm-connections"))
     names = {text for each in known for text in (each.id, each.name)}
     if unknown := [f"{file}: {key}: there is no connection {name!r}" for key, name in used if name not in names]:
         existing = ", ".join(sorted(each.name for each in known)) or "none"
@@ -174,4 +174,4 @@ def _load(file: Path) -> "tuple[Rule, Need]":
 
 
 def _rows(source: ServerClient, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:
-    return read_answer(TableView, source.post("/api/v1/sql", {"sql": select, "parameters": dict(parameters)})).rows
+    return parse_response(TableView, source.post("/api/v1/sql", {"sql": select, "parameters": dict(parameters)})).rows

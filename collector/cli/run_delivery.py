@@ -9,8 +9,8 @@ from typing import Any, Final
 import httpx
 
 from collector.api_calls import error_of
+from collector.escaping import one_line
 from collector.unanswered import no_answer_text
-from collector.visible import one_line
 from storage.backoff import backoff_s
 
 _BATCH_ITEMS: Final = 500

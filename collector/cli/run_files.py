@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from collector.cli.asking import download
+from collector.cli.client import download
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.visible import one_line
 from tracejury.file_ending import ending_of
 
 if TYPE_CHECKING:

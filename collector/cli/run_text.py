@@ -5,13 +5,13 @@ from typing import Final
 
 import click
 
-from collector.api.answers.offline import EvaluatorSummary, LatestRun, RunDetail, RunDocument, RunItemDocument
-from collector.cli.answer_view import read_answer
+from collector.api.responses.offline import EvaluatorSummary, LatestRun, RunDetail, RunDocument, RunItemDocument
 from collector.cli.render import print_table
+from collector.cli.responses import parse_response
 from collector.cli.views import ColumnView, TableView
-from collector.result_words import GAVE_UP, NO_VERDICT, PASSED, SKIPPED, result_word
+from collector.escaping import one_line, some_lines
+from collector.result_labels import GAVE_UP, NO_VERDICT, PASSED, SKIPPED, result_word
 from collector.units import usd_text
-from collector.visible import one_line, some_lines
 
 RunRate = LatestRun | RunDocument | RunDetail
 
@@ -31,7 +31,7 @@ def rate_cells(run: RunRate) -> tuple[object, ...]:
 
 def print_run(document: object) -> None:
     """Print a run as `GET /runs/{id}` describes it."""
-    run = read_answer(RunDetail, document)
+    run = parse_response(RunDetail, document)
     why = f" ({one_line(run.status_reason)})" if run.status_reason else ""
     named = f" ({one_line(run.name)})" if run.name else ""
     click.echo(f"{one_line(run.experiment_name)}, run {one_line(run.id)}{named}: {run.status}{why}")

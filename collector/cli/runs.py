@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from collector.cli.asking import open_server
+from collector.cli.client import open_server
 from collector.cli.deciding import (
     allow_removed_option,
     decide_on_server,
@@ -19,8 +19,8 @@ from collector.cli.gate import BadGateInput, exiting_as_gate
 from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.visible import one_line
 
 
 @click.group()
@@ -65,8 +65,8 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
 @server_option
 def pin(*, run: str, server: str) -> None:
     """Pin RUN, so that it does not expire."""
-    with open_server(server, None) as asking:
-        asking.post(f"/api/v1/runs/{path_segment(run)}/pin", {})
+    with open_server(server, None) as client:
+        client.post(f"/api/v1/runs/{path_segment(run)}/pin", {})
     click.echo(f"the run {one_line(run)} is pinned and does not expire")
 
 
@@ -75,8 +75,8 @@ def pin(*, run: str, server: str) -> None:
 @server_option
 def unpin(*, run: str, server: str) -> None:
     """Unpin RUN, so that it expires."""
-    with open_server(server, None) as asking:
-        asking.delete(f"/api/v1/runs/{path_segment(run)}/pin")
+    with open_server(server, None) as client:
+        client.delete(f"/api/v1/runs/{path_segment(run)}/pin")
     click.echo(f"the run {one_line(run)} is unpinned and expires")
 
 
@@ -95,5 +95,5 @@ def _of_files(files: list[Path], arguments: Mapping[str, Any]) -> Mapping[str, A
 
 def _of_server(baseline: str, candidate: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     body = {"baselineRunId": baseline, **server_options(arguments)}
-    with exiting_as_gate(), open_server(arguments["server"], None) as asking:
-        return decide_on_server(asking, candidate, body)
+    with exiting_as_gate(), open_server(arguments["server"], None) as client:
+        return decide_on_server(client, candidate, body)

@@ -7,14 +7,14 @@ from urllib.parse import parse_qsl
 import click
 from msgspec import to_builtins
 
-from collector.api.answers.saved_views import SavedViewDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.saved_views import SavedViewDocument
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.lookups import one_named
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
+from collector.cli.responses import parse_response
 from collector.cli.views import ColumnView, TableView
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _PATH: Final = "/api/v1/saved-views"
 _COLUMNS: Final = ("name", "shows", "link", "by")
@@ -31,12 +31,12 @@ def saved_views() -> None:
 def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """List saved views by name, with their filters."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        documents = asking.whole(_PATH)
+    with open_source(server, data) as client:
+        documents = client.whole(_PATH)
     if as_json:
         print_json(documents)
         return
-    views = read_answer(list[SavedViewDocument], documents)
+    views = parse_response(list[SavedViewDocument], documents)
     if not views:
         click.echo("there are no saved views")
         return
@@ -60,9 +60,9 @@ def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) ->
 def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> None:
     """Show a saved view by name or id: its link, and its query."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        saved = _find(asking, view)
-        link = asking.link(saved.path)
+    with open_source(server, data) as client:
+        saved = _find(client, view)
+        link = client.link(saved.path)
     if as_json:
         print_json(to_builtins(saved))
         return
@@ -88,13 +88,13 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
     """
     one_source(server, data)
     body = {"name": name, "query": query.rpartition("?")[2]}
-    with open_server(server, data) as asking:
-        same_name = [view for view in _all(asking) if view.name == name] if replace else []
+    with open_server(server, data) as client:
+        same_name = [view for view in _all(client) if view.name == name] if replace else []
         if len(same_name) > 1:
             raise click.ClickException(f"{one_line(name)} is the name of several saved views: delete one by its id")
-        answer = asking.put(f"{_PATH}/{same_name[0].id}", body) if same_name else asking.post(_PATH, body)
-        made = read_answer(SavedViewDocument, answer)
-        click.echo(f"{one_line(made.name)}: {one_line(asking.link(made.path))}")
+        answer = client.put(f"{_PATH}/{same_name[0].id}", body) if same_name else client.post(_PATH, body)
+        made = parse_response(SavedViewDocument, answer)
+        click.echo(f"{one_line(made.name)}: {one_line(client.link(made.path))}")
 
 
 @saved_views.command()
@@ -103,15 +103,15 @@ def save(*, name: str, query: str, replace: bool, server: str | None, data: Path
 def delete(*, view: str, server: str | None, data: Path | None) -> None:
     """Delete a saved view (name or id). Links to it stop working."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        saved = _find(asking, view)
-        asking.delete(f"{_PATH}/{saved.id}")
+    with open_server(server, data) as client:
+        saved = _find(client, view)
+        client.delete(f"{_PATH}/{saved.id}")
     click.echo(f"{one_line(saved.name)} is deleted")
 
 
-def _all(asking: ServerClient) -> list[SavedViewDocument]:
-    return read_answer(list[SavedViewDocument], asking.whole(_PATH))
+def _all(client: ServerClient) -> list[SavedViewDocument]:
+    return parse_response(list[SavedViewDocument], client.whole(_PATH))
 
 
-def _find(asking: ServerClient, named: str) -> SavedViewDocument:
-    return one_named(_all(asking), named, "saved views", "saved-views")
+def _find(client: ServerClient, named: str) -> SavedViewDocument:
+    return one_named(_all(client), named, "saved views", "saved-views")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import click
 
-from collector.visible import one_line
+from collector.escaping import one_line
 from rules.statistics.monitor import MonitoredResult
 
 _GZIP: Final = b"\x1f\x8b"

@@ -15,8 +15,8 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 
 from collector.cli.connecting import connect, unreachable
+from collector.escaping import one_line
 from collector.units import count_text
-from collector.visible import one_line
 
 DEFAULT_SERVER = "http://127.0.0.1:4318"
 ATTEMPTS = 5

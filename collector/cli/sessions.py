@@ -7,18 +7,18 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from collector.api.answers.sessions import SessionDocument, SessionList, SessionSummaryDocument, TurnDocument
-from collector.api.answers.traces import EvaluationDocument
 from collector.api.base.times import instant_ns
+from collector.api.responses.sessions import SessionDocument, SessionList, SessionSummaryDocument, TurnDocument
+from collector.api.responses.traces import EvaluationDocument
 from collector.cli import trace_text
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.cli.client import open_source
 from collector.cli.conversation_text import call_text, message_text, message_width
 from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
+from collector.cli.responses import parse_response
+from collector.escaping import one_line
 from collector.path_names import path_segment
 from collector.units import count_text, duration_text, instant_text, usd_text
-from collector.visible import one_line
 
 _PATH = "/api/v1/sessions"
 
@@ -38,12 +38,12 @@ def sessions() -> None:
 def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
     """List sessions by the start of their latest trace, newest first."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        page = asking.get(_PATH, size=limit, **filters)
+    with open_source(server, data) as client:
+        page = client.get(_PATH, size=limit, **filters)
     if as_json:
         print_json(page["content"] if isinstance(page, dict) and "content" in page else page)
     else:
-        _print_list(read_answer(SessionList, page).content)
+        _print_list(parse_response(SessionList, page).content)
 
 
 @sessions.command("show")
@@ -57,14 +57,14 @@ def show_session(
 ) -> None:
     """Show a session: messages, tool calls, and results of rules."""
     one_source(server, data)
-    with open_source(server, data) as asking:
-        session = asking.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
+    with open_source(server, data) as client:
+        session = client.get(f"{_PATH}/{path_segment(session_id)}", size=turns, before=before)
     if as_json:
         print_json(session)
         return
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
-    for text in _session_text(read_answer(SessionDocument, session), console.width, guides.ellipsis):
+    for text in _session_text(parse_response(SessionDocument, session), console.width, guides.ellipsis):
         console.print(text, soft_wrap=True)
 
 

@@ -11,8 +11,8 @@ import click
 
 from collector.cli.render import counting, print_json, print_table
 from collector.cli.views import ColumnView, TableView
+from collector.escaping import one_line
 from collector.units import count_text, usd_text
-from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.simulating.plan import SimulationPlan

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.cli.client import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_table, print_table_csv, print_table_json
+from collector.cli.responses import parse_response
 from collector.cli.views import TableView
 from collector.units import count_text
 
@@ -36,7 +36,7 @@ def sql(*, statement: str, as_json: bool, form: str | None, server: str | None, 
     if as_json and form is not None:
         raise click.UsageError(f"--json and --{form} exclude each other")
     with open_source(server, data) as source:
-        table = read_answer(TableView, source.post("/api/v1/sql", {"sql": statement}))
+        table = parse_response(TableView, source.post("/api/v1/sql", {"sql": statement}))
     if form is not None:
         print_table_csv(table, is_raw=form == "raw-csv")
     else:

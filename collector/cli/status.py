@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 import httpx
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.cli.client import open_source
 from collector.cli.connecting import ServerUnreachable, reachable
 from collector.cli.options import one_source, read_settings, source_options
 from collector.cli.render import print_json
-from collector.visible import one_line
+from collector.cli.responses import parse_response
+from collector.escaping import one_line
 
 
 @click.command()
@@ -19,13 +19,13 @@ from collector.visible import one_line
 @source_options
 def status(*, as_json: bool, server: str | None, data: Path | None) -> None:
     """Show stored data, backlogs, pending jobs, recent jobs without a verdict, and the spending of today."""
-    from collector.api.answers.server import StatusDocument
+    from collector.api.responses.server import StatusDocument
     from collector.cli.rule_text import print_status
 
     one_source(server, data)
     with open_source(server, data) as source:
         document = source.get("/api/v1/status")
-    print_json(document) if as_json else print_status(read_answer(StatusDocument, document))
+    print_json(document) if as_json else print_status(parse_response(StatusDocument, document))
 
 
 _TIMEOUT_S = 4.0

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from collector.visible import harmless
+from collector.escaping import harmless
 
 
 def prepare_output() -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
+from collector.escaping import UNSAFE, one_line
 from collector.units import cost_text, usd_text
-from collector.visible import UNSAFE, one_line
 
 if TYPE_CHECKING:
-    from collector.api.answers.annotating import MeasuredDocument
-    from collector.api.answers.judging import SpendingDocument
+    from collector.api.responses.annotating import MeasuredDocument
+    from collector.api.responses.judging import SpendingDocument
 
 _BLANK = re.compile(r"\s*")
 _LONGEST_CELL = 4

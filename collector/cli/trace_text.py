@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from collector.api.answers.traces import SpanDocument, SpanEventDocument, TraceDocument
 from collector.api.base.times import optional_ns
+from collector.api.responses.traces import SpanDocument, SpanEventDocument, TraceDocument
 from collector.cli.explanation_text import judged_lines
 from collector.cli.text import crop, fold, json_text, widest
 from collector.conventions import names
+from collector.escaping import one_line
 from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text, usd_text
-from collector.visible import one_line
 
 TEXT_LINES = 4
 """Lines shown of an input, an output or a message. A guess: a question fits, a document does not."""

@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from collector.api.answers.traces import SpanDocument, TraceDocument, TraceSummaryDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import open_source
+from collector.api.responses.traces import SpanDocument, TraceDocument, TraceSummaryDocument
+from collector.cli.client import open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
+from collector.cli.responses import parse_response
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.visible import one_line
 
 
 @click.group()
@@ -41,7 +41,7 @@ def list_traces(
     if as_json:
         print_json(documents)
     else:
-        print_traces(read_answer(list[TraceSummaryDocument], documents))
+        print_traces(parse_response(list[TraceSummaryDocument], documents))
 
 
 @traces.command("show")
@@ -69,9 +69,9 @@ def show_trace(
     if as_json or as_otlp:
         print_json(document)
     elif explain is not None:
-        print_explanation(_span_of(read_answer(TraceDocument, document), explain))
+        print_explanation(_span_of(parse_response(TraceDocument, document), explain))
     else:
-        print_trace(read_answer(TraceDocument, document))
+        print_trace(parse_response(TraceDocument, document))
 
 
 def _span_of(trace: TraceDocument, prefix: str) -> SpanDocument:

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from collector.cli.render import output_console
 from collector.cli.text import cell, json_text
+from collector.escaping import one_line
 from collector.units import count_text, instant_text
-from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.evaluation.rule_trial import RuleTrial

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import LONG_S, ServerClient, StoppedData, find_data, open_source
+from collector.cli.client import LONG_S, ServerClient, StoppedData, find_data, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
+from collector.cli.responses import parse_response
+from collector.escaping import file_problem, one_line
 from collector.units import count_text
-from collector.visible import file_problem, one_line
 
 if TYPE_CHECKING:
     from storage.ingest.spool import SpoolReport
@@ -211,9 +211,9 @@ def check(*, directory: Path) -> None:
 
 def _reread_by_server(source: ServerClient) -> Iterator[int]:
     """Wait until the server has reread older spans; yield how many are left."""
-    from collector.api.answers.server import StatusDocument
+    from collector.api.responses.server import StatusDocument
 
-    while left := read_answer(StatusDocument, source.get("/api/v1/status")).older_spans:
+    while left := parse_response(StatusDocument, source.get("/api/v1/status")).older_spans:
         yield left
         time.sleep(_LOOK_S)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from collector.visible import one_line
+from collector.escaping import one_line
 
 _CASES: Final = 10
 

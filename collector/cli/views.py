@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from collector.api.answers.wire import WireDocument
+from collector.api.responses.wire import WireDocument
 
 
 class ColumnView(WireDocument):

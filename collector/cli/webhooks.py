@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from collector.api.answers.alerting import DeliveryDocument, WebhookDocument
-from collector.cli.answer_view import read_answer
-from collector.cli.asking import ServerClient, open_server, open_source
+from collector.api.responses.alerting import DeliveryDocument, WebhookDocument
+from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.options import one_source, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
+from collector.cli.responses import parse_response
 from collector.cli.text import cell
+from collector.escaping import one_line
 from collector.path_names import path_segment
-from collector.visible import one_line
 
 _LOOK_AGAIN_S = 0.2
 _MOST_REPLAYED = 1000
@@ -33,12 +33,12 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
     """List receivers of alerts."""
     one_source(server, data)
     path = f"/api/v1/projects/{path_segment(project)}/alert-webhooks" if project else "/api/v1/alert-webhooks"
-    with open_source(server, data) as asking:
-        documents = asking.whole(path)
+    with open_source(server, data) as client:
+        documents = client.whole(path)
     if as_json:
         print_json(documents)
         return
-    _print(read_answer(list[WebhookDocument], documents))
+    _print(parse_response(list[WebhookDocument], documents))
 
 
 @webhooks.command("test")
@@ -50,13 +50,13 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
 def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None) -> None:
     """Send a test to a receiver, and print its response."""
     one_source(server, data)
-    with open_server(server, data) as asking:
-        place = _place(asking, webhook_id)
-        delivery = read_answer(DeliveryDocument, asking.post(f"{place}/test"))
+    with open_server(server, data) as client:
+        place = _place(client, webhook_id)
+        delivery = parse_response(DeliveryDocument, client.post(f"{place}/test"))
         deadline = time.monotonic() + wait
         while delivery.state == "pending" and not delivery.attempts and time.monotonic() < deadline:
             time.sleep(_LOOK_AGAIN_S)
-            delivery = read_answer(DeliveryDocument, asking.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
+            delivery = parse_response(DeliveryDocument, client.get(f"{place}/deliveries/{path_segment(delivery.id)}"))
     if delivery.state != "delivered":
         why = delivery.last_error or f"no result within {wait:g} s"
         raise click.ClickException(f"the test was not delivered: {one_line(why)}")
@@ -75,19 +75,19 @@ def replay(
     one_source(server, data)
     if bool(delivery_id) is failed:
         raise click.UsageError("name the deliveries, or all with --failed")
-    with open_server(server, data) as asking:
-        place = _place(asking, webhook_id)
+    with open_server(server, data) as client:
+        place = _place(client, webhook_id)
         ids = list(delivery_id)
         if failed:
-            documents = asking.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
-            ids = [each.id for each in read_answer(list[DeliveryDocument], documents)]
+            documents = client.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
+            ids = [each.id for each in parse_response(list[DeliveryDocument], documents)]
         for each in ids:
-            asking.post(f"{place}/deliveries/{path_segment(each)}/replay")
+            client.post(f"{place}/deliveries/{path_segment(each)}/replay")
     click.echo(f"{len(ids)} queued")
 
 
-def _place(asking: ServerClient, webhook_id: str) -> str:
-    for webhook in read_answer(list[WebhookDocument], asking.whole("/api/v1/alert-webhooks")):
+def _place(client: ServerClient, webhook_id: str) -> str:
+    for webhook in parse_response(list[WebhookDocument], client.whole("/api/v1/alert-webhooks")):
         if webhook.id == webhook_id:
             return f"/api/v1/projects/{path_segment(webhook.project_name)}/alert-webhooks/{webhook.id}"
     raise click.ClickException(f"no webhook {one_line(webhook_id)} here; `tracejury webhooks list` shows them")

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from collector.conventions.collected import Collected
 from collector.conventions.finish import has_counts, is_of_maps, is_response
+from collector.conventions.python_repr import is_written
+from collector.conventions.slot_values import SlotValues
 from collector.conventions.values import as_dict
-from collector.conventions.written import is_written
 from storage.records import JsonValue
 
 _MENTIONS: Final = "model"
@@ -30,17 +30,17 @@ _FIRST: Final = 2  # items of a list, which is of messages, generations or event
 _DEEPEST: Final = 7  # a list of lists of generations, with messages within objects of LangChain
 
 
-def answering_model(collected: Collected) -> str | None:
+def answering_model(slot_values: SlotValues) -> str | None:
     """Return the model that an answer names, or None; a text that names the model of the attributes is not parsed."""
-    answers = collected.candidates("raw_answer")
-    names = collected.candidates("named_model") if answers else []
+    answers = slot_values.candidates("raw_answer")
+    names = slot_values.candidates("named_model") if answers else []
     named = names[0][2] if names else None
     for _, _, value, source in answers:
         if isinstance(value, str) and (_MENTIONS not in value or _is_confirmed(named, value)):
             continue
-        model = next(_models(collected.opened(value, source) if isinstance(value, str) else value, _DEEPEST), None)
+        model = next(_models(slot_values.opened(value, source) if isinstance(value, str) else value, _DEEPEST), None)
         if model is not None:
-            collected.sources["model"] = source
+            slot_values.sources["model"] = source
             return model
     return None
 

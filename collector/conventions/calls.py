@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from collector.conventions import unwrap
-from collector.conventions.asked import MessageCall, Requests, requested_within, requests_of
 from collector.conventions.call_ids import given
+from collector.conventions.message_calls import MessageCall, Requests, requested_within, requests_of
 from collector.conventions.pairing import ReportedRun, is_blank_result, pair, pair_across_ids
 from collector.conventions.parts import Part
 from collector.conventions.pieces import parts_by_type

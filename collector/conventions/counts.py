@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from collector.conventions.collected import Collected
+from collector.conventions.slot_values import SlotValues
 from collector.conventions.table import Slot
 from collector.conventions.values import amount, fraction, text_of, whole
 from storage.records import MAX_COUNT
@@ -16,24 +16,26 @@ _CACHED_INPUT: Final = ("cache_read_input_tokens", "cache_creation_input_tokens"
 """Anthropic's names of the tokens that its input tokens leave out."""
 
 
-def read_count(collected: Collected, slot: Slot) -> int | None:
+def read_count(slot_values: SlotValues, slot: Slot) -> int | None:
     """Return a number of tokens: input including cached ones, output including reasoning."""
-    count = _count(collected, slot)
+    count = _count(slot_values, slot)
     if count is None or slot not in _SIDES:
         return count
-    apart = _cached_apart(collected) if slot == "input_tokens" and collected.tells("cached_apart") else 0
-    if collected.tells("usage_apart"):
-        apart += _named_apart(collected, _SIDES[slot])
+    apart = _cached_apart(slot_values) if slot == "input_tokens" and slot_values.tells("cached_apart") else 0
+    if slot_values.tells("usage_apart"):
+        apart += _named_apart(slot_values, _SIDES[slot])
     if not apart:
-        apart = _beyond(collected, slot)
+        apart = _beyond(slot_values, slot)
     if count + apart > MAX_COUNT:
-        _note_unread(collected, slot, f"{collected.sources.pop(slot)} with those counted apart", count + apart, "count")
+        _note_unread(
+            slot_values, slot, f"{slot_values.sources.pop(slot)} with those counted apart", count + apart, "count"
+        )
         return None
     if apart < 0:
-        collected.note(slot, f"{-apart} input tokens, which are counted again, are taken off")
+        slot_values.note(slot, f"{-apart} input tokens, which are counted again, are taken off")
     elif apart:
         sort = "cached" if slot == "input_tokens" else "reasoning"
-        collected.note(slot, f"{apart} {sort} ones, which are reported separately, are added")
+        slot_values.note(slot, f"{apart} {sort} ones, which are reported separately, are added")
     return count + apart
 
 
@@ -59,22 +61,22 @@ def left_beside(counts: Counts) -> tuple[int, int]:
     return cached, reasoned
 
 
-def _beyond(collected: Collected, slot: Slot) -> int:
-    if collected.beside is None:
-        collected.beside = _beside(collected) if collected.tells_any(_BESIDE) else (0, 0)
-    return collected.beside[slot == "output_tokens"]
+def _beyond(slot_values: SlotValues, slot: Slot) -> int:
+    if slot_values.beside is None:
+        slot_values.beside = _beside(slot_values) if slot_values.tells_any(_BESIDE) else (0, 0)
+    return slot_values.beside[slot == "output_tokens"]
 
 
-def _beside(collected: Collected) -> tuple[int, int]:
-    cached = (_count(collected, "cached_tokens") or 0) + (_count(collected, "written_tokens") or 0)
-    reasoned = _count(collected, "reasoning_tokens") or 0
-    may_be_total = collected.tells("total_as_output")
+def _beside(slot_values: SlotValues) -> tuple[int, int]:
+    cached = (_count(slot_values, "cached_tokens") or 0) + (_count(slot_values, "written_tokens") or 0)
+    reasoned = _count(slot_values, "reasoning_tokens") or 0
+    may_be_total = slot_values.tells("total_as_output")
     if not (cached or reasoned or may_be_total):
         return 0, 0
-    sides = [_count(collected, side) for side in _SIDES]
+    sides = [_count(slot_values, side) for side in _SIDES]
     prompt, answered = (count or 0 for count in sides)
-    repeated = prompt if may_be_total and prompt and _count(collected, "total_as_output") == answered else 0
-    total = 0 if None in sides or not (cached or reasoned) else _count(collected, "total_tokens") or 0
+    repeated = prompt if may_be_total and prompt and _count(slot_values, "total_as_output") == answered else 0
+    total = 0 if None in sides or not (cached or reasoned) else _count(slot_values, "total_tokens") or 0
     counts = Counts(prompt=prompt, answered=answered - repeated, cached=cached, reasoned=reasoned, total=total)
     of_input, of_output = left_beside(counts)
     return of_input, of_output - repeated
@@ -85,18 +87,18 @@ UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_o
 """Counts by which others are completed, and which are no fields of a span."""
 
 
-def _count(collected: Collected, slot: Slot) -> int | None:
-    counts = collected.counts
+def _count(slot_values: SlotValues, slot: Slot) -> int | None:
+    counts = slot_values.counts
     if slot not in counts:
-        counts[slot] = _sent(collected, slot) if collected.tells(slot) else None
+        counts[slot] = _sent(slot_values, slot) if slot_values.tells(slot) else None
     return counts[slot]
 
 
-def _sent(collected: Collected, slot: Slot) -> int | None:
-    for _, place, value, source in collected.candidates(slot):
+def _sent(slot_values: SlotValues, slot: Slot) -> int | None:
+    for _, place, value, source in slot_values.candidates(slot):
         if place.path and isinstance(value, str) and place.path[-1] not in value:
             continue  # a whole answer is not decoded for a count that it cannot have
-        item = collected.member(place, value, source) if place.path else value
+        item = slot_values.member(place, value, source) if place.path else value
         if item is None and isinstance(value, str):
             item = _named(value, place.path[-1])
         count = whole(item)
@@ -105,21 +107,21 @@ def _sent(collected: Collected, slot: Slot) -> int | None:
                 return count
             continue
         if count is not None:
-            collected.sources[slot] = source
+            slot_values.sources[slot] = source
             return count
         if item is not None:
-            _note_unread(collected, slot, source, item, "count")
+            _note_unread(slot_values, slot, source, item, "count")
     return None
 
 
-def _note_unread(collected: Collected, slot: Slot, source: str, value: object, kind: str) -> None:
+def _note_unread(slot_values: SlotValues, slot: Slot, source: str, value: object, kind: str) -> None:
     text = (text_of(value) or "")[:40]
-    collected.note(slot, f"{source} is {text!r}, which is no {kind} from 0 to {MAX_COUNT}")
+    slot_values.note(slot, f"{source} is {text!r}, which is no {kind} from 0 to {MAX_COUNT}")
 
 
-def tells_tokens(collected: Collected, slot: Slot) -> bool:
+def tells_tokens(slot_values: SlotValues, slot: Slot) -> bool:
     """Return True if a count above 0 is recorded."""
-    return bool(_count(collected, slot))
+    return bool(_count(slot_values, slot))
 
 
 def _named(text: str, name: str) -> str | None:
@@ -132,14 +134,14 @@ def _named(text: str, name: str) -> str | None:
 _MAX_WRITTEN: Final = 4_096  # characters of such a text; a guess: CrewAI's has some 170
 
 
-def _cached_apart(collected: Collected) -> int:
+def _cached_apart(slot_values: SlotValues) -> int:
     """Return the tokens read from a cache and written to it, each by its strongest row."""
     amounts: dict[str, int] = {}
-    counted = collected.sources.get("input_tokens")
-    for _, place, value, source in collected.candidates("cached_apart"):
+    counted = slot_values.sources.get("input_tokens")
+    for _, place, value, source in slot_values.candidates("cached_apart"):
         if place.path and source != counted:
             continue  # a map's cached tokens are apart from its own count: Logfire's own attributes count them in
-        item = collected.member(place, value, source) if place.path else value
+        item = slot_values.member(place, value, source) if place.path else value
         count = whole(item)
         if count is not None:
             spelled = place.path[-1] if place.path else place.key
@@ -147,10 +149,10 @@ def _cached_apart(collected: Collected) -> int:
     return sum(amounts.values())
 
 
-def _named_apart(collected: Collected, side: str) -> int:
+def _named_apart(slot_values: SlotValues, side: str) -> int:
     """Return the tokens that a map of counts names beside `input` or `output` and that its total includes."""
-    for _, _, value, source in collected.candidates("usage_apart"):
-        usage = collected.opened(value, source) if isinstance(value, str) else value
+    for _, _, value, source in slot_values.candidates("usage_apart"):
+        usage = slot_values.opened(value, source) if isinstance(value, str) else value
         if isinstance(usage, dict):
             return left_out(usage, side)
     return 0
@@ -170,26 +172,26 @@ def left_out(usage: Mapping[str, object], side: str) -> int:
 _WHOLE: Final = frozenset({"input_tokens", "output_tokens"})
 
 
-def read_cost(collected: Collected) -> float | None:
+def read_cost(slot_values: SlotValues) -> float | None:
     """Return the cost in US dollars; of several amounts, their sum or total."""
-    for _, place, value, source in collected.candidates("cost_usd"):
-        reported: object = collected.member(place, value, source) if place.path else value
+    for _, place, value, source in slot_values.candidates("cost_usd"):
+        reported: object = slot_values.member(place, value, source) if place.path else value
         if isinstance(reported, str):
-            reported = collected.opened(reported, source)
+            reported = slot_values.opened(reported, source)
         if isinstance(reported, dict):
             totals = [reported[key] for key in _TOTAL_COSTS if key in reported]
             reported = totals[0] if totals else sum(fraction(item) or 0.0 for item in reported.values())
         cost = amount(reported)
         if cost is not None and place.event:
-            reported, cost = None, amount(_of_events(collected, source))
+            reported, cost = None, amount(_of_events(slot_values, source))
         if cost is not None:
-            collected.sources["cost_usd"] = source
+            slot_values.sources["cost_usd"] = source
             return cost
         if reported is not None:
-            _note_unread(collected, "cost_usd", source, reported, "cost")
+            _note_unread(slot_values, "cost_usd", source, reported, "cost")
     return None
 
 
-def _of_events(collected: Collected, source: str) -> float:
-    costs = (amount(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
+def _of_events(slot_values: SlotValues, source: str) -> float:
+    costs = (amount(value) for _, _, value, other in slot_values.candidates("cost_usd") if other == source)
     return sum(cost for cost in costs if cost is not None)

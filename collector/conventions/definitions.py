@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from collector.conventions.python_repr import written_map
 from collector.conventions.values import NotJson, as_list, decode
-from collector.conventions.written import written_map
 from storage.records import JsonValue, OfferedTool
 
 _SCHEMAS = (

@@ -14,7 +14,6 @@ from collector.conventions.call_ids import (
     without_made_up,
     without_marked,
 )
-from collector.conventions.collected import Candidate, Collected
 from collector.conventions.finish import read_finish_reason
 from collector.conventions.items_as_text import with_blocks, with_items, with_last_blocks
 from collector.conventions.messages import (
@@ -36,9 +35,10 @@ from collector.conventions.pieces import (
     with_ids,
     with_reply,
 )
+from collector.conventions.python_repr import written_map
+from collector.conventions.slot_values import Candidate, SlotValues
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
-from collector.conventions.written import written_map
 from storage.records import JsonValue, LogRecord, Message, SpanType
 
 EVENT_ROLES = {
@@ -76,88 +76,88 @@ class Dialogue:
 NO_DIALOGUE = Dialogue(prompt=_NOTHING, answered=_NOTHING)
 
 
-def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
+def dialogue(slot_values: SlotValues, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
     """Return the messages of a span, each side from its strongest source."""
-    prompt = _from_rows(collected, "input_messages", "user")
-    whole = _opened_whole(prompt) if collected.candidates("whole_input") else prompt
+    prompt = _from_rows(slot_values, "input_messages", "user")
+    whole = _opened_whole(prompt) if slot_values.candidates("whole_input") else prompt
     calls_are_left_out, prompt = whole is not prompt, whole  # of responses Traceloop's JavaScript sends the text alone
-    answered = _from_rows(collected, "output_messages", "assistant")
-    if not _says(answered) and (collected.tells("answer_text") or collected.tells("answer_calls")):
-        answered = _stronger(answered, _pieced_together(collected))
-    if not (_says(prompt) and _says(answered)) and collected.tells("trajectory"):
-        other = _from_trajectory(collected)
+    answered = _from_rows(slot_values, "output_messages", "assistant")
+    if not _says(answered) and (slot_values.tells("answer_text") or slot_values.tells("answer_calls")):
+        answered = _stronger(answered, _pieced_together(slot_values))
+    if not (_says(prompt) and _says(answered)) and slot_values.tells("trajectory"):
+        other = _from_trajectory(slot_values)
         prompt, answered = _stronger(prompt, other.prompt), _stronger(answered, other.answered)
     if logs and not _says(answered):
         logged = messages_in(logs)
         answered = (
             answered if logged is None else _stronger(answered, SourcedMessages(messages=logged[0], source=logged[1]))
         )
-    if (collected.span.events or logs) and not (_says(prompt) and _says(answered)):
-        other = _from_events(collected, logs)
+    if (slot_values.span.events or logs) and not (_says(prompt) and _says(answered)):
+        other = _from_events(slot_values, logs)
         prompt, answered = _stronger(prompt, other.prompt), _stronger(answered, other.answered)
-    prompt, answered = _completed(collected, prompt, answered)
+    prompt, answered = _completed(slot_values, prompt, answered)
     if not _says(prompt):
-        prompt = _stronger(prompt, _from_raw(collected, "input", "user", kind))
+        prompt = _stronger(prompt, _from_raw(slot_values, "input", "user", kind))
     if not _says(answered):
-        answered = _with_reply(collected, _stronger(answered, _from_raw(collected, "output", "assistant", kind)))
-    answered = _with_further_calls(collected, answered)
-    if answered.messages and not _says(answered) and (calls_are_left_out or _ended_in_calls(collected, answered)):
+        answered = _with_reply(slot_values, _stronger(answered, _from_raw(slot_values, "output", "assistant", kind)))
+    answered = _with_further_calls(slot_values, answered)
+    if answered.messages and not _says(answered) and (calls_are_left_out or _ended_in_calls(slot_values, answered)):
         answered = replace(answered, messages=[{**message, "parts": []} for message in answered.messages])
-    system = _system(collected) if collected.tells("system") else None
+    system = _system(slot_values) if slot_values.tells("system") else None
     if system:
-        source = prompt.source or collected.sources.get("system", "")
+        source = prompt.source or slot_values.sources.get("system", "")
         prompt = SourcedMessages(
             messages=with_system(system, prompt.messages), source=source, is_trajectory=prompt.is_trajectory
         )
     return Dialogue(prompt=prompt, answered=answered)
 
 
-def _ended_in_calls(collected: Collected, answered: SourcedMessages) -> bool:
-    return read_finish_reason(collected, answered.messages) == "tool_call"
+def _ended_in_calls(slot_values: SlotValues, answered: SourcedMessages) -> bool:
+    return read_finish_reason(slot_values, answered.messages) == "tool_call"
 
 
 def _completed(
-    collected: Collected, prompt: SourcedMessages, answered: SourcedMessages
+    slot_values: SlotValues, prompt: SourcedMessages, answered: SourcedMessages
 ) -> tuple[SourcedMessages, SourcedMessages]:
     """Complete messages with what libraries put beside them or into texts."""
-    if collected.tells_any(items_as_text.SLOTS):
-        change = with_items if collected.tells("texts_of_items") else with_blocks
-        has_ended = change is with_blocks and read_finish_reason(collected, answered.messages) == "stop"
+    if slot_values.tells_any(items_as_text.SLOTS):
+        change = with_items if slot_values.tells("texts_of_items") else with_blocks
+        has_ended = change is with_blocks and read_finish_reason(slot_values, answered.messages) == "stop"
         prompt, answered = _changed(prompt, change), _changed(answered, with_last_blocks if has_ended else change)
-    if collected.candidates("raw_dialogue"):
-        prompt = _fuller(collected, prompt, "input", "user")
-        answered = _fuller(collected, answered, "output", "assistant")
-        prompt, answered = _without_items(collected, prompt, "input"), _without_items(collected, answered, "output")
-        answered = _with_reply(collected, answered)
-    if collected.dialect is not None and collected.dialect.name == _OPENLIT:
-        prompt, answered = _with_ids(prompt), _with_call_ids(collected, answered)
-    if collected.candidates("made_up_ids"):
+    if slot_values.candidates("raw_dialogue"):
+        prompt = _fuller(slot_values, prompt, "input", "user")
+        answered = _fuller(slot_values, answered, "output", "assistant")
+        prompt, answered = _without_items(slot_values, prompt, "input"), _without_items(slot_values, answered, "output")
+        answered = _with_reply(slot_values, answered)
+    if slot_values.dialect is not None and slot_values.dialect.name == _OPENLIT:
+        prompt, answered = _with_ids(prompt), _with_call_ids(slot_values, answered)
+    if slot_values.candidates("made_up_ids"):
         prompt, answered = _changed(prompt, without_made_up), _changed(answered, without_made_up)
-    if collected.candidates("marked_ids"):
+    if slot_values.candidates("marked_ids"):
         answered = _changed(answered, without_marked)
-    if collected.candidates("result_ids"):
+    if slot_values.candidates("result_ids"):
         prompt = _changed(prompt, with_ids_of_results)
     return prompt, answered
 
 
-def _with_further_calls(collected: Collected, answered: SourcedMessages) -> SourcedMessages:
+def _with_further_calls(slot_values: SlotValues, answered: SourcedMessages) -> SourcedMessages:
     """Add the calls that an answer's messages lack: automatic ones, and those in other attributes."""
-    if answered.messages and collected.tells("automatic_calls"):
-        answered = replace(answered, messages=[*_automatic_calls(collected), *answered.messages])
-    if answered.messages and collected.tells("calls_beside"):
-        answered = replace(answered, messages=_with_calls_beside(collected, answered.messages))
+    if answered.messages and slot_values.tells("automatic_calls"):
+        answered = replace(answered, messages=[*_automatic_calls(slot_values), *answered.messages])
+    if answered.messages and slot_values.tells("calls_beside"):
+        answered = replace(answered, messages=_with_calls_beside(slot_values, answered.messages))
     return answered
 
 
-def _with_calls_beside(collected: Collected, messages: list[Message]) -> list[Message]:
+def _with_calls_beside(slot_values: SlotValues, messages: list[Message]) -> list[Message]:
     """Return an answer with its calls: LiteLLM leaves them out of messages that have words, MLflow out of streams."""
     if any(True for message in messages for _ in parts_by_type(message, "tool_call")):
         return messages
     calls: list[JsonValue] = []
-    for _, place, _, _ in collected.candidates("calls_beside"):
-        items = collected.group(place.key) if place.is_group else ()
+    for _, place, _, _ in slot_values.candidates("calls_beside"):
+        items = slot_values.group(place.key) if place.is_group else ()
         calls += [call for one in items if (call := as_dict(one).get("function_call"))]
-    calls += calls_of_stream(pieces_of_stream(collected.span.events, _HAS_CALLS))
+    calls += calls_of_stream(pieces_of_stream(slot_values.span.events, _HAS_CALLS))
     if not calls:
         return messages
     parts = as_list(message_of({"role": "assistant", "tool_calls": calls}, "assistant")["parts"])
@@ -167,12 +167,12 @@ def _with_calls_beside(collected: Collected, messages: list[Message]) -> list[Me
 _HAS_CALLS = '"tool_calls": ['
 
 
-def _automatic_calls(collected: Collected) -> list[Message]:
+def _automatic_calls(slot_values: SlotValues) -> list[Message]:
     """Return the calls that Google's client made before the answer, with their results if the response has them."""
-    for _, place, _, _ in collected.candidates("automatic_calls"):
-        calls = collected.group(place.key)
-        for _, _, value, source in collected.candidates("output"):
-            response = collected.opened(value, source) if isinstance(value, str) else value
+    for _, place, _, _ in slot_values.candidates("automatic_calls"):
+        calls = slot_values.group(place.key)
+        for _, _, value, source in slot_values.candidates("output"):
+            response = slot_values.opened(value, source) if isinstance(value, str) else value
             history = find_messages(as_dict(response).get(_HISTORY), "user")
             if history:
                 return split_trajectory(history)[1]
@@ -192,17 +192,17 @@ def _opened_whole(outer: SourcedMessages) -> SourcedMessages:
     return outer if inside is None else SourcedMessages(messages=inside, source=outer.source)
 
 
-def _fuller(collected: Collected, sourced: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
+def _fuller(slot_values: SlotValues, sourced: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
     """Return the messages of the raw request or response if they contain all of the attributes', and more."""
-    may_be_first = collected.kind != "llm"  # as of LangChain's chains
+    may_be_first = slot_values.kind != "llm"  # as of LangChain's chains
     if not sourced.messages or not (may_be_first or lacks_something(sourced.messages)):
         return sourced
-    for _, place, value, source in collected.candidates(slot):
+    for _, place, value, source in slot_values.candidates(slot):
         if place.path or place.is_group or not isinstance(value, str) or not looks_encoded(value):
             continue
         if may_be_first and value.count('"content"') <= len(sourced.messages):
             continue
-        raw = _cached_messages(collected, value, collected.opened(value, source), role)
+        raw = _cached_messages(slot_values, value, slot_values.opened(value, source), role)
         if raw is not None and tells_more(raw, sourced.messages):
             return SourcedMessages(messages=raw, source=source)
     return sourced
@@ -212,34 +212,34 @@ def _with_ids(sourced: SourcedMessages) -> SourcedMessages:
     return _changed(sourced, with_ids)
 
 
-def _with_call_ids(collected: Collected, sourced: SourcedMessages) -> SourcedMessages:
-    ids = [one for _, _, value, _ in collected.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
+def _with_call_ids(slot_values: SlotValues, sourced: SourcedMessages) -> SourcedMessages:
+    ids = [one for _, _, value, _ in slot_values.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
     return _changed(sourced, lambda messages: with_ids_of_calls(messages, ids))
 
 
-def _without_items(collected: Collected, sourced: SourcedMessages, slot: Slot) -> SourcedMessages:
+def _without_items(slot_values: SlotValues, sourced: SourcedMessages, slot: Slot) -> SourcedMessages:
     """Return messages with call ids, which the request or response has beside item ids, as Agno's."""
     if sourced.messages is None or not have_items(sourced.messages):
         return sourced
     raw = (
-        collected.opened(value, source)
-        for _, place, value, source in collected.candidates(slot)
+        slot_values.opened(value, source)
+        for _, place, value, source in slot_values.candidates(slot)
         if isinstance(value, str) and not place.path and not place.is_group and looks_encoded(value)
     )
     calls = dict(pair for value in raw for pair in calls_of_items(value))
     return _changed(sourced, lambda messages: with_calls_for_items(messages, calls))
 
 
-def _with_reply(collected: Collected, sourced: SourcedMessages) -> SourcedMessages:
+def _with_reply(slot_values: SlotValues, sourced: SourcedMessages) -> SourcedMessages:
     """Add the thoughts and the text that only the model's own reply has."""
     messages = sourced.messages
     is_whole = messages is None or len(messages) != 1 or any(parts_by_type(messages[0], "reasoning"))
-    for _, place, value, source in () if is_whole else collected.candidates("reply"):
+    for _, place, value, source in () if is_whole else slot_values.candidates("reply"):
         if isinstance(value, str) and not (place.path and f'"{place.path[0]}"' in value) and not may_think(value):
             continue
-        reply: object = collected.member(place, value, source) if place.path else value
+        reply: object = slot_values.member(place, value, source) if place.path else value
         if isinstance(reply, str):
-            reply = collected.opened(reply, source) if looks_encoded(reply) else written_map(reply)
+            reply = slot_values.opened(reply, source) if looks_encoded(reply) else written_map(reply)
         changed = with_reply(messages or [], find_messages(reply, "assistant") or ())
         if changed != messages:
             return replace(sourced, messages=changed)
@@ -264,16 +264,16 @@ def _strength(sourced: SourcedMessages) -> int:
     return 3 if _says(sourced) else 2 if have_content(sourced.messages) else 1
 
 
-def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
-    candidates = collected.candidates(slot)
+def _from_rows(slot_values: SlotValues, slot: Slot, role: str) -> SourcedMessages:
+    candidates = slot_values.candidates(slot)
     empty = _NOTHING
     for number, (_, place, value, source) in enumerate(candidates):
         if place.is_group:
-            messages = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
+            messages = find_messages([_unnested(item, role) for item in slot_values.group(place.key)], role)
         else:
-            messages = _read(collected, value, source, role)
+            messages = _read(slot_values, value, source, role)
         if place.event:
-            messages = [*(messages or []), *_more(collected, candidates[number + 1 :], source, role)] or None
+            messages = [*(messages or []), *_more(slot_values, candidates[number + 1 :], source, role)] or None
         if messages is not None:
             sourced = SourcedMessages(messages=messages, source=source)
             if _says(sourced):
@@ -282,24 +282,24 @@ def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
     return empty
 
 
-def _more(collected: Collected, others: list[Candidate], source: str, role: str) -> list[Message]:
+def _more(slot_values: SlotValues, others: list[Candidate], source: str, role: str) -> list[Message]:
     """Return the messages of further events of the same name: some libraries send one for each message."""
     further: list[Message] = []
     for _, _, value, other in others:
         if other == source:
-            further += [message for message in _read(collected, value, other, role) or () if message not in further]
+            further += [message for message in _read(slot_values, value, other, role) or () if message not in further]
     return further
 
 
-def _read(collected: Collected, value: object, source: str, role: str) -> list[Message] | None:
+def _read(slot_values: SlotValues, value: object, source: str, role: str) -> list[Message] | None:
     if isinstance(value, str):
         if not value or value.isspace():
             return [{"role": role, "parts": [text_part(value)]}]
-        collected.note_redacted(source, value)
-        decoded = collected.opened(value, source)
+        slot_values.note_redacted(source, value)
+        decoded = slot_values.opened(value, source)
         if isinstance(decoded, str) and decoded.lstrip()[:1] in ("{", "["):
             return None  # broken JSON: the raw text is shown
-        return _remembered(collected, ("rows", role, value), lambda: messages_of(decoded, role))
+        return _remembered(slot_values, ("rows", role, value), lambda: messages_of(decoded, role))
     return messages_of(value, role)
 
 
@@ -316,15 +316,15 @@ def _unnested(item: JsonValue, role: str) -> JsonValue:
     return message if isinstance(message.get("role"), str) else {**message, "role": role}
 
 
-def _pieced_together(collected: Collected) -> SourcedMessages:
+def _pieced_together(slot_values: SlotValues) -> SourcedMessages:
     """Join an answer whose text, thoughts and calls are separate attributes."""
     parts: list[JsonValue] = []
     sources: list[str] = []
     blanks: list[tuple[str, str]] = []
-    thoughts = next((text_of(value) for value, _ in _pieces(collected, "answer_reasoning")), None)
+    thoughts = next((text_of(value) for value, _ in _pieces(slot_values, "answer_reasoning")), None)
     if thoughts:
         parts.append({"type": "reasoning", "content": thoughts})
-    for value, source in _pieces(collected, "answer_text"):
+    for value, source in _pieces(slot_values, "answer_text"):
         text = text_of(value)
         if text and not text.isspace():
             parts.append(text_part(text))
@@ -332,8 +332,8 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
             break
         if text is not None:
             blanks.append((text, source))
-    for value, source in _pieces(collected, "answer_calls"):
-        calls = collected.opened(value, source) if isinstance(value, str) else value
+    for value, source in _pieces(slot_values, "answer_calls"):
+        calls = slot_values.opened(value, source) if isinstance(value, str) else value
         maps = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
         if maps:
             parts += as_list(message_of({"tool_calls": list[JsonValue](maps)}, "assistant")["parts"])
@@ -347,14 +347,14 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
     return SourcedMessages(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
 
 
-def _pieces(collected: Collected, slot: Slot) -> Iterator[tuple[object, str]]:
-    for _, place, value, source in collected.candidates(slot):
-        yield (collected.member(place, value, source) if place.path else value), source
+def _pieces(slot_values: SlotValues, slot: Slot) -> Iterator[tuple[object, str]]:
+    for _, place, value, source in slot_values.candidates(slot):
+        yield (slot_values.member(place, value, source) if place.path else value), source
 
 
-def _from_trajectory(collected: Collected) -> Dialogue:
-    for _, _, value, source in collected.candidates("trajectory"):
-        decoded = collected.opened(value, source) if isinstance(value, str) else value
+def _from_trajectory(slot_values: SlotValues) -> Dialogue:
+    for _, _, value, source in slot_values.candidates("trajectory"):
+        decoded = slot_values.opened(value, source) if isinstance(value, str) else value
         if not isinstance(decoded, list):
             continue
         events = [as_dict(item) for item in decoded]
@@ -373,12 +373,12 @@ def _from_trajectory(collected: Collected) -> Dialogue:
     return NO_DIALOGUE
 
 
-def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
+def _from_events(slot_values: SlotValues, logs: Sequence[LogRecord]) -> Dialogue:
     """Return the messages of OpenTelemetry's older events, one each, on the span or in log records."""
     prompt: list[Message] = []
     answered: list[Message] = []
     prompt_source = answered_source = ""
-    for name, fields, origin in _message_events(collected, logs):
+    for name, fields, origin in _message_events(slot_values, logs):
         message = _event_message(name, fields)
         if message is None:
             continue
@@ -410,8 +410,10 @@ def _take_back(message: Message, before: list[Message]) -> None:
         before.pop()
 
 
-def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, object], str]]:
-    for event in collected.span.events:
+def _message_events(
+    slot_values: SlotValues, logs: Sequence[LogRecord]
+) -> Iterator[tuple[str, Mapping[str, object], str]]:
+    for event in slot_values.span.events:
         if event.name in EVENT_ROLES:
             yield event.name, event.attributes, "event"
     for log in sorted(logs, key=lambda log: log.time_ns):
@@ -447,26 +449,26 @@ def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
     return message_of(body if isinstance(body.get("role"), str) else {**body, "role": role}, role)
 
 
-def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> SourcedMessages:
+def _from_raw(slot_values: SlotValues, slot: Slot, role: str, kind: SpanType) -> SourcedMessages:
     """Return the messages within the vendor's request or response; a model's plain text is a message itself.
 
     The input and output of a chain may be any JSON: there, only a map with a role is a message.
     """
     is_model, blank = kind == "llm", _NOTHING
     own_role = role if is_model or kind in ("agent", "embedding") else ""
-    for _, place, value, source in collected.candidates(slot):
+    for _, place, value, source in slot_values.candidates(slot):
         if place.is_group and not place.path:
             continue
-        item: object = collected.member(place, value, source) if place.path else value
+        item: object = slot_values.member(place, value, source) if place.path else value
         text = item if isinstance(item, str) else None
         if text is not None and looks_encoded(text):
-            item = collected.opened(text, source)
+            item = slot_values.opened(text, source)
         if isinstance(item, list | dict):
             messages = (
-                find_messages(item, own_role) if text is None else _cached_messages(collected, text, item, own_role)
+                find_messages(item, own_role) if text is None else _cached_messages(slot_values, text, item, own_role)
             )
         elif isinstance(item, str) and is_model and not item.strip():
-            blank = _stronger(blank, SourcedMessages(messages=_read(collected, item, source, role), source=source))
+            blank = _stronger(blank, SourcedMessages(messages=_read(slot_values, item, source, role), source=source))
             continue
         elif isinstance(item, str) and is_model and item.lstrip()[0] not in "[{":
             messages = messages_of(item, role)
@@ -477,30 +479,30 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> So
     return blank
 
 
-def _cached_messages(collected: Collected, text: str, item: JsonValue, role: str) -> list[Message] | None:
-    return _remembered(collected, ("raw", role, text), lambda: find_messages(item, role))
+def _cached_messages(slot_values: SlotValues, text: str, item: JsonValue, role: str) -> list[Message] | None:
+    return _remembered(slot_values, ("raw", role, text), lambda: find_messages(item, role))
 
 
 def _remembered(
-    collected: Collected, key: tuple[str, str, str], find: Callable[[], list[Message] | None]
+    slot_values: SlotValues, key: tuple[str, str, str], find: Callable[[], list[Message] | None]
 ) -> list[Message] | None:
-    known = collected.memo.messages
+    known = slot_values.memo.messages
     if key not in known:
         known[key] = find()
     return known[key]
 
 
-def _system(collected: Collected) -> list[JsonValue]:
+def _system(slot_values: SlotValues) -> list[JsonValue]:
     parts: list[JsonValue] = []
-    for _, place, value, source in collected.candidates("system"):
-        decoded = collected.opened(value, source) if isinstance(value, str) and not place.path else value
+    for _, place, value, source in slot_values.candidates("system"):
+        decoded = slot_values.opened(value, source) if isinstance(value, str) and not place.path else value
         if place.path:
-            decoded = collected.member(place, value, source)
+            decoded = slot_values.member(place, value, source)
         if isinstance(decoded, dict) and "parts" in decoded:
             decoded = decoded["parts"]
         parts += [part for part in parts_of(decoded) if part not in parts]
         if parts and not place.event:
             break
     if parts:
-        collected.sources["system"] = collected.candidates("system")[0][3]
+        slot_values.sources["system"] = slot_values.candidates("system")[0][3]
     return parts

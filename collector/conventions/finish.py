@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from collector.conventions.collected import Collected
 from collector.conventions.messages import ROLES, tool_request
 from collector.conventions.pieces import pieces_of_stream
+from collector.conventions.python_repr import is_written, written_object
+from collector.conventions.slot_values import SlotValues
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, decode
-from collector.conventions.written import is_written, written_object
 from storage.records import JsonValue, Message, SpanEvent
 
 FINISH_REASONS: Final = ("stop", "length", "tool_call", "content_filter", "error", "other")
@@ -67,28 +67,28 @@ ANSWERS: Final[Sequence[Slot]] = ("output_messages", "raw_dialogue", "output")
 """Slots that may hold the answer as a model sent it."""
 
 
-def read_finish_reason(collected: Collected, answered: Sequence[Message] | None) -> str | None:
+def read_finish_reason(slot_values: SlotValues, answered: Sequence[Message] | None) -> str | None:
     """Return why the answer ended: by a field of its own, else by the messages, else by what the model sent."""
-    for _, place, value, source in collected.candidates("finish_reasons"):
-        reason = reason_of(collected.member(place, value, source) if place.path else value)
+    for _, place, value, source in slot_values.candidates("finish_reasons"):
+        reason = reason_of(slot_values.member(place, value, source) if place.path else value)
         if reason is not None:
-            collected.sources["finish_reason"] = source
+            slot_values.sources["finish_reason"] = source
             return reason
-    if collected.kind != "llm":
+    if slot_values.kind != "llm":
         return None
     reason = reason_of_messages(answered)
     if reason is not None:
-        collected.sources["finish_reason"] = collected.sources.get("output_messages", "")
+        slot_values.sources["finish_reason"] = slot_values.sources.get("output_messages", "")
         return reason
     for slot in ANSWERS:
-        for _, place, value, source in collected.candidates(slot):
+        for _, place, value, source in slot_values.candidates(slot):
             if place.is_group or (isinstance(value, str) and not may_tell_reason(value)):
                 continue
-            reason = reason_in(collected.opened(value, source) if isinstance(value, str) else value)
+            reason = reason_in(slot_values.opened(value, source) if isinstance(value, str) else value)
             if reason is not None:
-                collected.sources["finish_reason"] = source
-                if reason == "stop" and collected.tells("calls_beside"):
-                    return _of_stream(collected.span.events) or reason
+                slot_values.sources["finish_reason"] = source
+                if reason == "stop" and slot_values.tells("calls_beside"):
+                    return _of_stream(slot_values.span.events) or reason
                 return reason if reason != _COMPLETED else "stop" if tool_request(answered) is None else "tool_call"
     return None
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from collector.conventions.parts import is_of_model, part_of
 from collector.conventions.pieces import Joined, once
+from collector.conventions.python_repr import written_map
 from collector.conventions.table import Slot
 from collector.conventions.values import as_dict, as_list, opened
-from collector.conventions.written import written_map
 from storage.records import JsonValue, Message
 
 SLOTS: Final[frozenset[Slot]] = frozenset({"texts_of_items", "texts_of_blocks"})

@@ -25,9 +25,9 @@ from collector.conventions.pieces import (
     in_parts,
     words_of,
 )
+from collector.conventions.python_repr import written_map, written_message
 from collector.conventions.unwrap import error_flag
 from collector.conventions.values import as_dict, as_list, canonical, encodable, is_redacted
-from collector.conventions.written import written_map, written_message
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen

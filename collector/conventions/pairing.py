@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from collector.conventions.asked import MessageCall, lone_value
 from collector.conventions.member import TraceMember
+from collector.conventions.message_calls import MessageCall, lone_value
 from collector.conventions.parts import ITEM_IDS
 from collector.conventions.tree import Tree
 from storage.records import JsonValue

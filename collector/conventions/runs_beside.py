@@ -3,7 +3,7 @@
 from bisect import bisect, insort
 from typing import Final
 
-from collector.conventions.asked import lone_value
+from collector.conventions.message_calls import lone_value
 from collector.conventions.pairing import ReportedRun
 
 _MAX_NEAR: Final = 16  # a guess: runs of one name that are compared with one, on each side of it in time

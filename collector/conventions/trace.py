@@ -14,7 +14,7 @@ from collector.conventions.feedback import is_feedback, is_state, question_of
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text, tool_request, wordless_answer
 from collector.conventions.names import PENDING
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.pieces import parts_by_type
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of

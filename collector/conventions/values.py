@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from collector.conventions.literals import NotSimpleError, simple_literal
-from collector.conventions.written import is_written, written_map
+from collector.conventions.python_repr import is_written, written_map
 from storage.records import MAX_COUNT, AttributeValue, JsonValue, number_in
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, Final
 
 from collector.children.process import MORE
 from collector.datasets.files import in_this_process
-from storage import starting
+from storage import child_process
 from storage.wire import receive, send
 from tracejury.dataset_text import BadFile
 
@@ -15,7 +15,7 @@ _SENT_CHARACTERS: Final = 256 << 10  # at once; a guess
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
-    starting.run(serve)
+    child_process.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import SecretStr
 
-from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, Wish
+from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, RequestedWebhook
 from collector.setting_groups import WebhookSettings
 from collector.settings import BadSettings
 from collector.settings_loading import environment_variable
@@ -20,7 +20,7 @@ def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
     return [
         FileWebhook(
             project=None if each.project == EVERY_PROJECT else each.project,
-            wish=Wish(
+            requested=RequestedWebhook(
                 url=_value(each.url, each.urlEnv),
                 secret=_value(each.secret, each.secretEnv),
                 events=each.events,

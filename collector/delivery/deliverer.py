@@ -14,8 +14,8 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import DeliveryResponse, Sender, judge
 from collector.delivery.signing import signature_headers
 from collector.delivery.templates import render, telling_of
-from collector.following import LastingReason
-from collector.observing import FinishedWork, Value, Watch
+from collector.follower import WaitLog
+from collector.self_tracing import FinishedWork, Value, Watch
 from storage.alerting.outbox import DeliveryAttempt, DueDelivery, Outbox, SwitchOffPolicy
 from storage.errors import Overloaded
 
@@ -67,7 +67,7 @@ class Deliverer:
         self._attempts: set[asyncio.Task[None]] = set()
         self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False
-        self._waits = LastingReason(log, "outcomes of deliveries are not stored yet: %s")
+        self._waits = WaitLog(log, "outcomes of deliveries are not stored yet: %s")
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._woken = asyncio.Event()
         self._recordable = asyncio.Event()

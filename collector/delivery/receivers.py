@@ -52,7 +52,7 @@ class FromFile(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish(WebhookOptions):
+class RequestedWebhook(WebhookOptions):
     """Requested settings of a receiver. `url` None: unchanged. `secret` None: none, unless `keeps_secret`.
 
     `events` None: all of them, but for a receiver that filters alerts, or pages a person, those of alerts.
@@ -69,13 +69,13 @@ class FileWebhook:
     """A configured webhook. `project` None: all projects."""
 
     project: str | None
-    wish: Wish
+    requested: RequestedWebhook
     previous_secret: str | None = None
 
     @property
     def webhook_id(self) -> str:
         """Return an id that stays the same for the same project and URL."""
-        text = json.dumps(["file", self.project, self.wish.url])
+        text = json.dumps(["file", self.project, self.requested.url])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -137,8 +137,8 @@ class Receivers:
             raise BadWebhook("a project has the same URL twice")
         stored = {each.webhook_id: each.version for each in self._webhooks.all() if each.origin == "FILE"}
         for webhook_id, file in self._files.items():
-            secrets = self._checked(file.wish, _secrets_of_file(file))
-            text = _text(file.wish, secrets, sealed=None, previous_until_ns=None)
+            secrets = self._checked(file.requested, _secrets_of_file(file))
+            text = _text(file.requested, secrets, sealed=None, previous_until_ns=None)
             if webhook_id in stored:
                 self._webhooks.replace(webhook_id, stored[webhook_id], text, self._now_ns())
             else:
@@ -166,22 +166,22 @@ class Receivers:
         webhook = self._webhooks.get(webhook_id)
         return webhook if webhook and webhook.project == project else None
 
-    def create(self, project: str | None, wish: Wish, *, tenant: str = "") -> Webhook:
+    def create(self, project: str | None, requested: RequestedWebhook, *, tenant: str = "") -> Webhook:
         """Create a webhook; one of no tenant gets all alerts, one of a tenant its own.
 
         Raises:
             BadWebhook: a field is not valid.
             Overloaded: the database cannot be written now; nothing was stored.
         """
-        if wish.url is None:
+        if requested.url is None:
             raise BadWebhook("a webhook needs one", field="url")
         webhook_id = uuid.uuid4().hex
-        secrets = self._checked(wish, _Secrets(url=wish.url, secret=wish.secret or None))
-        text = _text(wish, secrets, sealed=self._sealed(webhook_id, wish, secrets), previous_until_ns=None)
+        secrets = self._checked(requested, _Secrets(url=requested.url, secret=requested.secret or None))
+        text = _text(requested, secrets, sealed=self._sealed(webhook_id, requested, secrets), previous_until_ns=None)
         self._webhooks.create(webhook_id, project, text, self._now_ns(), tenant=tenant)
         return self._there(webhook_id)
 
-    def replace(self, webhook: Webhook, wish: Wish, *, seen: Collection[int] | None = None) -> Webhook:
+    def replace(self, webhook: Webhook, requested: RequestedWebhook, *, seen: Collection[int] | None = None) -> Webhook:
         """Replace a webhook. A new secret is used at once, and the previous one as well until the rotation is over.
 
         With `seen`, only if it has one of these versions.
@@ -199,7 +199,7 @@ class Receivers:
                 webhook.webhook_id,
                 seen,
                 lambda now: self._webhooks.replace(
-                    now.webhook_id, now.version, self._replaced(now, wish), self._now_ns()
+                    now.webhook_id, now.version, self._replaced(now, requested), self._now_ns()
                 ),
             )
             return self._there(webhook.webhook_id)
@@ -275,15 +275,15 @@ class Receivers:
                 return
         raise Overloaded("the webhook is being changed")
 
-    def _replaced(self, webhook: Webhook, wish: Wish) -> WebhookText:
+    def _replaced(self, webhook: Webhook, requested: RequestedWebhook) -> WebhookText:
         """Return a webhook with a wish applied."""
         old = self._secrets(webhook)
-        _refuse_to_move_secrets(webhook, old, wish)
-        url = old.url if wish.url in {None, webhook.url} else wish.url
-        secrets, until_ns = self._rotated(webhook, old, wish)
-        secrets = self._checked(wish, replace(secrets, url=url))
-        sealed = self._sealed(webhook.webhook_id, wish, secrets)
-        return _text(wish, secrets, sealed=sealed, previous_until_ns=until_ns)
+        _refuse_to_move_secrets(webhook, old, requested)
+        url = old.url if requested.url in {None, webhook.url} else requested.url
+        secrets, until_ns = self._rotated(webhook, old, requested)
+        secrets = self._checked(requested, replace(secrets, url=url))
+        sealed = self._sealed(webhook.webhook_id, requested, secrets)
+        return _text(requested, secrets, sealed=sealed, previous_until_ns=until_ns)
 
     def _there(self, webhook_id: str) -> Webhook:
         webhook = self._webhooks.get(webhook_id)
@@ -291,7 +291,7 @@ class Receivers:
             raise BadWebhook("the webhook was deleted meanwhile")
         return webhook
 
-    def _checked(self, wish: Wish, secrets: _Secrets) -> _Secrets:
+    def _checked(self, requested: RequestedWebhook, secrets: _Secrets) -> _Secrets:
         """Return the secrets with the URL once all checks pass."""
         try:
             self._policy.check(secrets.url or "")
@@ -302,24 +302,24 @@ class Receivers:
                 check_secret(secret)
         except BadSecret as error:
             raise BadWebhook(str(error), field="secret") from error
-        if wish.template in _KEYS and secrets.secret is None:
-            raise BadWebhook(f"the template {wish.template} needs the routing key as the secret", field="secret")
-        if wish.template in _KEYS and wish.digest_minutes is not None:
-            message = f"the template {wish.template} has an incident for each alert, no digests"
+        if requested.template in _KEYS and secrets.secret is None:
+            raise BadWebhook(f"the template {requested.template} needs the routing key as the secret", field="secret")
+        if requested.template in _KEYS and requested.digest_minutes is not None:
+            message = f"the template {requested.template} has an incident for each alert, no digests"
             raise BadWebhook(message, field="digestMinutes")
         return secrets
 
-    def _rotated(self, webhook: Webhook, old: _Secrets, wish: Wish) -> tuple[_Secrets, int | None]:
+    def _rotated(self, webhook: Webhook, old: _Secrets, requested: RequestedWebhook) -> tuple[_Secrets, int | None]:
         """Return the secrets after a change, and until when the previous one is used."""
-        if wish.keeps_secret or (wish.secret or None) == old.secret:
+        if requested.keeps_secret or (requested.secret or None) == old.secret:
             return _Secrets(secret=old.secret, previous=old.previous), webhook.previous_until_ns
-        if not wish.secret or not old.secret or wish.template in _KEYS:
-            return _Secrets(secret=wish.secret or None), None
-        return _Secrets(secret=wish.secret, previous=old.secret), self._now_ns() + self._rotation_ns
+        if not requested.secret or not old.secret or requested.template in _KEYS:
+            return _Secrets(secret=requested.secret or None), None
+        return _Secrets(secret=requested.secret, previous=old.secret), self._now_ns() + self._rotation_ns
 
-    def _sealed(self, webhook_id: str, wish: Wish, secrets: _Secrets) -> bytes | None:
+    def _sealed(self, webhook_id: str, requested: RequestedWebhook, secrets: _Secrets) -> bytes | None:
         """Encrypt the secret fields; None if there are none."""
-        kept = secrets if wish.template in SECRET_URLS else replace(secrets, url=None)
+        kept = secrets if requested.template in SECRET_URLS else replace(secrets, url=None)
         if not any(asdict(kept).values()):
             return None
         try:
@@ -345,34 +345,42 @@ class Receivers:
         return int(self._clock() * _NS)
 
 
-def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None:
+def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, requested: RequestedWebhook) -> None:
     """Refuse a change that would send a stored secret to a new address, since its author may not know the secret."""
-    moves = wish.url not in {None, webhook.url, old.url}
-    tells = wish.template in _KEYS and (moves or webhook.template not in _KEYS)
-    if tells and wish.keeps_secret and old.secret:
-        raise BadWebhook(f"give it again, because the template {wish.template} sends it to the URL", field="secret")
-    if webhook.template in SECRET_URLS and wish.template not in SECRET_URLS and wish.url in {None, webhook.url}:
+    moves = requested.url not in {None, webhook.url, old.url}
+    tells = requested.template in _KEYS and (moves or webhook.template not in _KEYS)
+    if tells and requested.keeps_secret and old.secret:
+        raise BadWebhook(
+            f"give it again, because the template {requested.template} sends it to the URL", field="secret"
+        )
+    if (
+        webhook.template in SECRET_URLS
+        and requested.template not in SECRET_URLS
+        and requested.url in {None, webhook.url}
+    ):
         raise BadWebhook("give it again, because it was kept as a secret and would be shown", field="url")
 
 
-def _events_of(wish: Wish) -> tuple[EventType, ...]:
-    if wish.events is not None:
-        return tuple(wish.events)
-    is_of_alerts = wish.rules is not None or wish.severities is not None or wish.template == "pagerduty"
+def _events_of(requested: RequestedWebhook) -> tuple[EventType, ...]:
+    if requested.events is not None:
+        return tuple(requested.events)
+    is_of_alerts = requested.rules is not None or requested.severities is not None or requested.template == "pagerduty"
     return tuple(each for each in EVENTS if not (is_of_alerts and each == RUN_REGRESSION))
 
 
-def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None) -> WebhookText:
+def _text(
+    requested: RequestedWebhook, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None
+) -> WebhookText:
     url = httpx.URL(secrets.url or "")
     return WebhookText(
-        url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in SECRET_URLS else str(secrets.url),
-        events=_events_of(wish),
+        url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if requested.template in SECRET_URLS else str(secrets.url),
+        events=_events_of(requested),
         sealed=sealed,
         has_secret=secrets.secret is not None,
         previous_until_ns=previous_until_ns,
-        **webhook_options(wish),
+        **webhook_options(requested),
     )
 
 
 def _secrets_of_file(file: FileWebhook) -> _Secrets:
-    return _Secrets(url=file.wish.url, secret=file.wish.secret or None, previous=file.previous_secret or None)
+    return _Secrets(url=file.requested.url, secret=file.requested.secret or None, previous=file.previous_secret or None)

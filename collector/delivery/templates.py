@@ -22,7 +22,7 @@ _DECIMALS = 6  # of the difference, as receivers of Dokimos expect it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class EventData:
     """The data of an event. `alert` is None for a test, a digest, and an event about a run."""
 
     event_id: str
@@ -35,12 +35,12 @@ class Telling:
     secret: str | None  # PagerDuty's routing key
 
 
-def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> Telling:
+def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> EventData:
     """Return the event of a delivery; `project` is that of the receiver, for a test."""
     run = finite(due.document["run"]) if due.type == RUN_REGRESSION else None
     digest = due.document["digest"] if due.type == DIGEST else None
     alert = None if due.type in {TEST, DIGEST, RUN_REGRESSION} else alert_of(due.document)
-    return Telling(
+    return EventData(
         event_id=due.event_id,
         type=due.type,
         at_ns=due.created_at_ns,
@@ -52,13 +52,13 @@ def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> 
     )
 
 
-def render(template: Template, telling: Telling) -> bytes:
+def render(template: Template, telling: EventData) -> bytes:
     """Render the body, the same for the same event: JSON in ASCII."""
     document = finite(_TEMPLATES[template](telling))
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _plain(telling: Telling) -> Document:
+def _plain(telling: EventData) -> Document:
     """Return the fields of Dokimos, the rule as the experiment and releases as runs, and the alert under `data`."""
     if telling.run is not None:
         return _plain_run(telling, telling.run)
@@ -85,7 +85,7 @@ def _plain(telling: Telling) -> Document:
     }
 
 
-def _plain_run(telling: Telling, run: Document) -> Document:
+def _plain_run(telling: EventData, run: Document) -> Document:
     """Return the fields of Dokimos for a run, and its document under `data`."""
     names = ("experimentId", "experimentName", "runId", "baselineRunId")
     rates = ("baselinePassRate", "candidatePassRate", "passRateDelta")
@@ -99,7 +99,7 @@ def _plain_run(telling: Telling, run: Document) -> Document:
     }
 
 
-def _words(telling: Telling) -> Words:
+def _words(telling: EventData) -> Words:
     if telling.run is not None:
         return words_of_run(telling.run)
     if telling.digest is not None:
@@ -107,7 +107,7 @@ def _words(telling: Telling) -> Words:
     return words_of(telling.type, telling.alert, telling.project)
 
 
-def _slack(telling: Telling) -> Document:
+def _slack(telling: EventData) -> Document:
     words = _words(telling)
     whole = f"{words.title}: {words.summary}"  # a header is cut, and its end names the service and the release
     blocks: list[JsonValue] = [
@@ -125,7 +125,7 @@ def _slack(telling: Telling) -> Document:
     return {"text": _slack_text(whole), "blocks": blocks}
 
 
-def _teams(telling: Telling) -> Document:
+def _teams(telling: EventData) -> Document:
     words = _words(telling)
     body: list[JsonValue] = [
         _line(words.title, weight="Bolder", size="Medium"),
@@ -148,7 +148,7 @@ def _teams(telling: Telling) -> Document:
     return {"type": "message", "attachments": [attachment]}
 
 
-def _pagerduty(telling: Telling) -> Document:
+def _pagerduty(telling: EventData) -> Document:
     """Return the event. A test resolves an incident that never was: that checks the key and alerts no person."""
     if telling.run is not None:
         return _pagerduty_run(telling, telling.run)
@@ -174,7 +174,7 @@ def _pagerduty(telling: Telling) -> Document:
     return event | {"client": "Tracejury", "payload": payload}
 
 
-def _pagerduty_run(telling: Telling, run: Document) -> Document:
+def _pagerduty_run(telling: EventData, run: Document) -> Document:
     """Return an incident for a run, which people resolve: a run stays as it is."""
     words = words_of_run(run)
     payload: Document = {
@@ -208,7 +208,7 @@ _ACTIONS: Final[Mapping[EventType, str]] = {
     "webhook.test": "resolve",
 }
 
-_TEMPLATES: Final[Mapping[Template, Callable[[Telling], Document]]] = {
+_TEMPLATES: Final[Mapping[Template, Callable[[EventData], Document]]] = {
     "json": _plain,
     "slack": _slack,
     "teams": _teams,

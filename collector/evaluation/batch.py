@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
+from collector.result_labels import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
 from collector.settings_loading import environment_variable
 from evaluators.case import parse_case
 from evaluators.chat.settings import Judges
-from evaluators.errors import BadConfiguration, Broken
+from evaluators.errors import BadConfiguration, EvaluationError
 from evaluators.evaluator import Evaluator, run
 from evaluators.jury import JudgeVote, jury_fingerprint, outcome_of_votes
 from evaluators.model import Case, NonBlank, text_of
@@ -143,7 +143,7 @@ async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
         line = BatchLine.model_validate(document)
         evaluator = make(line.evaluator, line.config or {})
         return key, await run(evaluator, parse_case(line.case))
-    except Broken as broken:
+    except EvaluationError as broken:
         return key, Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
     except ValidationError as error:
         message = f"the line: {explain(error, BatchLine)}"

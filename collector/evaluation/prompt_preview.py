@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluators.case import parse_case
-from evaluators.errors import Broken
+from evaluators.errors import EvaluationError
 from evaluators.evaluator import run
-from evaluators.judging import PromptMessage, Reply
+from evaluators.judge_interface import PromptMessage, Reply
 from evaluators.outcome import Failure
 from evaluators.registry import build
 from storage.records import JsonValue
@@ -26,7 +26,7 @@ class PromptPreview:
         return {"messages": messages, "problem": self.problem or None}
 
 
-class _NotCalled(Broken):
+class _NotCalled(EvaluationError):
     kind = "not_asked"
 
 
@@ -48,7 +48,7 @@ async def preview_prompt(evaluator: str, configuration: Mapping[str, Any], case:
     listener = _Listener()
     try:
         outcome = await run(build(evaluator, configuration, listener), parse_case(case))
-    except Broken as broken:
+    except EvaluationError as broken:
         return PromptPreview(problem=str(broken))
     if listener.heard:
         return PromptPreview(messages=listener.heard)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.conventions.names import project_of, service_of
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.evaluation.trace_case import case_of_trace
 from collector.otlp import json_request

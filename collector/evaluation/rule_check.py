@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from evaluators.case import expected_calls, offered_tools, parse_case
-from evaluators.errors import BadConfiguration, Broken
+from evaluators.errors import BadConfiguration, EvaluationError
 from evaluators.evaluator import Need
 from evaluators.registry import kind_of
 from evaluators.templating import MAX_TEMPLATE
@@ -27,7 +27,7 @@ def check_evaluator(text: RuleText) -> Need:
     def tried(key: str, attempt: Callable[[], object]) -> None:
         try:
             attempt()
-        except Broken as error:
+        except EvaluationError as error:
             line = text.lines.get(key, text.lines.get("evaluator", text.lines.get("criteria", 1)))
             parts = error.parts if isinstance(error, BadConfiguration) else ()
             problems.append(Problem(line=line, key=key, message=str(error), parts=parts))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTurn, session_conversation, session_trace
 from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from collector.conventions.asked import results_of_calls
 from collector.conventions.columnar.stored_trace import StoredTrace
 from collector.conventions.member import TraceMember
+from collector.conventions.message_calls import results_of_calls
 from collector.conventions.names import capture_hint
 from collector.evaluation.deferred import DeferredParts
 from evaluators.captured import CAPTURE_HINT, NOT_CAPTURED, NULL_RESULT

@@ -8,7 +8,7 @@ from threading import BoundedSemaphore
 from typing import Final, NamedTuple
 
 from collector.experiments.columns import LoadedRun, load_run
-from collector.experiments.kept import Kept
+from collector.experiments.kept import LruCache
 from collector.gating.gate import GateDecision, Policy, decision_on, without_baseline
 from collector.gating.results import BadResultsFile
 from rules.statistics.runs.comparison import Comparison, Incomparable, compare
@@ -94,7 +94,7 @@ class ComparedRuns:
 class RunComparer:
     """Comparison of stored runs, with a cache. Thread-safe."""
 
-    def __init__(self, items: RunItems, kept: Kept[ComparedRuns]) -> None:
+    def __init__(self, items: RunItems, kept: LruCache[ComparedRuns]) -> None:
         self._items = items
         self._kept = kept
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from collector.escaping import one_line, some_lines
 from collector.experiments.report import CaseResult, RunReport, plain_number, readable_json
 from collector.units import duration_text, instant_text
-from collector.visible import one_line, some_lines
 
 _MOST_CASES: Final = 5_000
 """A guess: a browser takes some seconds for as many rows; those that did not pass come first."""

@@ -12,7 +12,7 @@ MAX_KEPT_BYTES: Final = 128 << 20
 and their comparison take 18 MB, and another margin over these runs 3 MB more. That four are enough is a guess."""
 
 
-class Kept(Generic[T]):
+class LruCache(Generic[T]):
     """LRU cache with a limit in bytes. Thread-safe."""
 
     def __init__(self, *, most_bytes: int = MAX_KEPT_BYTES) -> None:

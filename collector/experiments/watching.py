@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of
-from collector.experiments.kept import Kept
-from collector.following import FollowerThread
+from collector.experiments.kept import LruCache
+from collector.follower import FollowerThread
 from collector.gating.gate import Policy
 from storage.alerting.outbox import RUN_REGRESSION, WebhookEvent
 from storage.errors import Conflict, Overloaded
@@ -40,7 +40,7 @@ class RunWatcher:
         runs: Runs,
         items: RunItems,
         looks: RunLooks,
-        kept: "Kept[ComparedRuns]",
+        kept: "LruCache[ComparedRuns]",
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:

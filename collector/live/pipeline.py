@@ -14,16 +14,16 @@ from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
 from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.failing_judges import FailingJudges, RuleProblems, Waiting
-from collector.live.judges.judging_hub import JudgeServices, OwnDoor
+from collector.live.judges.judge_services import JudgeServices, OwnDoor
 from collector.live.judges.playground import Playground
 from collector.live.judges.unbound_budgets import unbound_budgets
-from collector.live.matching.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, MatcherEnvironment
 from collector.live.monitors.metric_monitors import MetricMonitorThread
 from collector.live.monitors.monitors import MonitorThread
 from collector.live.monitors.score_counter import ScoreCounter
-from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.rules.active_rules import ActiveRules
 from collector.live.upkeep.review_feeder import ReviewFeeder
-from collector.observing import Watch
+from collector.self_tracing import Watch
 from collector.settings import Settings
 from rules.settling import Settling
 from storage.store import Store
@@ -33,7 +33,7 @@ from storage.store import Store
 class Pipeline:
     """Active rules, the matcher of read spans, the workers that judge, and the monitors of results."""
 
-    rules: RulesInForce
+    rules: ActiveRules
     judging: JudgeServices
     workers: Workers
     matcher: Matcher
@@ -65,7 +65,7 @@ class Pipeline:
         with ExitStack() as undo:
             judging = JudgeServices.open(store, settings, own_door)
             undo.callback(judging.close)
-            rules = RulesInForce(store.rulebook, settings.rules, connections=lambda tenant: _names(judging, tenant))
+            rules = ActiveRules(store.rulebook, settings.rules, connections=lambda tenant: _names(judging, tenant))
             rules.start()
             undo.callback(rules.close)
             monitors = _monitors(store, rules, ingest_is_behind)
@@ -89,7 +89,7 @@ class Pipeline:
                 _settling(settings),
                 enqueued=workers.wake,
                 revision=rules.revision,
-                surroundings=Surroundings(ingest_is_behind=ingest_is_behind, watch=watch),
+                surroundings=MatcherEnvironment(ingest_is_behind=ingest_is_behind, watch=watch),
             )
             matcher.start()
             undo.callback(matcher.close)
@@ -125,7 +125,7 @@ def _connection_trials(judging: JudgeServices, workers: Workers) -> ConnectionTr
     return ConnectionTrials(judging.connections, judging.budgets, judging.judges.health, workers.run)
 
 
-def _monitors(store: Store, rules: RulesInForce, ingest_is_behind: Callable[[], bool]) -> MonitorThread:
+def _monitors(store: Store, rules: ActiveRules, ingest_is_behind: Callable[[], bool]) -> MonitorThread:
     """Start the thread that watches results, and scores by others that rules count."""
     monitors = MonitorThread(
         store.monitors,
@@ -140,7 +140,7 @@ def _monitors(store: Store, rules: RulesInForce, ingest_is_behind: Callable[[], 
 def _metric_monitors(
     store: Store,
     settings: Settings,
-    rules: RulesInForce,
+    rules: ActiveRules,
     judging: JudgeServices,
     ingest_is_behind: Callable[[], bool],
 ) -> MetricMonitorThread:
@@ -166,14 +166,14 @@ def _run_evaluator(store: Store, settings: Settings, judging: JudgeServices, wor
 
 
 def _rule_problems(
-    store: Store, judging: JudgeServices, rules: RulesInForce, run_evaluator: RunEvaluator
+    store: Store, judging: JudgeServices, rules: ActiveRules, run_evaluator: RunEvaluator
 ) -> RuleProblems:
     waiting = Waiting(of_rules=store.rule_record.waiting, of_runs=run_evaluator.waiting)
     failing = FailingJudges(judging.judges, judging.budgets, judging.connections, rules.kept, waiting)
     return RuleProblems(judges=judging.judges, rules=rules, failing=failing.find)
 
 
-def _unbound_budgets(settings: Settings, judging: JudgeServices, rules: RulesInForce) -> Callable[[], dict[str, str]]:
+def _unbound_budgets(settings: Settings, judging: JudgeServices, rules: ActiveRules) -> Callable[[], dict[str, str]]:
     of_projects = parse_project_budgets(settings.project_budgets)
     return lambda: unbound_budgets(rules.active(), judging.judges, judging.connections, of_projects)
 

@@ -20,7 +20,7 @@ _PIECE_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Produced:
+class ApplicationResult:
     """Output of the application for an item, or why there is none."""
 
     outputs: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Application:
         self._left = runs
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def over(self, items: Sequence[Mapping[str, Any]]) -> list[Produced]:
+    async def over(self, items: Sequence[Mapping[str, Any]]) -> list[ApplicationResult]:
         """Run the application on each item; return the outputs in their order.
 
         Raises:
@@ -55,7 +55,7 @@ class Application:
         self._left -= len(items)
         return list(await asyncio.gather(*map(self._one, items)))
 
-    async def _one(self, item: Mapping[str, Any]) -> Produced:
+    async def _one(self, item: Mapping[str, Any]) -> ApplicationResult:
         async with self._turn:
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -79,7 +79,7 @@ class Application:
         if process.returncode:
             complaint = err.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
             return _failed(f"it ended with {process.returncode}: {complaint or 'without a message'}")
-        return Produced(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
+        return ApplicationResult(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
 
 
 async def _communicate(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
@@ -128,5 +128,5 @@ def _read(printed: str) -> Any:  # noqa: ANN401 - any JSON
     return value if isinstance(value, dict) else printed
 
 
-def _failed(why: str) -> Produced:
-    return Produced(outputs={}, error=why)
+def _failed(why: str) -> ApplicationResult:
+    return ApplicationResult(outputs={}, error=why)

@@ -7,7 +7,7 @@ from itertools import islice
 from secrets import token_hex
 from typing import Any, Final
 
-from collector.visible import as_json
+from collector.escaping import as_json
 
 MOST_CHARACTERS: Final = 60_000
 """Limit of an answer. A guess: some 15,000 tokens, which a model reads without losing the thread."""

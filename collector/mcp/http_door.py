@@ -14,17 +14,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.authenticator import Authenticator
-from collector.access.errors import Elsewhere
+from collector.access.errors import CrossOrigin
 from collector.access.origin import Names
 from collector.api.base.context import Context
-from collector.api.base.turns import Turns
-from collector.doors.body import HeldBody
-from collector.doors.held_answer import AnswerRoom, HeldAnswer, Refused
-from collector.doors.otlp_http import address_of
+from collector.api.base.fair_scheduler import FairScheduler
 from collector.ingest import ByteBudget
 from collector.json_values import has_more_values
-from collector.mcp.asking import Api
+from collector.listeners.body import HeldBody
+from collector.listeners.otlp_http import address_of
+from collector.listeners.response_buffer import BufferedResponse, Refused, ResponseBufferLimit
 from collector.mcp.background import Background
+from collector.mcp.client import Api
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from storage.errors import Overloaded
 from storage.limit import Limit
@@ -63,7 +63,7 @@ class McpDoor:
         names: Names,
         authenticator: Authenticator,
         bodies: ByteBudget,
-        answers: AnswerRoom,
+        answers: ResponseBufferLimit,
         is_stopping: Callable[[], bool],
     ) -> None:
         self._application = application
@@ -72,7 +72,7 @@ class McpDoor:
         self._bodies = bodies
         self._answers = answers
         self._is_stopping = is_stopping
-        self._turns = Turns(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
+        self._turns = FairScheduler(at_once=_AT_ONCE, of_one=_OF_ONE, wait_s=_WAIT_S)
         self._background = Background()
         self._speaking: asyncio.Task[None] | None = None
         self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
@@ -106,13 +106,13 @@ class McpDoor:
             message = f"this may have been done, but its answer cannot be sent: {why}"
             await _error_response(503, message, {})(scope, receive, send)
 
-        held = HeldAnswer(self._answers, client, send, refuse)
+        held = BufferedResponse(self._answers, client, send, refuse)
         request = _Replay(receive, body)
         try:
             message = await request.peek()
             if message is None:
                 return
-            async with self._turns.turn(asker=client):
+            async with self._turns.turn(client_id=client):
                 answer = await self._protocol_for(scope, message)
                 await self._unless_stopping(answer(scope, request, held.send), request)
         except Overloaded as error:
@@ -189,7 +189,7 @@ class McpDoor:
         ):  # a page of another origin could send this through the browser of its visitor
             try:
                 self._names.check(headers.get("host"), headers.get("origin"), changes=True)
-            except Elsewhere as error:
+            except CrossOrigin as error:
                 return _error_response(403, str(error), {})
         async with self._client(scope) as client:
             answer = await client.get("/api/v1/caller")

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.conducting.answers import NoTaskAnswer, filled
-from collector.mcp.application import Produced
-from collector.mcp.asking import Api
+from collector.experiment_runner.answers import NoTaskAnswer, filled
+from collector.mcp.application import ApplicationResult
+from collector.mcp.client import Api
 from collector.mcp.errors import ServerBusy, ToolRefused
 from evaluators.model import text_of
 
@@ -47,7 +47,7 @@ class AnsweringModel:
         return str(answer["model"])
 
     async def over(
-        self, api: Api, items: Sequence[Document], store: Callable[[Document, Produced], Awaitable[None]]
+        self, api: Api, items: Sequence[Document], store: Callable[[Document, ApplicationResult], Awaitable[None]]
     ) -> None:
         """Call the model for each item, some at a time, and store each answer when it arrives.
 
@@ -67,15 +67,15 @@ class AnsweringModel:
         except* ToolRefused as refused:
             raise _first(refused) from refused
 
-    async def _answer(self, api: Api, item: Document) -> Produced:
+    async def _answer(self, api: Api, item: Document) -> ApplicationResult:
         try:
             messages = self._messages(item)
         except NoTaskAnswer as error:
-            return Produced(outputs={}, error=f"prompt: {error}", error_kind=error.kind)
+            return ApplicationResult(outputs={}, error=f"prompt: {error}", error_kind=error.kind)
         try:
             (answer,) = (await _called(api, self._body(messages)))["answers"]
         except ToolRefused as refused:  # of this item; a refusal of the whole run would recur when the answer is stored
-            return Produced(outputs={}, error=str(refused), error_kind="refused")
+            return ApplicationResult(outputs={}, error=str(refused), error_kind="refused")
         usage, failure = answer["usage"] or {}, answer["failure"]
         measured = {
             "tokensIn": usage.get("inputTokens"),
@@ -88,7 +88,7 @@ class AnsweringModel:
             failure = {"kind": "truncated", "message": "the answer ran out of tokens: allow for more output"}
         elif failure is None and text is None:
             failure = {"kind": "bad_output", "message": "the answer has no text"}
-        return Produced(
+        return ApplicationResult(
             outputs={} if text is None else {"output": text},
             error=None if failure is None else failure["message"],
             error_kind=None if failure is None else failure["kind"],

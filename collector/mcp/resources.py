@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from mcp import types
 
-from collector.mcp.asking import Api, part
+from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 
 JSON: Final = "application/json"

@@ -12,13 +12,13 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from collector.escaping import nothing_hidden
 from collector.mcp import prompts, resources
-from collector.mcp.asking import Api
 from collector.mcp.bounding import TEXT_CHARACTERS, bounded, fenced
+from collector.mcp.client import Api
 from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import AnyTool, Arguments
 from collector.mcp.tools import alerts, datasets, evaluations, rules, runs, sessions, tables, traces
-from collector.visible import nothing_hidden
 
 TOOLS: Final[tuple[AnyTool, ...]] = (
     *runs.TOOLS,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from collector.live.rules.executor_kinds import executor_kind_of
-from collector.mcp.asking import Api
+from collector.mcp.client import Api
 from collector.mcp.errors import ToolRefused
 from rules.errors import BadRule
 from rules.rule_text import parse_json

@@ -13,8 +13,8 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from collector.mcp.application import Application
-from collector.mcp.asking import Api
 from collector.mcp.background import Background
+from collector.mcp.client import Api
 from collector.mcp.local_files import LocalFiles
 from collector.mcp.request_ids import INVALID_REQUEST, WRONG_ID, envelope_of
 from collector.mcp.server import make_server

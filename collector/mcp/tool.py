@@ -9,8 +9,8 @@ from msgspec import NODEFAULT, structs
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from collector.access.permission import Permission
-from collector.api.answers.wire import WireDocument, description_of, read_type
-from collector.mcp.asking import Api, Rights
+from collector.api.responses.wire import WireDocument, description_of, read_type
+from collector.mcp.client import Api, Rights
 
 
 class Arguments(BaseModel):
@@ -20,7 +20,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Answer(BaseModel):
+class ToolOutput(BaseModel):
     """Answer of a tool."""
 
     # Made of a document of the API, it takes the fields that it declares.
@@ -71,8 +71,8 @@ class Tool(Generic[Taken]):
     title: str
     description: str
     arguments: type[Taken]
-    answer: type[Answer]
-    run: Callable[[Api, Taken], Awaitable[Answer]]
+    answer: type[ToolOutput]
+    run: Callable[[Api, Taken], Awaitable[ToolOutput]]
     permission: Permission = Permission.READ
     of_everything: bool = False
     trial: bool = False

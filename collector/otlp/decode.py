@@ -19,7 +19,7 @@ from collector.otlp.elements import Bodies, Elements, Mask
 from collector.otlp.faults import Fault, Malformed, explain, merge
 from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.signals import TRACES, Signal
-from collector.otlp.values import Unfit
+from collector.otlp.values import NotColumnar
 from storage.ingest.batch import SpanBatch, concatenate
 
 
@@ -84,7 +84,7 @@ def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:
         return join([_decode_alone(request, received_at_us) for request in requests])
     try:
         return _decode_columns(requests, received_at_us)
-    except Unfit:
+    except NotColumnar:
         return join([_decode_alone(request, received_at_us) for request in requests])
 
 
@@ -108,7 +108,7 @@ def _decode_alone(request: Request, received_at_us: int) -> Decoded:
         return whole(request, list(decode_pieces(request, received_at_us=received_at_us)))
     except Malformed as error:
         return failed(error)
-    except Unfit as error:
+    except NotColumnar as error:
         return failed(Malformed(str(error)))
 
 
@@ -126,7 +126,7 @@ def decode_pieces(request: Request, *, received_at_us: int) -> Iterator[Decoded]
     try:
         for piece in pieces(request.body, request.signal):
             yield _decode_piece(replace(request, body=piece), received_at_us)
-    except Unfit as error:
+    except NotColumnar as error:
         raise Malformed(str(error)) from error
 
 
@@ -141,7 +141,7 @@ def _decode_piece(request: Request, received_at_us: int) -> Decoded:
     """Decode one request, element by element if necessary."""
     try:
         return _decode_columns([request], received_at_us)
-    except Unfit:
+    except NotColumnar:
         sifted = strict.sift(request.body, request.signal)
     decoded = _decode_columns([replace(request, body=sifted.body)], received_at_us)
     (receipt,) = (outcome for outcome in decoded.outcomes if isinstance(outcome, Receipt))

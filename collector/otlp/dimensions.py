@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from collector.conventions import names
 from collector.otlp import wire
-from collector.otlp.values import Unfit, attribute_columns
+from collector.otlp.values import NotColumnar, attribute_columns
 from storage.ingest.batch import ENTITY_REF, RESOURCES, SCOPES
 
 _REMEMBERED = 256
@@ -53,7 +53,7 @@ def resources_of(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> Dimen
     """Decode the resources of `ResourceSpans` elements.
 
     Raises:
-        Unfit: a resource cannot be decoded as columns.
+        NotColumnar: a resource cannot be decoded as columns.
     """
     return _distinct(messages, schema_urls, _resources)
 
@@ -62,7 +62,7 @@ def scopes_of(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> Dimensio
     """Decode the scopes of `ScopeSpans` elements.
 
     Raises:
-        Unfit: a scope cannot be decoded as columns.
+        NotColumnar: a scope cannot be decoded as columns.
     """
     return _distinct(messages, schema_urls, _scopes)
 
@@ -151,4 +151,4 @@ def _decode(columns: wire.Columns, messages: pa.BinaryArray) -> pa.RecordBatch:
     try:
         return columns.decode(messages)
     except ValueError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error

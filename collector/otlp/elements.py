@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from collector.otlp import dimensions, wire
 from collector.otlp.dimensions import Dimensions
-from collector.otlp.values import Unfit
+from collector.otlp.values import NotColumnar
 from storage.ingest.batch import SpanBatch
 
 Mask = npt.NDArray[np.bool_]
@@ -59,12 +59,12 @@ def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> ElementTree:
     All signals have the envelope of traces (`wire.Envelope`), so `columns` are of a type named as theirs.
 
     Raises:
-        Unfit: the columnar decoder cannot take them.
+        NotColumnar: the columnar decoder cannot take them.
     """
     try:
         root = columns.decode(list(bodies)).column(0)
     except ValueError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     by_resource = root.values
     scope_lists = by_resource.field("scope_spans")
     by_scope = scope_lists.values

@@ -18,7 +18,7 @@ from collector.otlp.elements import (
     that_occur,
     tree_of,
 )
-from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
+from collector.otlp.values import NotColumnar, attribute_columns, hex_text, value_columns
 from storage.ingest.batch import LOGS, SPANS, SpanBatch
 
 KEPT_EVENTS = "gen_ai."
@@ -44,13 +44,13 @@ def decode_logs(requests: Bodies) -> Elements:
     """Decode the supported log records of the requests; of others only ids and names.
 
     Raises:
-        Unfit: the columnar decoder cannot take them.
+        NotColumnar: the columnar decoder cannot take them.
     """
     tree = tree_of(wire.ELEMENTS, requests.bodies)
     try:
         records = wire.LOG_RECORD.decode(tree.elements)
     except ValueError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     names = _event_names(records)
     faults = that_occur(_checks(records, names))
     valid = np.ones(len(names), dtype=np.bool_)
@@ -68,7 +68,7 @@ def check_logs(messages: list[bytes]) -> None:
     """Decode serialised log records only to see whether that works.
 
     Raises:
-        ValueError, Unfit: the records cannot be decoded as columns.
+        ValueError, NotColumnar: the records cannot be decoded as columns.
     """
     records = wire.LOG_RECORD.decode(messages)
     attribute_columns(records.column("attributes"))

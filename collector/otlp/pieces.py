@@ -18,7 +18,7 @@ from google.protobuf.descriptor import Descriptor
 from collector.otlp import wire
 from collector.otlp.faults import Malformed
 from collector.otlp.signals import Signal
-from collector.otlp.values import Unfit
+from collector.otlp.values import NotColumnar
 from storage.limit import Limit
 
 PIECE_BYTES = 1 << 20
@@ -77,7 +77,7 @@ def pieces(body: bytes, signal: Signal) -> Iterator[bytes]:
 
     Raises:
         Malformed: there are more parts than bytes allow, so they cannot be real; or one element has too many fields.
-        Unfit: the columnar decoder cannot take the request apart.
+        NotColumnar: the columnar decoder cannot take the request apart.
     """
     return _cut(pa.array([body], pa.binary()), 0, signal)
 
@@ -88,7 +88,7 @@ def _cut(message: pa.BinaryArray, depth: int, signal: Signal) -> Iterator[bytes]
     try:
         row = level.columns.decode(message)
     except ValueError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     children = row.column(level.children).values
     sizes = pc.binary_length(children).to_numpy()
     if len(sizes) > MAX_PARTS and sizes.sum() < len(sizes) * _LEAST_BYTES:

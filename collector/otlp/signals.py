@@ -22,8 +22,8 @@ class Signal:
     request: type[Message]
     element: type[Message]
     lists: tuple[str, str, str]  # what OTLP calls the lists inside each other
-    decode: Callable[[Bodies], Elements]  # raises Unfit if the columnar decoder cannot take them
-    check: Callable[[list[bytes]], None]  # raises ValueError or Unfit if it cannot take one of these elements
+    decode: Callable[[Bodies], Elements]  # raises NotColumnar if the columnar decoder cannot take them
+    check: Callable[[list[bytes]], None]  # raises ValueError or NotColumnar if it cannot take one of these elements
 
 
 TRACES = Signal(

@@ -19,7 +19,7 @@ def decode_spans(requests: Bodies) -> Elements:
     """Decode the spans of the requests.
 
     Raises:
-        Unfit: the columnar decoder cannot take them.
+        NotColumnar: the columnar decoder cannot take them.
     """
     tree = tree_of(wire.TRACES, requests.bodies)
     resources, scopes = tree.resources, tree.scopes
@@ -50,7 +50,7 @@ def check_spans(messages: list[bytes]) -> None:
     """Decode serialised spans only to see whether that works.
 
     Raises:
-        ValueError, Unfit: the spans cannot be decoded as columns.
+        ValueError, NotColumnar: the spans cannot be decoded as columns.
     """
     spans = wire.SPAN.decode(messages)
     attribute_columns(spans.column("attributes"))

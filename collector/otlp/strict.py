@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from collector.otlp import wire
 from collector.otlp.faults import Fault, Malformed
 from collector.otlp.signals import Signal
-from collector.otlp.values import Unfit
+from collector.otlp.values import NotColumnar
 
 _MOST_TRIALS = 32
 """Limit of the trials for one request: to find one element among 30,000 takes 15. A guess."""
@@ -95,7 +95,7 @@ def _unfit(messages: list[bytes], signal: Signal, trials: "itertools.count[int]"
     """
     try:
         signal.check(messages)
-    except (ValueError, Unfit) as error:
+    except (ValueError, NotColumnar) as error:
         if len(messages) == 1 or next(trials) >= _MOST_TRIALS:
             return dict.fromkeys(range(first, first + len(messages)), str(error))
     else:

@@ -46,7 +46,7 @@ _TWO_KINDS = "a value is of two kinds at once"  # twice on the wire: protobuf ta
 _RARE_CONTROL = "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"
 
 
-class Unfit(Exception):
+class NotColumnar(Exception):
     """Bytes that the columnar decoder cannot take; the ordinary protobuf classes decide."""
 
 
@@ -56,7 +56,7 @@ def attribute_columns(attributes: pa.ListArray) -> tuple[pa.MapArray, pa.StringA
     Of keys that occur twice in one list the last wins, as in most receivers (OTLP leaves it open).
 
     Raises:
-        Unfit: a nested value is malformed or too deep.
+        NotColumnar: a nested value is malformed or too deep.
     """
     offsets = _offsets(attributes)
     pairs = attributes.values
@@ -76,7 +76,7 @@ def value_columns(values: pa.StructArray) -> tuple[pa.StringArray, pa.StringArra
     """Convert single values, such as the bodies of log records, to text and the letters of their types.
 
     Raises:
-        Unfit: a nested value is malformed or too deep.
+        NotColumnar: a nested value is malformed or too deep.
     """
     text, letters = _text(values)
     starts = np.arange(len(values) + 1, dtype=np.int32)
@@ -134,7 +134,7 @@ def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]
     if not columns:
         return pa.nulls(len(values), pa.string()), letters
     if present > np.count_nonzero(letters != ord("n")) or (_references(values) & (letters != ord("n"))).any():
-        raise Unfit(_TWO_KINDS)
+        raise NotColumnar(_TWO_KINDS)
     return (columns[0] if len(columns) == 1 else pc.coalesce(*columns)), letters
 
 
@@ -166,14 +166,14 @@ def _otlp_json(data: bytes, field: str) -> str:
     try:
         getattr(value, field).MergeFromString(data)
     except DecodeError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     return json_format.MessageToJson(value, indent=None)
 
 
 def _json_lists(dense: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
     """Encode arrays or maps, given as bytes, as JSON; return a mask of those that JSON carries exactly."""
     if depth > MAX_DEPTH:
-        raise Unfit(_TOO_DEEP)
+        raise NotColumnar(_TOO_DEEP)
     large = pc.binary_length(dense).to_numpy() > _LARGE_BYTES if depth >= _DEEP else _NONE_LARGE
     if not large.any():
         return _json_columns(dense, field, depth)
@@ -192,7 +192,7 @@ def _json_by_value(data: bytes, field: str, depth: int) -> tuple[str, bool]:
     try:
         getattr(value, field).MergeFromString(data)
     except DecodeError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     text = _DeepText()
     text.add(value, depth - 1)
     return text.whole(), text.exact
@@ -217,7 +217,7 @@ class _DeepText:
         """Add a value that is nested `depth` levels deep."""
         if len(self._parts) > _MOST_PARTS:
             msg = "a value has too many parts"
-            raise Unfit(msg)
+            raise NotColumnar(msg)
         kind = value.WhichOneof("value")
         if kind == "array_value":
             self._add_all("[]", [("", item) for item in value.array_value.values], depth)
@@ -234,7 +234,7 @@ class _DeepText:
 
     def _add_all(self, brackets: str, items: list[tuple[str, common_pb2.AnyValue]], depth: int) -> None:
         if depth >= MAX_DEPTH:
-            raise Unfit(_TOO_DEEP)
+            raise NotColumnar(_TOO_DEEP)
         separator = brackets[0]
         for before, item in items:
             self._parts.append(separator + before)
@@ -259,7 +259,7 @@ def _json_columns(dense: pa.BinaryArray, field: str, depth: int) -> tuple[pa.Str
     try:
         lists = decoder.decode(dense).column(0)
     except ValueError as error:
-        raise Unfit(str(error)) from error
+        raise NotColumnar(str(error)) from error
     children = lists.values
     if field == "array_value":
         text, exact = _json(children, depth)
@@ -303,7 +303,7 @@ def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArr
     text = pc.coalesce(*columns)
     present = sum(len(column) - column.null_count for column in columns)
     if present > len(text) - text.null_count or (_references(values) & _valid(text)).any():
-        raise Unfit(_TWO_KINDS)
+        raise NotColumnar(_TWO_KINDS)
     return text.fill_null(_NULL), exact
 
 

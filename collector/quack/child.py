@@ -14,12 +14,12 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from collector.access.proxies import TrustedProxies
-from collector.doors.closed_connections import Reason
-from collector.doors.connection_limits import ConnectionLimits
-from collector.doors.socket_guard import guarded
+from collector.listeners.closed_connections import Reason
+from collector.listeners.connection_limits import ConnectionLimits
+from collector.listeners.socket_guard import guarded
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
-from storage import starting
+from storage import child_process
 from storage.engine.pandas_import import hide_pandas
 from storage.errors import Unusable
 from storage.query.quack import Quack, QuackOptions, QuackRefused
@@ -35,7 +35,7 @@ _KNOWN: Final = frozenset({200, 204, 403})
 
 def main() -> None:
     """Serve until the input ends, or the process is worn out."""
-    starting.run(serve, memory_bytes=_MEMORY_BYTES)
+    child_process.run(serve, memory_bytes=_MEMORY_BYTES)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -13,12 +13,12 @@ from typing import BinaryIO, Final, cast
 
 from collector.access.origin import is_loopback
 from collector.api.base.context import Context
-from collector.doors.closed_connections import Reason, ReportClosed
-from collector.doors.connection_limits import ConnectionLimits
+from collector.listeners.closed_connections import Reason, ReportClosed
+from collector.listeners.connection_limits import ConnectionLimits
 from collector.listening import ListenerOptions, address_of, bind, serving
 from collector.setting_groups import WorkaroundSettings
 from collector.settings import BadSettings, Settings
-from storage import starting
+from storage import child_process
 from storage.errors import Unusable
 from storage.query.quack import require_extensions
 from storage.wire import receive, send
@@ -107,7 +107,7 @@ class Gateway:
             "watchesClients": options.workarounds.watch_quack_clients,
             "hidesPandas": options.workarounds.hide_pandas,
         }
-        self._process = process = starting.start_program(_PROGRAM)
+        self._process = process = child_process.start_program(_PROGRAM)
         alarm = threading.Timer(_START_S, process.kill)
         alarm.start()
         try:
@@ -166,7 +166,7 @@ async def serving_quack(settings: Settings, context: Context, listener: Listener
     if settings.quack is None:
         yield None
         return
-    from collector.quack.door import Answering, make_door  # noqa: PLC0415 - loads FastAPI, and most servers have no Quack
+    from collector.quack.endpoint import Answering, make_door  # noqa: PLC0415 - loads FastAPI, and most servers have no Quack
 
     host = settings.quack.rpartition(":")[0]
     if settings.tls_cert is not None and not is_loopback(host.strip("[]")):

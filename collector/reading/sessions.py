@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTrace, SessionTurn, session_conversation, session_trace
 from storage.judging.judgements import StoredEvaluation

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.agent_logs import CALL_IDS, CallEnds
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.prices import with_costs
 from collector.memory import collecting_later
 from storage.ingest.batch import MEANINGS

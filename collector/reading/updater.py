@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from collector.following import CaughtUp, FollowerThread, IngestFirst
+from collector.follower import CatchUpBarrier, FollowerThread, IngestPriority
 from collector.reading.traces import bare_sums, sums_of
 from storage.errors import BadQuery
 from storage.ingest.backlog import VALUE_ERRORS
@@ -76,8 +76,8 @@ class TraceUpdater:
         self._rest = rest
         self._rests_until_s = 0.0  # monotonic
         self._reads = reads
-        self._ingest_first = IngestFirst(ingest_is_behind)
-        self._caught_up = CaughtUp()
+        self._ingest_first = IngestPriority(ingest_is_behind)
+        self._caught_up = CatchUpBarrier()
         self._due: dict[TraceKey, _Due] = {}
         self._set_aside: dict[TraceKey, str] = {}  # and why
         self._long: dict[TraceKey, int] = {}  # traces that do not fit, and their spans: each is much work

@@ -15,13 +15,13 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connections_seen
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.times import time_text
 from collector.api.documents.rule_documents import judge_problems, problems_of
 from collector.conditions import RECORDED_TWICE
 from collector.units import count_text, duration_text, usd_text
-from collector.web.pictures.columns import ChartColumn, columns
-from collector.web.rendering import at_one_moment, page
+from collector.web.charts.columns import ChartColumn, columns
+from collector.web.rendering import in_snapshot, page
 from collector.web.visitor import page_router
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.offline.run_sums import RunSums
@@ -88,12 +88,14 @@ class RuleLine:
 
 @router.get("/")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery, Query()]) -> Response:
+@in_snapshot
+def show_home(
+    request: Request, context: ContextDep, caller: CallerDep, query: Annotated[HomeQuery, Query()]
+) -> Response:
     """Show traces, errors, latencies, cost by model, pass rates, open alerts, and changes since the previous period."""
     period, project = PERIODS[query.period], query.project or None
-    at = _time_of(here.now_ns(), period, project, who)
-    glance = here.store.overview.glance(at, step_ns=period.step_s * _NS)
+    at = _time_of(context.now_ns(), period, project, caller)
+    glance = context.store.overview.glance(at, step_ns=period.step_s * _NS)
     return page(
         request,
         "home.html",
@@ -101,16 +103,16 @@ def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery
         chosen=query.period,
         periods=PERIODS,
         project=query.project,
-        projects=_projects(here, who, query.project),
+        projects=_projects(context, caller, query.project),
         glance=glance,
         changes=_changes(glance),
         pictures=_pictures(glance, at, period),
         rules=rule_lines(glance.rules, period),
-        alerts=_alerts(here, who, project),
+        alerts=_alerts(context, caller, project),
         most_alerts=_MOST_ALERTS,
-        silent_rules=_silent_rules(here, who),
-        silent_connections=_silent_connections(here, who),
-        doubled=_doubled(here, who),
+        silent_rules=_silent_rules(context, caller),
+        silent_connections=_silent_connections(context, caller),
+        doubled=_doubled(context, caller),
         traces=_traces_href(at, at.from_ns, at.until_ns),
         errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
         dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
@@ -118,65 +120,71 @@ def show_home(request: Request, here: Here, who: Who, query: Annotated[HomeQuery
         of_model=lambda model: _traces_href(at, at.from_ns, at.until_ns, model=model),
         of_failure=lambda name: _traces_href(at, at.from_ns, at.until_ns, failing=name),
         is_empty=not glance.now.traces and not glance.before.traces,
-        runs=_latest_runs(here, who, project),
+        runs=_latest_runs(context, caller, project),
     )
 
 
-def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> GlanceAt:
+def _time_of(now_ns: int, period: _Period, project: str | None, caller: Caller) -> GlanceAt:
     """Return the period up to the end of the current step, so that steps begin at round instants."""
     step_ns = period.step_s * _NS
     until_ns = (now_ns // step_ns + 1) * step_ns
     from_ns = until_ns - period.length_s * _NS
     before_ns = from_ns - period.length_s * _NS
-    return GlanceAt(before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=who.visible_tenant)
+    return GlanceAt(
+        before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=caller.visible_tenant
+    )
 
 
-def _latest_runs(here: Context, who: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
-    latest = here.store.runs.latest(who.visible_tenant, most=_LATEST_RUNS)
+def _latest_runs(context: Context, caller: Caller, project: str | None) -> list[tuple[Run, RunSums]]:
+    latest = context.store.runs.latest(caller.visible_tenant, most=_LATEST_RUNS)
     runs = [run for run in latest if project in {None, run.project}][:_SHOWN_RUNS]
-    sums = here.store.runs.sums([run.run_id for run in runs])
+    sums = context.store.runs.sums([run.run_id for run in runs])
     return [(run, sums[run.run_id]) for run in runs]
 
 
-def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
-    known = here.store.rulebook.project_names("" if who.sees_all else who.tenant)
+def _projects(context: Context, caller: Caller, chosen: str) -> list[str]:
+    known = context.store.rulebook.project_names("" if caller.sees_all else caller.tenant)
     return sorted({*known, chosen} - {""})
 
 
-def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
+def _alerts(context: Context, caller: Caller, project: str | None) -> Sequence[Alert]:
     """Return open alerts, the newest of each state first; one more than the limit, if there are more."""
     return [
         alert
         for state in ("open", "acknowledged")
-        for alert in here.store.alerts.newest(
-            AlertFilter(state=state, project=project), tenant=who.visible_tenant, offset=0, limit=_MOST_ALERTS + 1
+        for alert in context.store.alerts.newest(
+            AlertFilter(state=state, project=project), tenant=caller.visible_tenant, offset=0, limit=_MOST_ALERTS + 1
         )
     ]
 
 
-def _silent_rules(here: Context, who: Caller) -> list[tuple[str, str, str]]:
+def _silent_rules(context: Context, caller: Caller) -> list[tuple[str, str, str]]:
     """Return the enabled rules that the caller sees and that judge nothing: address, name, reason."""
-    problem_of = problems_of(here, who)
+    problem_of = problems_of(context, caller)
     return [
         (f"/rules/{each.stored.rule_id}", each.stored.name, problem)
-        for each in here.rules.kept()
-        if each.stored.enabled and who.sees(each.stored.tenant) and (problem := problem_of(each.active)) is not None
+        for each in context.rules.kept()
+        if each.stored.enabled and caller.sees(each.stored.tenant) and (problem := problem_of(each.active)) is not None
     ]
 
 
-def _silent_connections(here: Context, who: Caller) -> list[tuple[str, str, str]]:
+def _silent_connections(context: Context, caller: Caller) -> list[tuple[str, str, str]]:
     """Return the connections that the caller sees and that give no verdicts: address, name, why."""
-    failing = judge_problems(here, who)
+    failing = judge_problems(context, caller)
     return [
         (f"/connections/{each.connection_id}", each.row.name, problem)
-        for each in connections_seen(here, who)
+        for each in connections_seen(context, caller)
         if (problem := failing.of_connection(each.connection_id)) is not None
     ]
 
 
-def _doubled(here: Context, who: Caller) -> list[str]:
-    lasting = [each for each in here.conditions.lasting if each.name == RECORDED_TWICE]
-    return [each.message for each in lasting if who.sees_all or (each.about and who.sees(each.about.partition("/")[0]))]
+def _doubled(context: Context, caller: Caller) -> list[str]:
+    lasting = [each for each in context.conditions.lasting if each.name == RECORDED_TWICE]
+    return [
+        each.message
+        for each in lasting
+        if caller.sees_all or (each.about and caller.sees(each.about.partition("/")[0]))
+    ]
 
 
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:

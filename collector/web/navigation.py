@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collector.access.caller import Caller
-from collector.access.permission import Permission, need_of
+from collector.access.permission import Permission, requirements_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class MenuEntry:
 
 def may_use(caller: Caller, endpoint: Callable[..., object], method: str = "GET") -> bool:
     """Return True if the gate will let this caller use a page or form."""
-    need = need_of(endpoint, method)
+    need = requirements_of(endpoint, method)
     return caller.may(need.permission) and (caller.sees_all or need.by_tenant or need.permission is Permission.OPEN)
 
 

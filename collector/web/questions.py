@@ -19,15 +19,15 @@ def criteria_of(rule: Rule) -> str:
     return "; ".join(written) or ("" if kind is None else kind.checks)
 
 
-def criteria_of_revision(here: Context, revision: int) -> str:
+def criteria_of_revision(context: Context, revision: int) -> str:
     """Return the criteria of a rule's revision; the rule may have been edited or deleted since."""
-    active = here.rules.revision(revision)
+    active = context.rules.revision(revision)
     return "" if active is None else criteria_of(active.rule)
 
 
-def questions_of(here: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:
+def questions_of(context: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:
     """Return the input of each trace, shortened, if it is stored. `tenant` None: of all tenants."""
-    return here.store.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
+    return context.store.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
 
 
 def _criteria_texts(value: JsonValue) -> Iterator[str]:

@@ -10,13 +10,13 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from collector.access.permission import needs
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.kernel import AnyRow, Body, Resource, Row
 from collector.web.confirming import Confirmation, ask
-from collector.web.overtaken import version_seen
+from collector.web.edit_conflict import version_seen
 from collector.web.rendering import see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field, page_router
+from collector.web.visitor import Form, FormDep, by_field, page_router
 from storage.errors import BadQuery, Conflict, Stale, require_version
 
 Values: TypeAlias = Mapping[str, str]
@@ -99,8 +99,8 @@ def router_of(pages: RecordPages[Any, Any]) -> APIRouter:
 
     @router.post(f"{one}/delete")
     @may_write
-    def delete(record: Annotated[AnyRow, Depends(pages.of.own)], here: Here) -> Response:
-        pages.of.delete(here, record)
+    def delete(record: Annotated[AnyRow, Depends(pages.of.own)], context: ContextDep) -> Response:
+        pages.of.delete(context, record)
         return see_other(pages.place)
 
     return router
@@ -118,9 +118,9 @@ def _add_forms(router: APIRouter, pages: RecordPages[Any, Any]) -> None:
 
     @router.post(f"{pages.place}/new")
     @may_write
-    def create(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    def create(request: Request, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
         def write(body: object) -> str:
-            return pages.created(pages.of.add(here, body, tenant=who.tenant, by=who.key_name))
+            return pages.created(pages.of.add(context, body, tenant=caller.tenant, by=caller.key_name))
 
         return pages.save(request, form, None, write)
 
@@ -134,10 +134,12 @@ def _add_forms(router: APIRouter, pages: RecordPages[Any, Any]) -> None:
 
     @router.post(f"{one}/edit")
     @may_write
-    def change(request: Request, record: Annotated[AnyRow, Depends(own)], here: Here, form: Sent) -> Response:
+    def change(
+        request: Request, record: Annotated[AnyRow, Depends(own)], context: ContextDep, form: FormDep
+    ) -> Response:
         def write(body: object) -> str:
             require_version(record.version, {version_seen(form)})
-            replace(here, record, body)
+            replace(context, record, body)
             return pages.back(record)
 
         return pages.save(request, form, record, write)

@@ -16,12 +16,12 @@ from markupsafe import Markup
 from collector.access.caller import READER, Caller
 from collector.alert_lines import alert_line, alert_subject
 from collector.api.base.context import Context
-from collector.doors.path_prefix import page_under
+from collector.escaping import one_line
+from collector.listeners.path_prefix import page_under
 from collector.path_names import path_segment
-from collector.result_words import job_word, result_word
+from collector.result_labels import job_word, result_word
 from collector.units import metric_text
-from collector.visible import one_line
-from collector.web import text, words
+from collector.web import formatting, text
 from collector.web.assets import asset, icon
 from collector.web.markdown import rich_block
 from collector.web.navigation import MenuEntry, entries_for, may_use
@@ -90,7 +90,7 @@ def plain_text(content: str) -> PlainTextResponse:
 
 
 def _ago(time_ns: int | None) -> Markup:
-    return words.ago(time_ns, time.time_ns())
+    return formatting.ago(time_ns, time.time_ns())
 
 
 def _same(values: Iterable[str]) -> list[tuple[str, str]]:
@@ -106,20 +106,20 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(asset=asset, icon=icon, count=words.counted, metric=metric_text, same=_same)
+    environment.globals.update(asset=asset, icon=icon, count=formatting.counted, metric=metric_text, same=_same)
     environment.globals.update(alert_subject=alert_subject, alert_line=alert_line)
     environment.filters.update(
         ago=_ago,
-        minus=words.minus,
-        moment=words.moment,
-        moment_us=words.moment_us,
-        duration=words.duration,
-        number=words.number,
-        short_count=words.short_count,
-        size=words.size,
-        usd=words.usd,
-        cost=words.cost,
-        percent=words.percent,
+        minus=formatting.minus,
+        moment=formatting.moment,
+        moment_us=formatting.moment_us,
+        duration=formatting.duration,
+        number=formatting.number,
+        short_count=formatting.short_count,
+        size=formatting.size,
+        usd=formatting.usd,
+        cost=formatting.cost,
+        percent=formatting.percent,
         result_word=result_word,
         job_word=job_word,
         segment=path_segment,
@@ -141,12 +141,12 @@ _Rest = ParamSpec("_Rest")
 _Answer = TypeVar("_Answer")
 
 
-def at_one_moment(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer]:
-    """Wrap a read-only route so that its `here` reads one snapshot."""
+def in_snapshot(endpoint: Callable[_Rest, _Answer]) -> Callable[_Rest, _Answer]:
+    """Wrap a read-only route so that its `context` reads one snapshot."""
 
     @wraps(endpoint)
     def route(*args: _Rest.args, **named: _Rest.kwargs) -> _Answer:
-        with cast("Context", named["here"]).store.queries.at_one_moment():
+        with cast("Context", named["context"]).store.queries.in_snapshot():
             return endpoint(*args, **named)
 
     return route

@@ -6,7 +6,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from collector.beginning import json_beginning
-from collector.visible import UNSAFE
+from collector.escaping import UNSAFE
 
 LINE_CHARACTERS: Final = 160
 """Characters of a text that are shown on one line. A guess: they fit beside other things."""

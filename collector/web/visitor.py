@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from collector.access.permission import changes
-from collector.api.base.request_turns import RouteTurns
-from collector.api.base.route_turns import TurnRoute
+from collector.api.base.request_turns import RouteSchedulers
+from collector.api.base.route_turns import ScheduledRoute
 from collector.api.base.routing import check_caller
 from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 from storage.limit import Limit
@@ -114,7 +114,7 @@ async def check_form(request: Request) -> None:
     if not changes(request.method):
         return
     try:
-        turns: RouteTurns = request.app.state.context.route_turns
+        turns: RouteSchedulers = request.app.state.context.route_turns
         pairs = await turns.bodies.parse(await request.body(), request, _pairs)
     except ValueError as error:  # of `_pairs`, which refuses too many fields
         raise HTTPException(400, str(error)) from error
@@ -154,7 +154,7 @@ def _unquoted(quoted: bytes) -> str:
 def page_router() -> APIRouter:
     """Make a router for pages: its routes check the caller and the form's token."""
     return APIRouter(
-        include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)], route_class=TurnRoute
+        include_in_schema=False, dependencies=[Depends(check_caller), Depends(check_form)], route_class=ScheduledRoute
     )
 
 
@@ -162,7 +162,7 @@ async def _form(request: Request) -> Form:  # async: FastAPI runs plain function
     return cast("Form", request.state.form)
 
 
-Sent = Annotated[Form, Depends(_form)]
+FormDep = Annotated[Form, Depends(_form)]
 """The form that was sent."""
 
 

@@ -96,7 +96,7 @@ class EndpointUnreachable(Exception):
 
 
 @dataclass(slots=True)
-class Trip:
+class RequestProgress:
     """Progress of a request: `left` is False if it is certain that nothing of it left this machine."""
 
     left: bool = True
@@ -114,11 +114,11 @@ _NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.
 class Transport(Protocol):
     """Sends bodies to one address, and returns the responses."""
 
-    async def post(self, body: bytes, trip: Trip) -> bytes:
+    async def post(self, body: bytes, trip: RequestProgress) -> bytes:
         """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: the response is too large.
+            UnexpectedResponse: the response is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
 

@@ -17,17 +17,23 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-from evaluators.chat.answering import FIRST_SERVER_ERROR, PARAMETER_REFUSED, EndpointUnreachable, ErrorStatus, Trip
+from evaluators.chat.answering import (
+    FIRST_SERVER_ERROR,
+    PARAMETER_REFUSED,
+    EndpointUnreachable,
+    ErrorStatus,
+    RequestProgress,
+)
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import ChatDialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
+from evaluators.chat.images import Image
 from evaluators.chat.pace import NOT_SERVED, RETRYABLE, RateLimit, Share, wait_asked_for
 from evaluators.chat.parameters import SCHEMA, suspected_parameters
-from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
-from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
-from evaluators.chat.wire import NOT_COUNTED, WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
-from evaluators.errors import Broken
+from evaluators.chat.request_budget import UNSENT, Estimate, RequestBudget, RequestUsage, Reservation, UnlimitedBudget
+from evaluators.chat.wire import NOT_COUNTED, WIRES, ChatPrompt, JsonSchema, ModelReply, UnexpectedResponse
+from evaluators.errors import EvaluationError
 from evaluators.outcome import Usage
 from evaluators.regular import encodable
 from storage.backoff import backoff_s
@@ -46,7 +52,7 @@ FailureKind: TypeAlias = Literal[
 ]
 
 
-class Unanswered(Broken):
+class ModelCallFailed(EvaluationError):
     """The model gave no usable answer; `kind` says if a retry may help."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
@@ -105,8 +111,8 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         `request_budget` pays for each request; without one, requests are not counted.
 
         Raises:
-            Unanswered: after the last attempt, or at once if another one would fail alike.
-            Broken: the request_budget refused a request, for example as `OverBudget` or `HeldBack`.
+            ModelCallFailed: after the last attempt, or at once if another one would fail alike.
+            EvaluationError: the request_budget refused a request, for example as `OverBudget` or `HeldBack`.
 
         """
         wire, model = WIRES[self.connection.protocol], self.connection.model
@@ -123,8 +129,8 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
-            Unanswered: as `ask` does, or after `within_s` seconds, with the wait for other requests.
-            Broken: the request_budget refused a request, as for `ask`.
+            ModelCallFailed: as `ask` does, or after `within_s` seconds, with the wait for other requests.
+            EvaluationError: the request_budget refused a request, as for `ask`.
         """
         request = dialogue_request(connection.protocol, connection.model, dialogue)
         asking = self._asking(lambda _: request, connection, request_budget)
@@ -134,7 +140,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
                 asking.started = time.monotonic()
                 return await _with_usage(self._answer(asking, None), asking)
         except TimeoutError:
-            late = Unanswered(
+            late = ModelCallFailed(
                 "timeout", f"no answer within {within_s:g} s, with the wait for others over this connection"
             )
             late.usage = asking.usage()
@@ -150,7 +156,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
             exchange=self._exchange,
             connection=connection,
             pace=self._pace,
-            request_budget=request_budget or Free(),
+            request_budget=request_budget or UnlimitedBudget(),
             request=request,
         )
 
@@ -164,7 +170,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         while True:
             try:
                 reply = await asking.answer(None if SCHEMA in without else schema, without)
-            except Unanswered as failure:
+            except ModelCallFailed as failure:
                 shape = _shape(failure)
                 if shape == complaint:
                     without -= dropped  # these parameters were not the cause
@@ -208,7 +214,7 @@ _MAY_HAVE_RUN = {408, 504}  # the model may still run, and be charged; other err
 _MAYBE_A_PARAMETER = {"refused", NOT_SERVED}  # some endpoints return 404 for a parameter
 
 
-def _shape(failure: Unanswered) -> str:
+def _shape(failure: ModelCallFailed) -> str:
     return re.sub(r"\b[^\W\d]*+\d\w*+", "#", str(failure))
 
 
@@ -216,7 +222,7 @@ async def _with_usage(answering: Awaitable[ModelReply], asking: "_Asking") -> An
     """Return the answer with the usage of all attempts, which a failure carries too."""
     try:
         answer = await answering
-    except Broken as broken:
+    except EvaluationError as broken:
         broken.usage = asking.usage()
         raise
     usage = asking.usage()
@@ -247,7 +253,7 @@ class _Asking:
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(body)
-            except Unanswered as failure:
+            except ModelCallFailed as failure:
                 wait_s = self._wait_s(failure, attempt)
                 if wait_s is None:
                     raise
@@ -273,7 +279,7 @@ class _Asking:
         )
         self.spent = usage if self.spent is None else self.spent + usage
 
-    def _wait_s(self, failure: Unanswered, attempt: int) -> float | None:
+    def _wait_s(self, failure: ModelCallFailed, attempt: int) -> float | None:
         """Return the wait before the next attempt in seconds, or None if there is none."""
         if attempt + 1 >= self.connection.attempts or failure.kind not in RETRYABLE:
             return None
@@ -285,7 +291,7 @@ class _Asking:
         """Send one request, and settle its reservation however it ends."""
         most = most_of_body(body, self.connection, self.pictures)
         reservation = await self._fare(most)
-        spent, trip = UNSENT, Trip()
+        spent, trip = UNSENT, RequestProgress()
         try:
             spent = RequestUsage(outcome="cancelled", started_ns=time.time_ns())
             answer = await self._exchanged(body, trip)
@@ -297,7 +303,7 @@ class _Asking:
                 output_tokens=answer.output_tokens,
             )
             return answer
-        except Unanswered as failure:
+        except ModelCallFailed as failure:
             tokens = self._tokens_of_failure(trip) if trip.left else _NO_TOKENS
             spent = replace(spent, outcome=failure.kind, **tokens)
             raise
@@ -308,7 +314,7 @@ class _Asking:
             if trip.left:
                 self._count(spent, most)
 
-    def _tokens_of_failure(self, trip: Trip) -> Mapping[str, Any]:
+    def _tokens_of_failure(self, trip: RequestProgress) -> Mapping[str, Any]:
         """Return the tokens of a failed request; some endpoints count them in an unusable response too."""
         counts = trip.tokens
         if counts.input_tokens is not None and counts.output_tokens is not None and any(counts):
@@ -335,30 +341,30 @@ class _Asking:
         while pause_s := self.pace.pause_s:
             if pause_s > _LONGEST_WAIT_S:
                 message = f"the endpoint requested a pause, {math.ceil(pause_s)} s of which are left"
-                raise Unanswered("rate_limited", message, pause_s)
+                raise ModelCallFailed("rate_limited", message, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
+    async def _exchanged(self, body: bytes, trip: RequestProgress) -> ModelReply:
         self.last_status, self.suspects = None, frozenset()
         try:
             async with asyncio.timeout(self.connection.timeout_s):
                 document = await self.exchange.send(body, trip)
             return WIRES[self.connection.protocol].answer(document)
         except TimeoutError:
-            raise Unanswered("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
-        except NotAnAnswer as error:
-            raise Unanswered("bad_reply", self._shown(f"this is not what the protocol answers: {error}")) from None
+            raise ModelCallFailed("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
+        except UnexpectedResponse as error:
+            raise ModelCallFailed("bad_reply", self._shown(f"this is not what the protocol answers: {error}")) from None
         except EndpointUnreachable as error:
-            raise Unanswered("unreachable", self._shown(str(error))) from None
+            raise ModelCallFailed("unreachable", self._shown(str(error))) from None
         except ErrorStatus as error:
             raise self._failure_of(error) from None
 
-    def _failure_of(self, error: ErrorStatus) -> Unanswered:
+    def _failure_of(self, error: ErrorStatus) -> ModelCallFailed:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < FIRST_SERVER_ERROR else "unavailable")
         message = self._shown(f"{error.place}: {error.explanation()}")
         if error.is_filtered:
-            return Unanswered("declined", message)
+            return ModelCallFailed("declined", message)
         if error.is_throttled:
             kind = "rate_limited"
         elif error.is_not_served:
@@ -370,7 +376,7 @@ class _Asking:
         wait_s = wait_asked_for(error.headers, time.time())
         if wait_s is not None and kind in RETRYABLE:
             self.pace.pause(wait_s)
-        return Unanswered(kind, message, wait_s)
+        return ModelCallFailed(kind, message, wait_s)
 
     def _shown(self, text: str) -> str:
         """Shorten a text for an error: one line, without the key."""
@@ -399,6 +405,6 @@ class ChatSpeaker:
 
         Raises:
             NotSendable: the conversation has something that the protocol has no place for.
-            Broken: there is no answer; its kind says why.
+            EvaluationError: there is no answer; its kind says why.
         """
         return await self._model.converse(dialogue, self._connection, self._request_budget, within_s=within_s)

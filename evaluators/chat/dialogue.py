@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from evaluators.chat.pictures import (
+from evaluators.chat.images import (
     ALL_PICTURES,
     MOST_SENT,
     MOST_SENT_BYTES,

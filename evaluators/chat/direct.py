@@ -22,10 +22,10 @@ from evaluators.chat.answering import (
     FIRST_ERROR_STATUS,
     EndpointUnreachable,
     ErrorStatus,
-    Trip,
+    RequestProgress,
 )
 from evaluators.chat.connection import AddressOf
-from evaluators.chat.wire import NotAnAnswer
+from evaluators.chat.wire import UnexpectedResponse
 from storage.limit import Limit
 
 _HEAD_BYTES: Final = 64 << 10
@@ -67,11 +67,11 @@ class DirectTransport:
         self._address_of = address_of
         self._idle: deque[_Connection] = deque()  # that was used last at the end
 
-    async def post(self, body: bytes, trip: Trip) -> bytes:
+    async def post(self, body: bytes, trip: RequestProgress) -> bytes:
         """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: the response is too large.
+            UnexpectedResponse: the response is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
 
@@ -196,7 +196,7 @@ class _Connection(asyncio.Protocol):
             self._fail(EndpointUnreachable(f"it does not speak HTTP/1.1: {error}"))
         if self._raw_bytes > (_HEAD_BYTES if self._status is None else _RAW_BYTES):
             limit = _HEAD if self._status is None else _RAW
-            self._fail(NotAnAnswer(f"its head, or what its parts are wrapped in, is longer than {limit}"))
+            self._fail(UnexpectedResponse(f"its head, or what its parts are wrapped in, is longer than {limit}"))
 
     def on_message_begin(self) -> None:
         """Close the connection if a response begins that was not requested."""
@@ -247,7 +247,7 @@ class _Connection(asyncio.Protocol):
         try:
             if wbits is not None:
                 body = _inflated(body, wbits, ERROR_BYTES if self._is_error else ANSWER_BYTES)
-        except (NotAnAnswer, EndpointUnreachable) as error:
+        except (UnexpectedResponse, EndpointUnreachable) as error:
             self._fail(error)
             return
         if self._is_error:
@@ -271,8 +271,8 @@ def _inflated(body: bytes, wbits: int, most: int) -> bytes:
     return inflated
 
 
-def _too_long() -> NotAnAnswer:
-    return NotAnAnswer(f"it is longer than {ANSWER}")
+def _too_long() -> UnexpectedResponse:
+    return UnexpectedResponse(f"it is longer than {ANSWER}")
 
 
 def _tls() -> ssl.SSLContext:

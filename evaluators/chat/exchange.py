@@ -5,11 +5,11 @@ import urllib.request
 from typing import Final
 from urllib.parse import urlsplit
 
-from evaluators.chat.answering import USER_AGENT, ErrorStatus, Transport, Trip
+from evaluators.chat.answering import USER_AGENT, ErrorStatus, RequestProgress, Transport
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.direct import DirectTransport
 from evaluators.chat.error_body import error_in, error_in_text
-from evaluators.chat.wire import WIRES, NotAnAnswer
+from evaluators.chat.wire import WIRES, UnexpectedResponse
 
 _HEADERS: Final = {
     "User-Agent": USER_AGENT,
@@ -30,11 +30,11 @@ class Exchange:
         """Close its connections."""
         await self._transport.close()
 
-    async def send(self, request: bytes, trip: Trip) -> object:
+    async def send(self, request: bytes, trip: RequestProgress) -> object:
         """Return the JSON document that the endpoint answers with. `trip` says afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: the response is not JSON, or too large.
+            UnexpectedResponse: the response is not JSON, or too large.
             ErrorStatus: the endpoint answered with an error, whatever the status of its response.
             EndpointUnreachable: the connection failed, maybe half-way.
 
@@ -48,7 +48,7 @@ class Exchange:
         except (ValueError, RecursionError):
             error = error_in_text(body, self._wire.member)
             if error is None:
-                raise NotAnAnswer("it is not JSON") from None
+                raise UnexpectedResponse("it is not JSON") from None
         if error is not None:
             raise ErrorStatus(error.status, {}, body, error.document, is_in_body=True)
         return document

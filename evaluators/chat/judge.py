@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from evaluators.chat.client import Answered, ChatModel, Unanswered
+from evaluators.chat.client import Answered, ChatModel, ModelCallFailed
 from evaluators.chat.reply import NoVerdict, find_reply
-from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Free, RequestBudget
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, RequestBudget, UnlimitedBudget
 from evaluators.chat.wire import ChatPrompt
-from evaluators.judging import PromptMessage, Reply, UnusableAnswer
+from evaluators.judge_interface import PromptMessage, Reply, UnusableAnswer
 from evaluators.prompting import fences_of
 from storage.limit import Limit
 from storage.records import JsonValue
@@ -23,7 +23,7 @@ _READ_AT_ONCE: Final = 2_000
 
 
 class ChatJudge:
-    """Implements `evaluators.judging.Judge` over a chat model.
+    """Implements `evaluators.judge_interface.Judge` over a chat model.
 
     A field whose schema has a `default` is requested like the others and may be missing from the answer.
     """
@@ -31,7 +31,7 @@ class ChatJudge:
     def __init__(self, model: ChatModel, request_budget: RequestBudget | None = None) -> None:
         """`request_budget` pays for requests; without one, they are not counted."""
         self._model = model
-        self._request_budget = request_budget or Free()
+        self._request_budget = request_budget or UnlimitedBudget()
 
     @property
     def model(self) -> str:
@@ -47,8 +47,8 @@ class ChatJudge:
         """Ask once.
 
         Raises:
-            Unanswered: the model could not be asked, or would not answer.
-            Broken: the request_budget refused a request, for example as `OverBudget`.
+            ModelCallFailed: the model could not be asked, or would not answer.
+            EvaluationError: the request_budget refused a request, for example as `OverBudget`.
             UnusableAnswer: the reply is no verdict (`find_reply`), unfinished, one of several, or far too long.
         """
         answered = await self._model.ask(_as_prompt(messages), _form(schemas), self._request_budget)
@@ -71,7 +71,7 @@ class ChatJudge:
 def _fields(answered: Answered, schemas: Mapping[str, JsonValue], judged: str) -> dict[str, JsonValue]:
     answer = answered.answer
     if answer.refusal is not None:
-        declined = Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
+        declined = ModelCallFailed("declined", f"the model declined: {_shown(answer.refusal)}")
         declined.usage = answered.usage
         raise declined
     if answer.is_cut_off or answer.wants_tools:

@@ -16,10 +16,10 @@ from evaluators.chat.answering import (
     FIRST_ERROR_STATUS,
     EndpointUnreachable,
     ErrorStatus,
-    Trip,
+    RequestProgress,
 )
 from evaluators.chat.connection import AddressOf
-from evaluators.chat.wire import NotAnAnswer
+from evaluators.chat.wire import UnexpectedResponse
 
 _STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
 _HEADERS = {"connection", "content-length", "host", "transfer-encoding", _STREAMED}
@@ -27,7 +27,7 @@ _TOGETHER: Final = 8
 """Concurrent requests that share connections: for each one the HTTP library checks all of them, with a system call for
 those that are idle. A guess."""
 
-_TRIP: ContextVar[Trip] = ContextVar("trip")  # the trip of the task's current request
+_TRIP: ContextVar[RequestProgress] = ContextVar("trip")  # the trip of the task's current request
 
 
 @dataclass(slots=True, eq=False)
@@ -54,11 +54,11 @@ class PackagedTransport:
         for each in self._connections:
             await each.client.close()
 
-    async def post(self, body: bytes, trip: Trip) -> bytes:
+    async def post(self, body: bytes, trip: RequestProgress) -> bytes:
         """Return the body of the answer. `trip` says afterwards how far the request came.
 
         Raises:
-            NotAnAnswer: the response is too large.
+            UnexpectedResponse: the response is too large.
             ErrorStatus: the endpoint answered with an error.
             EndpointUnreachable: the connection failed, maybe half-way.
 
@@ -140,7 +140,7 @@ async def _body(response: Any) -> bytes:  # noqa: ANN401 - the package's
             return bytes(body)
         body += chunk
         if len(body) > ANSWER_BYTES:
-            raise NotAnAnswer(f"it is longer than {ANSWER}")
+            raise UnexpectedResponse(f"it is longer than {ANSWER}")
 
 
 async def _refuse_errors(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes

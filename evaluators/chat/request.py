@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.images import TOKENS_OF_PICTURE, Image
 from evaluators.chat.parameters import EFFORT, TEMPERATURE
-from evaluators.chat.pictures import TOKENS_OF_PICTURE, Image
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import WIRES
 

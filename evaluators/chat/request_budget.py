@@ -63,7 +63,7 @@ class RequestBudget(Protocol):
         """
 
 
-class Free:
+class UnlimitedBudget:
     """A request_budget without limits, which counts nothing."""
 
     async def reserve(self, most: Estimate) -> Reservation:  # noqa: ARG002 - the protocol's

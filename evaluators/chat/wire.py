@@ -140,7 +140,7 @@ class TokenCounts(NamedTuple):
 NOT_COUNTED: Final = TokenCounts(None, None)
 
 
-class NotAnAnswer(Exception):
+class UnexpectedResponse(Exception):
     """The response is no answer of the protocol, or too large; the message has the reason."""
 
 
@@ -203,7 +203,7 @@ def _chat_answer(document: object) -> ModelReply:
     body = _mapping(document, "the answer")
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise NotAnAnswer("it has no choices")
+        raise UnexpectedResponse("it has no choices")
     read = [_choice(_mapping(each, "one of its choices")) for each in choices]
     answers = [each for each in read if each.text or each.refusal or each.calls]
     first = answers[0] if answers else read[0]
@@ -253,7 +253,7 @@ def _responses_answer(document: object) -> ModelReply:
     body = _mapping(document, "the answer")
     output = body.get("output")
     if not isinstance(output, list):
-        raise NotAnAnswer("it has no output")
+        raise UnexpectedResponse("it has no output")
     items = [item for item in output if isinstance(item, dict)]
     messages = [item for item in items if _kind(item) == "message" and item.get("role") in (None, "assistant")]
     final = [item for item in messages if _word(item.get("phase") or item.get("channel")) in _FINAL_PHASES]
@@ -282,7 +282,7 @@ def _anthropic_answer(document: object) -> ModelReply:
     body = _mapping(document, "the answer")
     content = body.get("content")
     if not isinstance(content, list):
-        raise NotAnAnswer("it has no content")
+        raise UnexpectedResponse("it has no content")
     _check_role(body)
     finish = _finish(body.get("stop_reason"), _member(body.get("stop_details"), "type"))
     text = _text(content)
@@ -306,7 +306,7 @@ _MOST_TOKENS: Final = 10**12
 
 def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise NotAnAnswer(f"{what} is not an object")
+        raise UnexpectedResponse(f"{what} is not an object")
     return value
 
 
@@ -316,7 +316,7 @@ def _member(value: object, name: str) -> object:
 
 def _check_role(message: Mapping[str, Any]) -> None:
     if message.get("role") in _ROLES_OF_PROMPTS:
-        raise NotAnAnswer(f"its message is of the role {message['role']}")
+        raise UnexpectedResponse(f"its message is of the role {message['role']}")
 
 
 _ROLES_OF_PROMPTS: Final = ("user", "system", "developer", "tool")

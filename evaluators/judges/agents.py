@@ -10,9 +10,9 @@ from evaluators.case import actual_calls, actual_value, enter, find, get, primar
 from evaluators.configuration import Configuration, Flag, Key, Parts, ReadsCalls, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Numbered, Reason, answer_each, rows
 from evaluators.judges.relevance import at_one_where_strict
-from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
 from evaluators.prompting import fenced, numbered, pretty
 from evaluators.text import shown

@@ -8,7 +8,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evaluators.errors import BadConfiguration, BadReply
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.prompting import prompt
 from evaluators.wire import explain, number_of
 from storage.records import MAX_COUNT, JsonValue

@@ -9,9 +9,9 @@ from evaluators.captured import ARGUMENTS, NAMES_ONLY, require_captured, require
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
 from evaluators.judges.criteria import STRATEGIES, Scored, Strategy, within
-from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank
 from evaluators.prompting import fenced, numbered
 from evaluators.wire import WireModel

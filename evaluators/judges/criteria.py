@@ -12,6 +12,7 @@ from evaluators.case import actual_calls, actual_value, conversation_at, expecte
 from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import (
     NUMBER,
     REASON,
@@ -24,7 +25,6 @@ from evaluators.judges.asking import (
     rows,
     together,
 )
-from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank, ToolCall
 from evaluators.prompting import fenced, numbered
 from evaluators.templating import LABELS, MAX_TEMPLATE, parse_template

@@ -9,8 +9,8 @@ from evaluators.captured import missing
 from evaluators.case import actual_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import TEXT, JudgeAnswer, JudgeQuestion, Numbered, answer_each, choice, rows
-from evaluators.judging import Judge
 from evaluators.model import Case, text_of
 from evaluators.prompting import fenced, numbered, pretty
 from evaluators.text import shown

@@ -9,8 +9,8 @@ from evaluators.case import actual_calls, actual_value, expected_calls, expected
 from evaluators.configuration import Configuration, Parts, Share, Upper, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import REASON, JudgeAnswer, JudgeQuestion, Reason, choice, together
-from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank, ToolCall
 from evaluators.prompting import fenced, pretty
 

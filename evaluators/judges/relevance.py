@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason, together
 from evaluators.judges.criteria import within
 from evaluators.judges.grounding import passages_of
-from evaluators.judging import Judge
 from evaluators.model import Case
 from evaluators.prompting import fenced
 from evaluators.text import shown

@@ -9,8 +9,8 @@ from pydantic import Field, create_model
 from evaluators.case import offered_tools
 from evaluators.configuration import Count, ReadsTools, Share
 from evaluators.evaluator import Assessment, Check, EvaluatorKind
+from evaluators.judge_interface import Judge
 from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Reason, together
-from evaluators.judging import Judge
 from evaluators.model import Case, ToolDefinition
 from evaluators.prompting import fenced
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rules.statistics.sample import NOTHING, Sample, Stretch, WeightTally
+from rules.statistics.sample import NOTHING, ResultRange, Sample, WeightTally
 from rules.statistics.settings import BASELINE_PARTS, STRIDES, MonitorSettings
 from rules.statistics.watch import NOTHING_SEEN, Start, Watch, WatchFinding, WatchState
 
@@ -85,7 +85,7 @@ class Drift:
         count = self.watch.total.count
         renewed = count % self._block == 0 and count >= self._minimum
         if renewed or self.watch.starts:
-            of = Stretch(after=self.window.after, until=number)
+            of = ResultRange(after=self.window.after, until=number)
             self.watch.start(self.window.sample if renewed else None, self._stride, at=number, of=of)
         if renewed:
             self.watch.keep(thinned(self.watch.starts, count, self._stride))

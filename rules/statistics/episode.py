@@ -5,7 +5,7 @@ from typing import Final
 
 from rules.statistics.drift import thinned
 from rules.statistics.events import Change
-from rules.statistics.sample import ATOMS, UNIT, Sample, Stretch
+from rules.statistics.sample import ATOMS, UNIT, ResultRange, Sample
 from rules.statistics.settings import BASELINE_PARTS, Kind, MonitorSettings
 from rules.statistics.watch import NOTHING_SEEN, Watch, WatchFinding, WatchState
 from rules.statistics.worsening import Worsening, WorseningState
@@ -20,7 +20,7 @@ class EpisodeState:
     kind: Kind
     opened_at: int
     baseline: Sample  # what the results were worse than
-    stretches: tuple[Stretch, ...]  # which results these are
+    stretches: tuple[ResultRange, ...]  # which results these are
     drop: float  # how much lower the mean was at the alarm
     results: int = 0  # since the alarm, or the last release or escalation after it
     absent: int = 0  # results of other releases since the last one of the current release

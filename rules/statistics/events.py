@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from rules.statistics.intervals import Interval, interval
-from rules.statistics.sample import Sample, Stretch
+from rules.statistics.sample import ResultRange, Sample
 from rules.statistics.settings import Kind
 
 Change: TypeAlias = Literal["opened", "escalated", "recovered", "withdrawn", "lasting"]
@@ -35,8 +35,8 @@ class EpisodeEvent:
     candidate: StreamRate  # since the release, or since drift, worsening or recovery most likely began
     evidence: float  # has reached the threshold, unless the episode ended without
     threshold: float
-    of_baseline: tuple[Stretch, ...] = ()  # of alarms and escalations: which results these are
-    of_candidate: tuple[Stretch, ...] = ()
+    of_baseline: tuple[ResultRange, ...] = ()  # of alarms and escalations: which results these are
+    of_candidate: tuple[ResultRange, ...] = ()
 
 
 def rate_of(sample: Sample, alpha: float, *, lower_is_better: bool) -> StreamRate:

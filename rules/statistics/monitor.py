@@ -20,7 +20,7 @@ from rules.statistics.drift import NO_DRIFT, Drift, DriftState
 from rules.statistics.episode import Episode, EpisodeState
 from rules.statistics.events import Change, EpisodeEvent, rate_of
 from rules.statistics.releases import NO_RELEASES, Releases, ReleasesState
-from rules.statistics.sample import NOTHING, Stretch, split
+from rules.statistics.sample import NOTHING, ResultRange, split
 from rules.statistics.settings import Kind, Measure, MonitorSettings
 from rules.statistics.watch import WatchFinding
 
@@ -136,14 +136,14 @@ class Monitor:
 
     def _sources(
         self, kind: Kind, finding: WatchFinding, number: int
-    ) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
+    ) -> tuple[tuple[ResultRange, ...], tuple[ResultRange, ...]]:
         """Return the stretches of results that baseline and candidate consist of."""
         releases = self._releases
         if kind == "drift":
             baseline = () if finding.of_baseline is None else (finding.of_baseline,)
-            return baseline, (Stretch(after=finding.after, until=number),)
+            return baseline, (ResultRange(after=finding.after, until=number),)
         current = () if releases.current is None else (releases.current,)
-        return releases.sources(number), (Stretch(after=releases.since, until=number, releases=current),)
+        return releases.sources(number), (ResultRange(after=releases.since, until=number, releases=current),)
 
     def _follow(
         self, episode: Episode, release: str | None, number: int, score: tuple[int, int]
@@ -165,7 +165,7 @@ class Monitor:
         return replace(
             event,
             of_baseline=episode.state.stretches,
-            of_candidate=(Stretch(after=finding.after, until=number, releases=of_release),),
+            of_candidate=(ResultRange(after=finding.after, until=number, releases=of_release),),
         )
 
     def _close(self, episode: Episode, change: Change, number: int) -> EpisodeEvent:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rules.statistics.drift import DriftWindow, WindowStart
-from rules.statistics.sample import NOTHING, Sample, Stretch, WeightTally
+from rules.statistics.sample import NOTHING, ResultRange, Sample, WeightTally
 from rules.statistics.settings import MonitorSettings
 from rules.statistics.watch import Watch, WatchFinding, WatchState, since_ever
 
@@ -24,7 +24,7 @@ class ReleasesState:
     own: Sample = NOTHING  # the results of the current release
     edges: tuple[WindowStart, ...] = ()
     watch: WatchState | None = None
-    stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
+    stretches: tuple[ResultRange, ...] = ()  # which results the baseline had when the current comparison began
     since: int = 0  # the number of the last result before that
     bad: bool = False  # results are bad: an episode is open, or the current release was withdrawn
     of_earlier: int = 0  # results of the current release that an evaluator before had
@@ -127,10 +127,10 @@ class Releases:
             if count >= self._settings.minimum:
                 self.baseline, self.against = WeightTally(self._window.sample), (self.current,)
                 after = self._window.after if self.own.count else number - 1
-                self.stretches = (Stretch(after=after, until=number - 1, releases=self.against),)
+                self.stretches = (ResultRange(after=after, until=number - 1, releases=self.against),)
             else:
                 self.baseline = WeightTally(self.baseline.sample() + self.own.sample())
-                both = Stretch(after=self.since, until=number - 1, releases=(*self._joining, self.current))
+                both = ResultRange(after=self.since, until=number - 1, releases=(*self._joining, self.current))
                 self.stretches = (*self.stretches, both)[-_STRETCHES:]
                 self.against = (*self.against, self.current)[-_KNOWN:]
         elif not bad:
@@ -154,16 +154,16 @@ class Releases:
         """Let results of earlier releases join the baseline no longer; the baseline itself stays."""
         self._trail = self.against = ()
 
-    def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:
+    def rebase(self, baseline: Sample, stretches: tuple[ResultRange, ...], number: int, *, bad: bool = False) -> None:
         """Compare the results after result `number` with this baseline."""
         self.baseline, self.stretches, self.bad = WeightTally(baseline), stretches, bad
         self.restart(number)
 
-    def sources(self, number: int) -> tuple[Stretch, ...]:
+    def sources(self, number: int) -> tuple[ResultRange, ...]:
         """Return the stretches of results in the baseline, up to result `number`."""
         if number == self.since or not self._joining:
             return self.stretches
-        return (*self.stretches, Stretch(after=self.since, until=number, releases=self._joining))[-_STRETCHES:]
+        return (*self.stretches, ResultRange(after=self.since, until=number, releases=self._joining))[-_STRETCHES:]
 
     @property
     def _joining(self) -> tuple[str, ...]:

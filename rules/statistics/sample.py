@@ -106,7 +106,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class ResultRange:
     """The results of a sample: those numbered `after` + 1 to `until`, of some releases."""
 
     after: int

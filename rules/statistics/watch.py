@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from rules.statistics.sample import NOTHING, POINTS, Sample, Stretch, WeightTally, in_results
+from rules.statistics.sample import NOTHING, POINTS, ResultRange, Sample, WeightTally, in_results
 from rules.statistics.two_sample import Contest, least, refuted_mean
 from rules.statistics.wealth import CANDIDATE, LARGEST_SHARE, log_growth_lower, log_wealth_of_baselines
 
@@ -46,7 +46,7 @@ class Compared:
     planned: int  # the results that it had when it was first compared with; it may have more
     refuted: float  # the means up to this one were refuted by it, when it was first compared with
     sample: Sample
-    of: Stretch | None = None  # the results that it is of, if known when the watch started
+    of: ResultRange | None = None  # the results that it is of, if known when the watch started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class WatchState:
 NOTHING_SEEN: Final = WatchState()
 
 
-def compared_with(number: int, baseline: Sample, log_threshold: float, of: Stretch | None = None) -> Compared:
+def compared_with(number: int, baseline: Sample, log_threshold: float, of: ResultRange | None = None) -> Compared:
     """Return a baseline that is compared with from here on, in order to reach a threshold."""
     refuted = refuted_mean(baseline, baseline.count, log_threshold)
     return Compared(number=number, planned=baseline.count, refuted=refuted, sample=baseline, of=of)
@@ -81,7 +81,7 @@ class WatchFinding:
     log_evidence: float
     baseline: Sample
     candidate: Sample
-    of_baseline: Stretch | None = None  # the results that the baseline is of, if known
+    of_baseline: ResultRange | None = None  # the results that the baseline is of, if known
     after: int = 0  # the number of the last result before the start
 
 
@@ -168,7 +168,7 @@ class Watch:
         """Return the moments, oldest first."""
         return self._starts
 
-    def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: Stretch | None = None) -> None:
+    def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: ResultRange | None = None) -> None:
         """Add a moment since which the mean may be lower; without a `baseline`, that of the last start counts.
 
         `at` is the number of the last result, and `of` says which results the baseline is of.

@@ -9,7 +9,7 @@ from storage.engine.database import Database
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
 from storage.limit import Limit
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 MOST_MUTES: Final = 200
@@ -44,7 +44,7 @@ class AlertMutes:
         values = {"tenant": tenant, "mute_id": mute_id, "at_us": at_ns // 1000}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_mutes"), values)
-            return [AlertMute(**row) for row in named(cursor)]
+            return [AlertMute(**row) for row in dict_rows(cursor)]
 
     def add(self, mute: AlertMute) -> None:
         """Add a mute.

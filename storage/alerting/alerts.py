@@ -18,7 +18,7 @@ from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.records import AlertKind, AlertState, EventType, JsonValue, Measure, Severity
-from storage.sql import named
+from storage.sql import dict_rows
 
 _ID_DIGITS = 32
 
@@ -305,7 +305,7 @@ def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_
 def _alerts(cursor: duckdb.DuckDBPyConnection, tenant: str | None, filters: Mapping[str, object]) -> list[Alert]:
     values = dict.fromkeys(("alert_id", *AlertFilter.__dataclass_fields__)) | {"offset": 0, "limit": 1}
     cursor.execute(sql.query("alerts"), values | dict(filters) | {"tenant": tenant})
-    return [_alert(row) for row in named(cursor)]
+    return [_alert(row) for row in dict_rows(cursor)]
 
 
 def _alert(row: dict[str, Any]) -> Alert:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.engine.table_writes import tables_read
 from storage.ingest.writer import Writer
 
@@ -53,7 +53,7 @@ class CountedScores:
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
         self._writer = writer
-        self._last = KeptRows(database, sql.query("last_annotation"))
+        self._last = RowCache(database, sql.query("last_annotation"))
         queries = sql.query("score_extent"), sql.query("scores_from_events"), sql.query("scores_to_count")
         self._tables = frozenset[str]().union(*map(tables_read, queries))
 

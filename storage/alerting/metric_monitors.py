@@ -12,10 +12,10 @@ from storage import sql
 from storage.alerting.monitors import Happening, store_happening
 from storage.alerting.outbox import Outbox
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import VersionedRecords
 
 NumbersStatement: TypeAlias = Literal[
@@ -82,7 +82,7 @@ class MetricMonitors:
         self._writer = writer
         self._records = VersionedRecords(writer=writer, kind="metric monitor", most=MOST_MONITORS)
         self._outbox = outbox
-        self._all = KeptRows(database, sql.query("metric_monitors"))
+        self._all = RowCache(database, sql.query("metric_monitors"))
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
         """Return monitors by name, of a tenant and of none (None: all); `deleted`: also those with an alert to end."""
@@ -133,7 +133,7 @@ class MetricMonitors:
         with self._database.cursor() as cursor:
             text = _numbers()[statement]
             cursor.execute(text, _used(text, values))
-            (row,) = named(cursor)
+            (row,) = dict_rows(cursor)
         return MetricNumbers(**row)
 
     def outcomes(self, statement: OutcomesStatement, values: Mapping[str, object]) -> list[Outcome]:
@@ -176,7 +176,7 @@ class MetricMonitors:
         values = {"tenant": None, "monitor_id": None, "deleted": False} | filters
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("metric_monitors"), values)
-            return [MetricMonitorRow(**row) for row in named(cursor)]
+            return [MetricMonitorRow(**row) for row in dict_rows(cursor)]
 
 
 def _numbers() -> dict[NumbersStatement, str]:

@@ -14,11 +14,11 @@ from storage.alerting.counted_scores import SCORES
 from storage.alerting.outbox import Outbox
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
-from storage.errors import Moved
+from storage.engine.row_cache import RowCache
+from storage.errors import WriteConflict
 from storage.ingest.writer import Writer
 from storage.records import JsonValue, Measure
-from storage.sql import named
+from storage.sql import dict_rows
 
 
 class RuleKey(NamedTuple):
@@ -165,8 +165,8 @@ class Monitors:
         self._writer = writer
         self._outbox = outbox
         self._stored = stored
-        self._last_result = KeptRows(database, sql.query("last_result"))
-        self._without_rule = KeptRows(database, sql.query("alerts_of_deleted_rules"))
+        self._last_result = RowCache(database, sql.query("last_result"))
+        self._without_rule = RowCache(database, sql.query("alerts_of_deleted_rules"))
 
     def wait_for_results(self, timeout_s: float) -> None:
         """Wait until more results were stored, or the time is over."""
@@ -214,7 +214,7 @@ class Monitors:
         with self._database.cursor() as cursor:
             cursor.register("wanted_rules", key_rows)
             cursor.execute(sql.query("monitor_states"))
-            return [_stream(row) for row in named(cursor)]
+            return [_stream(row) for row in dict_rows(cursor)]
 
     def past(self, key: StreamKey, fingerprint: str, first: int, before: int) -> list[PastResult]:
         """Return the latest results of a stream from one number to before another, in order."""
@@ -242,13 +242,13 @@ class Monitors:
         parameters = {"tenant": tenant, "project": project, "rule": rule, "offset": offset, "limit": limit}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("page_of_monitor_states"), parameters)
-            return [_stream(row) for row in named(cursor)]
+            return [_stream(row) for row in dict_rows(cursor)]
 
     def latest(self, *, rule_id: str | None = None, tenant: str | None = None) -> list[StreamRow]:
         """Return for each rule, project and service the stream of the evaluator with the latest result."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("latest_streams"), {"rule_id": rule_id, "tenant": tenant})
-            return [_stream(row) for row in named(cursor)]
+            return [_stream(row) for row in dict_rows(cursor)]
 
     def worst(
         self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
@@ -266,7 +266,7 @@ class Monitors:
         }
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("worst_results"), parameters)
-            rows = named(cursor)
+            rows = dict_rows(cursor)
         examples = [
             {
                 "traceId": row["trace_id"],
@@ -285,7 +285,7 @@ class Monitors:
 
         Raises:
             Overloaded: the step may or may not be stored; check the cursor before a retry.
-            Moved: nothing was stored, because the cursor is not at the beginning of the step.
+            WriteConflict: nothing was stored, because the cursor is not at the beginning of the step.
         """
         self._writer.store(lambda cursor: _store(cursor, step), len(step.streams) + len(step.happened))
         if step.happened:
@@ -384,7 +384,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: WatchStep) -> None:
     """Store one step. The writer's thread calls this in a transaction."""
     moved = cursor.execute(sql.query("move_monitor_cursor"), {"after": step.after, "until": step.until}).fetchall()
     if moved != [(1,)]:
-        raise Moved(f"monitors do not stand at result {step.after}")
+        raise WriteConflict(f"monitors do not stand at result {step.after}")
     if step.streams:
         rows = [
             {

@@ -12,10 +12,10 @@ import duckdb
 from storage import sql
 from storage.aging import Aging
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 from storage.records import DeliveryState, EventType, JsonValue
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 TEST: EventType = "webhook.test"
@@ -127,7 +127,7 @@ def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
     """
     cursor.execute(sql.query("gathered_deliveries"), {"at_us": at_ns // 1000, "limit": _MOST_GATHERED})
     by_receiver: dict[str, list[dict[str, Any]]] = {}
-    for row in named(cursor):
+    for row in dict_rows(cursor):
         by_receiver.setdefault(row["webhook_id"], []).append(row)
     for webhook_id, rows in by_receiver.items():
         delivery_ids = [row["delivery_id"] for row in rows]
@@ -169,7 +169,7 @@ class Outbox:
 
     def __init__(self, database: Database, writer: Writer, aging: Aging) -> None:
         self._database = database
-        self._open = KeptRows(database, sql.query("first_open_delivery"))
+        self._open = RowCache(database, sql.query("first_open_delivery"))
         self._writer = writer
         self._aging = aging
         self._listeners: list[Callable[[], None]] = []
@@ -216,7 +216,7 @@ class Outbox:
         values = {"at_us": at_ns // 1000, "each": each, "limit": limit}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("due_alert_deliveries"), values)
-            rows = named(cursor)
+            rows = dict_rows(cursor)
         return [DueDelivery(**(row | {"document": json.loads(row["document"])})) for row in rows]
 
     def next_due_ns(self, after_ns: int) -> int | None:
@@ -287,7 +287,7 @@ class Outbox:
         of_all = dict.fromkeys(("webhook_id", "tenant", "alert_id", "delivery_id", "state"))
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_deliveries"), of_all | {"offset": 0, "limit": 1} | filters)
-            return [Delivery(**row) for row in named(cursor)]
+            return [Delivery(**row) for row in dict_rows(cursor)]
 
 
 def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], policy: SwitchOffPolicy) -> None:

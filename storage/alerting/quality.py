@@ -115,7 +115,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultsLike:
+class ResultCriteria:
     """Filter of a rule's results; None matches all. Scores are from `low` to less than `high`."""
 
     from_us: int | None = None
@@ -196,16 +196,16 @@ class Quality:
         return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
 
     def results(
-        self, key: RuleKey, like: ResultsLike, *, worst: Worst | None = None, offset: int = 0, limit: int = 50
+        self, key: RuleKey, criteria: ResultCriteria, *, worst: Worst | None = None, offset: int = 0, limit: int = 50
     ) -> list[OneResult]:
         """Return a rule's results in a project one by one, latest first, or those with the worst scores.
 
         With `lowest` those come first that did not pass.
         """
         page = {"worst": worst, "offset": offset, "limit": limit}
-        by_others = like.fingerprint is not None and like.fingerprint.startswith(SCORES)
+        by_others = criteria.fingerprint is not None and criteria.fingerprint.startswith(SCORES)
         select = sql.query("scores_of_question") if by_others else sql.query("quality_results")
-        return [OneResult(**row) for row in self._rows(select, key._asdict() | asdict(like) | page)]
+        return [OneResult(**row) for row in self._rows(select, key._asdict() | asdict(criteria) | page)]
 
     def scores(
         self, key: RuleKey, of: ScoresOf, *, from_us: int, each: int, basis: Basis = AS_STARTED

@@ -10,7 +10,7 @@ from storage import sql
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.records import EventType, Origin, Severity
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
@@ -155,7 +155,7 @@ class Webhooks:
         values = {"webhook_id": None, "every": False, "project": None} | filters
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_webhooks"), values | {"tenant": tenant})
-            return [Webhook(**row) for row in named(cursor)]
+            return [Webhook(**row) for row in dict_rows(cursor)]
 
 
 def _values(text: WebhookText) -> dict[str, object]:

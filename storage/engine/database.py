@@ -17,10 +17,10 @@ from storage import sql
 from storage.engine.attaching import LEAST_LOG_BYTES, READ_ONLY, FileOpener, memory_bytes
 from storage.engine.checkpointing import NO_END_BYTES, PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers, drop_cached
+from storage.engine.cursor_pool import KeptCursor, KeptCursors
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.damage import LOST_COMMITS, Damage, is_damage_text
 from storage.engine.free_space import punch_free
-from storage.engine.kept_cursors import KeptCursor, KeptCursors
 from storage.engine.log_end import log_files, lost_commits
 from storage.engine.migration import MARK, migrate, require_migrated
 from storage.engine.pandas_import import hide_pandas
@@ -168,7 +168,7 @@ class Database:
     def cursor(
         self, *, mends: bool = True, may_end: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a connection of its own on the same database, during the block; within `at_one_moment`, the thread's.
+        """Open a connection of its own on the same database, during the block; within `in_snapshot`, the thread's.
 
         A caller that continues after a failed statement may not share: the failure ends the thread's moment.
 
@@ -265,7 +265,7 @@ class Database:
         return hasattr(self._own, "cursor")
 
     @contextmanager
-    def at_one_moment(self) -> Iterator[None]:
+    def in_snapshot(self) -> Iterator[None]:
         """Run all queries of this thread in the block on one snapshot, over one cursor. It MUST NOT write in it."""
         if hasattr(self._own, "cursor"):
             yield

@@ -93,9 +93,9 @@ class ReadDatabase:
             yield reading
 
     @contextmanager
-    def at_one_moment(self) -> Iterator[None]:
-        """Delegate to `Database.at_one_moment`."""
-        with self._threads(), self._database.at_one_moment():
+    def in_snapshot(self) -> Iterator[None]:
+        """Delegate to `Database.in_snapshot`."""
+        with self._threads(), self._database.in_snapshot():
             yield
 
     def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:

@@ -72,7 +72,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleQuestion:
+class RuleQuery:
     """Expressions of a rule's revision: the clause that a span fails first, and the sampling of its trace."""
 
     revision: int
@@ -128,7 +128,7 @@ class RuleMatcherDb:
         elif self._looked_at is not None:
             self._connection.execute("DROP TABLE looked_at")
 
-    def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
+    def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuery]) -> pa.Table:
         """Decide each span by each rule of its tenant, and by the rules of all tenants."""
         self._look_at(spans)
         asking = _asking(questions, spans)
@@ -149,7 +149,7 @@ class RuleMatcherDb:
         self._look_at(spans)
         return self._answer(sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)})
 
-    def find(self, spans: pa.Table, questions: Sequence[RuleQuestion], releases: Sequence[ReleaseExpression]) -> Found:
+    def find(self, spans: pa.Table, questions: Sequence[RuleQuery], releases: Sequence[ReleaseExpression]) -> Found:
         """Match spans of some traces, which may be parts of them."""
         self._look_at(spans)
         facts = "".join(
@@ -163,7 +163,7 @@ class RuleMatcherDb:
             facts=self._answer(sql.query("facts_of_traces").replace("/* releases */", facts)),
         )
 
-    def decide_traces(self, traces: pa.Table, parts: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
+    def decide_traces(self, traces: pa.Table, parts: Sequence[Found], questions: Sequence[RuleQuery]) -> pa.Table:
         """Decide each trace by each rule, from the matches of its parts; with the number of the trace."""
         self._register("traces", traces)
         self._register("found", pa.concat_tables([part.clauses for part in parts]))
@@ -187,14 +187,14 @@ class RuleMatcherDb:
         text = text.replace("/* release */", _release([f"a.r{n}" for n in numbers], releases))
         return self._answer(text)
 
-    def _furthest(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
+    def _furthest(self, spans: pa.Table, question: RuleQuery) -> pa.Table:
         text = sql.query("furthest_clauses").replace("/* clause */", question.clause.sql)
         clauses = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
         if clauses is None:
             clauses = self._answer(sql.query("traces_of_tenant"), {"tenant": question.tenant})
         return _of_revision(clauses, question.revision).cast(_CLAUSES)
 
-    def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> dict[int, pa.Table]:
+    def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuery]) -> dict[int, pa.Table]:
         """Decide each span by some rules of one tenant, by revision; rules that fail are isolated by bisection."""
         if len(questions) == 1:
             return {questions[0].revision: self._decide_alone(spans, questions[0])}
@@ -208,7 +208,7 @@ class RuleMatcherDb:
             return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
         return {one.revision: _decisions(answer, one.revision, number) for number, one in enumerate(questions)}
 
-    def _decide_alone(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
+    def _decide_alone(self, spans: pa.Table, question: RuleQuery) -> pa.Table:
         text, parameters = self._statement([question])
         answer = self._ask(text, question, parameters, spans)
         if answer is None:
@@ -216,7 +216,7 @@ class RuleMatcherDb:
             return _of_revision(undecided, question.revision).cast(DECISIONS)
         return _decisions(answer, question.revision, 0)
 
-    def _statement(self, questions: Sequence[RuleQuestion]) -> tuple[str, dict[str, Any]]:
+    def _statement(self, questions: Sequence[RuleQuery]) -> tuple[str, dict[str, Any]]:
         """Return the statement for some rules of one tenant, with parameters of their own for each rule."""
         clauses = outcomes = ""
         parameters: dict[str, Any] = {"tenant": questions[0].tenant}
@@ -235,9 +235,7 @@ class RuleMatcherDb:
         text = sql.query("decide_spans").replace("/* clauses */", clauses)
         return text.replace("/* outcomes */", outcomes), parameters
 
-    def _ask(
-        self, text: str, question: RuleQuestion, parameters: Mapping[str, Any], spans: pa.Table
-    ) -> pa.Table | None:
+    def _ask(self, text: str, question: RuleQuery, parameters: Mapping[str, Any], spans: pa.Table) -> pa.Table | None:
         """Return the answer, or None if it failed in a new DuckDB too."""
         for again in (False, True):
             try:
@@ -294,15 +292,15 @@ class RuleMatcherDb:
         self._connection.register(name, table)
 
 
-def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQuestion]:
+def _asking(questions: Sequence[RuleQuery], spans: pa.Table) -> list[RuleQuery]:
     # With many tenants, most windows have spans of a few.
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
 
 
-def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list[list[RuleQuestion]]:
+def _groups(questions: Sequence[RuleQuery], *, alone: Container[int]) -> list[list[RuleQuery]]:
     """Group the questions of one tenant, up to a limit; those that failed by themselves before stay alone."""
-    by_tenant: dict[str | None, list[RuleQuestion]] = {}
+    by_tenant: dict[str | None, list[RuleQuery]] = {}
     for question in questions:
         if question.revision not in alone:
             by_tenant.setdefault(question.tenant, []).append(question)
@@ -324,7 +322,7 @@ def _of_revision(table: pa.Table, revision: int) -> pa.Table:
     return table.add_column(0, "revision", pa.repeat(pa.scalar(revision, pa.int32()), table.num_rows))
 
 
-def _sampling(questions: Sequence[RuleQuestion]) -> pa.Table:
+def _sampling(questions: Sequence[RuleQuery]) -> pa.Table:
     return pa.table(
         {
             "revision": pa.array([question.revision for question in questions], pa.int32()),

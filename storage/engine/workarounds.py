@@ -8,5 +8,5 @@ class Workarounds:
     """Active workarounds. The test of each, which says when it can go, is in tests/test_workarounds.py."""
 
     punch_holes: bool = True  # storage/engine/free_space.py
-    rewrite_row_groups: bool = True  # storage/upkeep/rewriting.py
+    rewrite_row_groups: bool = True  # storage/upkeep/compaction.py
     hide_pandas: bool = True  # storage/engine/pandas_import.py

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Moved
+from storage.errors import WriteConflict
 from storage.ingest.writer import Writer
 from storage.judging.baselines import BaselineRequest, BaselineTargets, judge_again, take_results, targets_of_baseline
 from storage.judging.held_jobs import targets_of_jobs, tell_held
@@ -149,7 +149,7 @@ class BackfillTable:
 
         Raises:
             Overloaded: the step may or may not be stored; check the position before a retry.
-            Moved: nothing was stored, because the backfill was cancelled, or its position has changed.
+            WriteConflict: nothing was stored, because the backfill was cancelled, or its position has changed.
         """
         self._writer.store(lambda cursor: _store(cursor, step), step.decisions.num_rows // 8 + step.jobs.num_rows)
 
@@ -216,7 +216,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
         "now_us": step.now_us,
     }
     if not _execute(cursor, "update", progress):
-        raise Moved(f"the backfill {step.backfill.backfill_id} is not running, or not where it was")
+        raise WriteConflict(f"the backfill {step.backfill.backfill_id} is not running, or not where it was")
     seq, last_job = cursor_of(cursor)
     cursor.register("incoming_decisions", step.decisions)
     if step.decisions.num_rows:

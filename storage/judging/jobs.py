@@ -12,8 +12,8 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
 from storage.engine.read_database import ReadDatabase
+from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 from storage.judging.held_jobs import finished, tell_held_by_results
 from storage.judging.job_results import JobResult, results_table, table_of
@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PutBack:
+class RequeuedJob:
     """A job that was claimed and not done: for another attempt, not before a time. `attempts` are those that count."""
 
     job_id: int
@@ -97,7 +97,7 @@ class LedgerTurn:
     until_us: int  # when the leases end that it gives and renews
     finished: Sequence[JobResult] = ()
     results: Sequence[pa.Table] = ()  # what else is done, in the columns of `job_results.RESULTS`
-    put_back: Sequence[PutBack] = ()
+    put_back: Sequence[RequeuedJob] = ()
     held: Sequence[int] = ()  # jobs whose leases are renewed
     sweeps: bool = False  # after that, free the leases that have ended
     claims: Sequence[Claim] = ()
@@ -154,8 +154,8 @@ class Jobs(Repeating):
     def __init__(self, database: Database, writer: Writer, read_db: ReadDatabase) -> None:
         super().__init__(writer)
         self._database, self._read_db = database, read_db
-        self._waiting = KeptRows(database, sql.query("waiting_jobs"))
-        self._claimed = KeptRows(database, sql.query("first_claimed_job"))
+        self._waiting = RowCache(database, sql.query("waiting_jobs"))
+        self._claimed = RowCache(database, sql.query("first_claimed_job"))
         self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
 
     def release_all(self, *, now_us: int, longest_wait_us: int) -> None:

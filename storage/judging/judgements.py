@@ -107,7 +107,7 @@ class TargetToJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class TraceResults:
     """Results about a trace and its spans, by rules and others; `whole` unless there are more than are read at once."""
 
     evaluations: Sequence[StoredEvaluation] = ()
@@ -122,13 +122,13 @@ class Judgements:
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
-    def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:
+    def of_trace(self, trace_id: str, *, tenant: str = "") -> TraceResults:
         """Return the rules' results for one trace and its spans; empty if it is not stored."""
         key: dict[str, object] = {"tenant": tenant, "trace_ids": [trace_id], "session_id": None}
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, [trace_id])
             if own is None:
-                return Judged()
+                return TraceResults()
             by_trace = _evaluations(cursor, key | own)
             about: dict[str, object] = {"tenant": tenant, "trace_id": trace_id}
             rows = _rows(cursor, sql.query("decisions_of_trace"), about | own)
@@ -137,9 +137,9 @@ class Judgements:
             scores = [ExternalScore(**row) for row in _rows(cursor, select, about | {"rows": MAX_DECISIONS})]
         evaluations = by_trace.get(trace_id, [])
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
-        return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
+        return TraceResults(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
-    def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> Judged:
+    def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> TraceResults:
         """Return the rules' results for one trace, whose spans came with these commits, and for its spans.
 
         Without `decided`, evaluations only.
@@ -152,7 +152,7 @@ class Judgements:
             rows = _rows(cursor, sql.query("decisions_of_trace"), about) if decided else []
         evaluations = by_trace.get(trace_id, [])
         whole = max(len(evaluations), len(rows)) < MAX_DECISIONS
-        return Judged(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
+        return TraceResults(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
 
     def target(self, trace_id: str, span_id: str | None, *, tenant: str) -> TargetToJudge | None:
         """Return the data needed to judge a span or a trace, or None if it is not stored."""
@@ -186,23 +186,23 @@ class Judgements:
                 left = MAX_DECISIONS - sum(map(len, by_trace.values()))
         return by_trace
 
-    def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
+    def of_session(self, session_id: str, *, tenant: str = "") -> TraceResults:
         """Return the results of session rules for one session, without results about single traces and spans of it."""
         with self._database.snapshot() as cursor:
             if not cursor.execute(sql.query("has_session_rules")).fetchall():
-                return Judged()
+                return TraceResults()
             session = {"tenant": [tenant], "session_id": [session_id]}
             cursor.register("wanted_sessions", pa.table(session, pa.schema([(name, pa.string()) for name in session])))
             traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]
             own = _reach(cursor, tenant, session_id, traces)
             if own is None:
-                return Judged()
+                return TraceResults()
             key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
             by_trace = _evaluations(cursor, key | own)
             decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_session"), key | own)]
         evaluations = sorted((one for listed in by_trace.values() for one in listed), key=lambda one: one.job_id)
         whole = max(len(evaluations), len(decisions)) < MAX_DECISIONS
-        return Judged(evaluations=evaluations, decisions=decisions, whole=whole)
+        return TraceResults(evaluations=evaluations, decisions=decisions, whole=whole)
 
 
 def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:

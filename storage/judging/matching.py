@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.writer import Writer
 from storage.judging.backfills import BackfillTable
@@ -55,7 +55,7 @@ class Matching:
         self._database = database
         self._writer = writer
         self._committed = committed
-        self._cursor = KeptRows(database, sql.query("matching_cursor"))
+        self._cursor = RowCache(database, sql.query("matching_cursor"))
         self._known: tuple[int, int] | None = None  # how far spans are matched, and the writes of the cursor then
         self._stored = 0  # spans, when all of them were matched
         self.open_traces = OpenTraces(database, writer)
@@ -111,7 +111,7 @@ class Matching:
 
         Raises:
             Overloaded: the step may or may not be stored; check the state before a retry.
-            Moved: nothing was stored, because the cursor is not at the beginning of the window.
+            WriteConflict: nothing was stored, because the cursor is not at the beginning of the window.
         """
         rows = step.decisions.num_rows // _DECISIONS_A_ROW + step.jobs.num_rows
         self._move(lambda cursor: _store(cursor, step), rows, step.until)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Moved
+from storage.errors import WriteConflict
 from storage.ingest.writer import Writer
 from storage.judging.open_traces import Settled, Settlement, numbers_of, store_decisions
 from storage.judging.span_window import last_job_of
@@ -80,7 +80,7 @@ class OpenSessions:
 
         Raises:
             Overloaded: the decisions may or may not be stored; check the sessions before a retry.
-            Moved: nothing was stored, because the sessions have changed.
+            WriteConflict: nothing was stored, because the sessions have changed.
         """
         rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
         self._writer.store(lambda cursor: _store(cursor, rested, settlement), rows)
@@ -127,5 +127,5 @@ def _store(cursor: duckdb.DuckDBPyConnection, rested: RestedSessions, settlement
     ((changed,),) = result.fetchall()
     expected = pc.sum(sessions["parts"]).as_py()
     if changed != expected:
-        raise Moved(f"{changed} traces of sessions have come to rest instead of {expected}")
+        raise WriteConflict(f"{changed} traces of sessions have come to rest instead of {expected}")
     store_decisions(cursor, settlement, last_job)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Moved
+from storage.errors import WriteConflict
 from storage.ingest.writer import Writer
 from storage.judging.held_jobs import targets_of, tell_held
 from storage.judging.span_window import SpanSelection, asked_for, fetch, last_job_of
@@ -135,7 +135,7 @@ class OpenTraces:
 
         Raises:
             Overloaded: the decisions may or may not be stored; check the traces before a retry.
-            Moved: nothing was stored, because the traces have changed.
+            WriteConflict: nothing was stored, because the traces have changed.
         """
         rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
         self._writer.store(lambda cursor: _store(cursor, settlement), rows)
@@ -234,7 +234,7 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
     ((deleted,),) = cursor.execute(sql.query("delete_open_traces"), bounds).fetchall()
     expected = pc.sum(traces["parts"]).as_py()
     if deleted != expected:
-        raise Moved(f"{deleted} parts of traces have settled instead of {expected}")
+        raise WriteConflict(f"{deleted} parts of traces have settled instead of {expected}")
 
 
 def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:

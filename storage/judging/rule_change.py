@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.errors import Conflict, Missing, Moved, require_version
+from storage.errors import Conflict, NotFound, WriteConflict, require_version
 from storage.limit import Limit
 from storage.records import Origin
 
@@ -94,13 +94,13 @@ class RuleChange:
         """Return the rule of that id, if it has one of the versions in `seen`, or any if None.
 
         Raises:
-            Missing: no rule has this id.
+            NotFound: no rule has this id.
             Stale: the rule has another version.
 
         """
         rule = self._rules.get(rule_id)
         if rule is None or rule.deleted_at_us is not None:
-            raise Missing(f"there is no rule {rule_id}")
+            raise NotFound(f"there is no rule {rule_id}")
         require_version(rule.version, seen)
         return rule
 
@@ -181,13 +181,13 @@ class RuleChange:
         """Store the changes. The writer's thread calls this in a transaction.
 
         Raises:
-            Moved: one of the rules was changed since the change was computed.
+            WriteConflict: one of the rules was changed since the change was computed.
         """
         rules = list(self.changed.values())
         changed = [asdict(rule) | {"was": self._versions.get(rule.rule_id)} for rule in rules]
         cursor.register("changed_rules", _table(_RULES.append(pa.field("was", _COUNT)), changed))
         if moved := cursor.execute(sql.query("versions_of_rules")).fetchall():
-            raise Moved(f"the rule {moved[0][0]} was changed meanwhile")
+            raise WriteConflict(f"the rule {moved[0][0]} was changed meanwhile")
         cursor.execute(sql.query("delete_changed_rules"))
         cursor.execute(sql.query("insert_changed_rules"))
         stamp = {"created_at_us": self._now_us}

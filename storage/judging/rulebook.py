@@ -12,7 +12,7 @@ import duckdb
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Conflict, Moved, Overloaded
+from storage.errors import Conflict, Overloaded, WriteConflict
 from storage.ingest.writer import Writer
 from storage.judging.rule_change import RuleChange, RuleDraft, StoredRevision, StoredRule
 
@@ -207,7 +207,7 @@ class Rulebook:
                 made = make(change)
                 try:
                     self._apply(change)
-                except Moved:
+                except WriteConflict:
                     continue
                 return made
         raise Overloaded("the rules are being changed")

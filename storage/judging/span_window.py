@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.arrow import arrow_reader, arrow_table
 from storage.engine.rule_matcher_db import Expression
-from storage.errors import Moved
+from storage.errors import WriteConflict
 
 _ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
 
@@ -96,12 +96,12 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
     """Return the number of the last job.
 
     Raises:
-        Moved: the cursor is somewhere else.
+        WriteConflict: the cursor is somewhere else.
 
     """
     seq, last_job = cursor_of(cursor)
     if seq != expected_seq:
-        raise Moved(f"matching is at {seq} instead of {expected_seq}")
+        raise WriteConflict(f"matching is at {seq} instead of {expected_seq}")
     return last_job
 
 
@@ -109,11 +109,11 @@ def move_cursor(cursor: duckdb.DuckDBPyConnection, *, after: int, until: int, jo
     """Store the number up to which spans are matched, and the number of new jobs; return the last job before these.
 
     Raises:
-        Moved: the cursor is not at `after`.
+        WriteConflict: the cursor is not at `after`.
     """
     moved = cursor.execute(sql.query("move_matching"), {"after": after, "until": until, "jobs": jobs}).fetchall()
     if not moved:
-        raise Moved(f"matching does not stand at {after}")
+        raise WriteConflict(f"matching does not stand at {after}")
     return int(moved[0][0]) - jobs
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Conflict, Missing, Stale
+from storage.errors import Conflict, NotFound, Stale
 from storage.ingest.writer import Writer
 from storage.limit import Limit
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 MOST_ITEMS: Final = 1_000_000
@@ -148,7 +148,7 @@ class Datasets:
 
         Raises:
             Stale: the dataset was changed since it was read.
-            Missing: the dataset was deleted.
+            NotFound: the dataset was deleted.
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
@@ -162,7 +162,7 @@ class Datasets:
 
         Raises:
             Stale: the dataset was changed since it was read.
-            Missing: the dataset was deleted before.
+            NotFound: the dataset was deleted before.
             Overloaded: the dataset may be deleted, with some items left that no request returns.
 
         """
@@ -214,7 +214,7 @@ class Datasets:
 
         Raises:
             Conflict: the version would have no items, or too many.
-            Missing: the dataset was deleted.
+            NotFound: the dataset was deleted.
             Overloaded: nothing was stored.
         """
         made = _NextVersion(
@@ -232,7 +232,7 @@ class Datasets:
         parameters = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("dataset_versions"), parameters)
-            return [Version(**row) for row in named(cursor)]
+            return [Version(**row) for row in dict_rows(cursor)]
 
     def items(self, version: Version, *, first: int, most: int) -> list[Item]:
         """Return items of a version from a position on, in their order."""
@@ -248,7 +248,7 @@ class Datasets:
         with self._database.cursor() as cursor:
             parameters = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
             cursor.execute(sql.query("dataset_versions"), parameters)
-            versions = [Version(**row) for row in named(cursor)]
+            versions = [Version(**row) for row in dict_rows(cursor)]
         return {item.item_id: item for each in versions for item in self.items_by_id(each, ids)}
 
     def every_item(self, version: Version) -> Iterator[Item]:
@@ -263,24 +263,24 @@ class Datasets:
         keys = {"earlier_key": earlier.version_key, "later_key": later.version_key}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("changes_of_versions"), keys | {"changes": most, "skip": skip})
-            rows = named(cursor)
+            rows = dict_rows(cursor)
         total = max((row.pop("total") for row in rows), default=0)
         return [VersionChange(**row) for row in rows], total
 
     def _items(self, select: str, parameters: Mapping[str, object]) -> list[Item]:
         with self._database.cursor() as cursor:
             cursor.execute(select, parameters)
-            return [Item(**row) for row in named(cursor)]
+            return [Item(**row) for row in dict_rows(cursor)]
 
     def _datasets(self, tenant: str | None, key: str | None) -> list[Dataset]:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("datasets"), {"tenant": tenant, "key": key})
-            return [Dataset(**row) for row in named(cursor)]
+            return [Dataset(**row) for row in dict_rows(cursor)]
 
     def _current(self, dataset: Dataset) -> int:
         datasets = self._datasets(None, dataset.dataset_id)
         if not datasets:
-            raise Missing(f"there is no dataset {dataset.name!r} any more")
+            raise NotFound(f"there is no dataset {dataset.name!r} any more")
         return datasets[0].version
 
     def _deleted_items(self, dataset_id: str) -> int:
@@ -309,7 +309,7 @@ class _NextVersion:
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
         of_it = {"dataset_id": self.dataset.dataset_id}
         if not cursor.execute(sql.query("datasets"), {"tenant": None, "key": self.dataset.dataset_id}).fetchall():
-            raise Missing(f"there is no dataset {self.dataset.name!r} any more")
+            raise NotFound(f"there is no dataset {self.dataset.name!r} any more")
         latest = cursor.execute(sql.query("latest_dataset_version"), of_it).fetchone()
         number, version_key = latest or (0, -1)
         cursor.register("wanted_items", self.members)

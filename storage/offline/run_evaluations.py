@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 
 from storage import sql
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 from storage.offline.runs import Run
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -70,7 +70,7 @@ class RunEvaluations:
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
-        self._open = KeptRows(database, sql.query("run_evaluations"))
+        self._open = RowCache(database, sql.query("run_evaluations"))
         self._writer = writer
 
     def add(self, run: Run, new: NewEvaluation, *, now_us: int) -> Evaluation:
@@ -130,7 +130,7 @@ class RunEvaluations:
         }
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("unscored_run_items"), parameters)
-            return [Unscored(**row) for row in named(cursor)]
+            return [Unscored(**row) for row in dict_rows(cursor)]
 
     def count_unscored(self, evaluation: Evaluation) -> int:
         """Count the items without its score."""
@@ -144,7 +144,7 @@ class RunEvaluations:
         params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("verdicts_of_run_evaluation"), params)
-            (counts,) = named(cursor)
+            (counts,) = dict_rows(cursor)
         if not counts["items"]:
             return "the run has no items"
         if counts["scored"]:
@@ -156,4 +156,4 @@ class RunEvaluations:
     def _found(self, *, run_id: str | None = None, only_open: bool = False) -> list[Evaluation]:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_evaluations"), {"run_id": run_id, "only_open": only_open})
-            return [Evaluation(**row) for row in named(cursor)]
+            return [Evaluation(**row) for row in dict_rows(cursor)]

@@ -10,11 +10,11 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.ingest.writer import Writer
 from storage.judging.job_results import EvaluatorOutcome
 from storage.offline.runs import Run
-from storage.sql import named
+from storage.sql import dict_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemsLike:
+class ItemCriteria:
     """Filter and order of a run's items. `evaluator` selects items that did not pass it."""
 
     outcome: str | None = None
@@ -126,7 +126,7 @@ class RunColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndecidedLike:
+class UndecidedCriteria:
     """Filters of undecided items; None matches all. `tenant`: its items and shared ones."""
 
     tenant: str | None
@@ -154,7 +154,7 @@ class RunItems:
 
         Raises:
             Conflict: the run has ended, and some of them are new to it.
-            Missing: the run was deleted.
+            NotFound: the run was deleted.
             Overloaded: nothing was stored.
         """
         adding = _Adding(run=run, items=items, scores=scores, now_us=now_us)
@@ -188,11 +188,11 @@ class RunItems:
                 cursor.execute(sql.query("run_items"), parameters)
             else:
                 cursor.execute(sql.query("run_items_by_outcome"), parameters | {"outcome": outcome})
-            return _with_scores(cursor, run_id, named(cursor))
+            return _with_scores(cursor, run_id, dict_rows(cursor))
 
-    def chosen(self, run_id: str, like: ItemsLike, *, skip: int, most: int) -> tuple[list[int], int]:
+    def chosen(self, run_id: str, criteria: ItemCriteria, *, skip: int, most: int) -> tuple[list[int], int]:
         """Return the numbers of the matching items of a run, in the requested order, and how many there are in all."""
-        parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
+        parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(criteria)}
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("chosen_run_items"), parameters).fetchall()
         return [number for number, _ in rows], max((total for _, total in rows), default=0)
@@ -201,21 +201,21 @@ class RunItems:
         """Return the items of a run with these numbers, in their order; missing ones are left out."""
         with self._database.snapshot() as cursor:
             cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
-            items = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+            items = {item["item_number"]: item for item in _with_scores(cursor, run_id, dict_rows(cursor))}
         return [items[number] for number in numbers if number in items]
 
-    def undecided(self, like: UndecidedLike, *, skip: int, most: int) -> list[dict[str, Any]]:
+    def undecided(self, criteria: UndecidedCriteria, *, skip: int, most: int) -> list[dict[str, Any]]:
         """Return items of the latest runs that have no decision, with scores and the dataset of their run."""
-        parameters = asdict(like) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
+        parameters = asdict(criteria) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
         statement = sql.query("undecided_run_items").replace("$outcomes", sql.select_of("outcome_of_run_item"))
         with self._database.snapshot() as cursor:
             cursor.execute(statement, parameters)
-            rows = named(cursor)
+            rows = dict_rows(cursor)
             items: dict[int, dict[str, Any]] = {}
             for run_id in dict.fromkeys(row["run_id"] for row in rows):
                 numbers = [row["item_number"] for row in rows if row["run_id"] == run_id]
                 cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
-                items |= {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+                items |= {item["item_number"]: item for item in _with_scores(cursor, run_id, dict_rows(cursor))}
         return [items[row["item_number"]] | row for row in rows]
 
     def outline(self, run_id: str) -> list[OutlinedItem]:
@@ -228,7 +228,7 @@ class RunItems:
         """Return the stamp of a run's items and scores."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id})
-            return RunStamp(**named(cursor)[0])
+            return RunStamp(**dict_rows(cursor)[0])
 
     def columns(self, run_id: str) -> RunColumns:
         """Return the columns of a run that a comparison reads, in one snapshot."""
@@ -237,7 +237,7 @@ class RunItems:
             items = arrow_table(cursor, sql.query("items_of_run_in_columns"), parameters)
             scores = arrow_table(cursor, sql.query("scores_of_run_in_columns"), parameters)
             cursor.execute(sql.query("evaluators_of_run"), parameters)
-            evaluators = [StoredEvaluator(**row) for row in named(cursor)]
+            evaluators = [StoredEvaluator(**row) for row in dict_rows(cursor)]
         return RunColumns(items=items, scores=scores, evaluators=evaluators)
 
     def texts(self, run_id: str) -> list[tuple[str, str]]:
@@ -249,13 +249,13 @@ class RunItems:
         """Return the results of each evaluator in each trial of a run."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("evaluators_of_trials"), {"run_id": run_id})
-            return [EvaluatedTrial(**row) for row in named(cursor)]
+            return [EvaluatedTrial(**row) for row in dict_rows(cursor)]
 
     def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
         """Return an item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_item_by_number"), {"tenant": tenant, "item_number": number})
-            return next(iter(named(cursor)), None)
+            return next(iter(dict_rows(cursor)), None)
 
     def keys(self, run_id: str, *, after: int, most: int) -> list[tuple[int, str, int]]:
         """Return numbers, keys and trials of the items that a run has, after a number."""
@@ -278,7 +278,7 @@ class _Adding:
         of_it: dict[str, object] = {"run_id": self.run.run_id}
         state = cursor.execute(sql.query("state_of_run"), of_it).fetchone()
         if state is None:
-            raise Missing(f"there is no run {self.run.run_id} any more")
+            raise NotFound(f"there is no run {self.run.run_id} any more")
         places, conflicting = self._places(cursor, of_it)
         if places and state[0] != "RUNNING":
             raise Conflict("the run has ended and accepts no more items")
@@ -320,7 +320,7 @@ def _with_scores(
     """Return items with their current scores and their outcome."""
     cursor.execute(sql.query("scores_of_run_items"), _numbered(run_id, [item["item_number"] for item in items]))
     scores: dict[int, list[dict[str, Any]]] = {}
-    for row in named(cursor):
+    for row in dict_rows(cursor):
         scores.setdefault(row["item_number"], []).append(row)
     scored_items = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
     return [item | {"outcome": _outcome(item)} for item in scored_items]

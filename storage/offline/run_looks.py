@@ -7,7 +7,7 @@ import duckdb
 from storage import sql
 from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 
 _LONGEST_WAIT_US: Final = 3_600_000_000
@@ -21,7 +21,7 @@ class RunLooks:
         self._database = database
         self._writer = writer
         self._outbox = outbox
-        self._due = KeptRows(database, sql.query("runs_to_look_at"))
+        self._due = RowCache(database, sql.query("runs_to_look_at"))
 
     def due(self, *, most: int, now_ns: int) -> list[str]:
         """Return runs that have ended and were not cancelled, or were judged again, since they were last looked at.

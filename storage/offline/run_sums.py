@@ -11,7 +11,7 @@ import duckdb
 from storage import sql
 from storage.engine.database import Database
 from storage.rates import pass_rate
-from storage.sql import named
+from storage.sql import dict_rows
 
 _KEPT_RUNS: Final = 1_000
 """Runs with cached sums, a kilobyte each; a page of experiments shows up to a hundred. A guess."""
@@ -115,9 +115,9 @@ def _stamp(cursor: duckdb.DuckDBPyConnection, run_id: str) -> object:
 def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, RunSums]:
     parameters = {"runs": list(run_ids)}
     cursor.execute(sql.query("sums_of_runs").replace("$run_sums", sql.select_of("run_sums")), parameters)
-    sums = {row.pop("run_id"): row for row in named(cursor)}
+    sums = {row.pop("run_id"): row for row in dict_rows(cursor)}
     cursor.execute(sql.query("evaluators_of_runs"), parameters)
     evaluators: dict[str, list[Evaluated]] = {}
-    for row in named(cursor):
+    for row in dict_rows(cursor):
         evaluators.setdefault(row.pop("run_id"), []).append(Evaluated(**row))
     return {run_id: RunSums(**sums.get(run_id, {}), evaluators=evaluators.get(run_id, ())) for run_id in run_ids}

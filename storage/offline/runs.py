@@ -14,10 +14,10 @@ from storage import sql
 from storage.aging import Aging
 from storage.delays import StoredDelays
 from storage.engine.database import Database
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.ingest.writer import Writer
 from storage.offline.run_sums import KeptSums, RunSums
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
@@ -121,7 +121,7 @@ class Runs:
         """Begin a run, creating its project and experiment if needed; return the existing run of a known key.
 
         Raises:
-            Missing: the run was deleted at once.
+            NotFound: the run was deleted at once.
             Overloaded: nothing was stored.
         """
         values = asdict(new) | {"run_id": _run_id(), "now_us": now_us}
@@ -141,7 +141,7 @@ class Runs:
         self._writer.store(write, 1)
         run = self.find(None, run_ids[0])
         if run is None:
-            raise Missing("the run was deleted at once")
+            raise NotFound("the run was deleted at once")
         return run, run.run_id == values["run_id"]
 
     def find(self, tenant: str | None, run_id: str) -> Run | None:
@@ -161,7 +161,7 @@ class Runs:
         parameters = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs_on_dataset"), parameters)
-            return [DatasetRun(**row) for row in named(cursor)]
+            return [DatasetRun(**row) for row in dict_rows(cursor)]
 
     def experiments(
         self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None
@@ -170,7 +170,7 @@ class Runs:
         parameters = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("experiments"), parameters)
-            return [Experiment(**row) for row in named(cursor)]
+            return [Experiment(**row) for row in dict_rows(cursor)]
 
     def sums(self, run_ids: Sequence[str]) -> Mapping[str, RunSums]:
         """Return the sums of some runs, by run."""
@@ -181,7 +181,7 @@ class Runs:
 
         Raises:
             Conflict: the run has ended in another state.
-            Missing: the run was deleted.
+            NotFound: the run was deleted.
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
@@ -278,14 +278,14 @@ class Runs:
     def _again(self, run: Run) -> Run:
         current = self.find(None, run.run_id)
         if current is None:
-            raise Missing(f"there is no run {run.run_id} any more")
+            raise NotFound(f"there is no run {run.run_id} any more")
         return current
 
     def _runs(self, **filters: object) -> list[Run]:
         everything = {"tenant": None, "run_id": None, "experiment_id": None, "dataset": None, "runs": 1, "skip": 0}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs"), everything | filters)
-            return [Run(**row) for row in named(cursor)]
+            return [Run(**row) for row in dict_rows(cursor)]
 
     def _deleted(self, statement: str, run_id: str) -> int:
         values: dict[str, object] = {"run_id": run_id, "rows": _ROWS_AT_ONCE}

@@ -48,7 +48,7 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditWanted:
+class AuditFilter:
     """Filter of the audit; None matches all."""
 
     tenant: str | None = None
@@ -125,7 +125,7 @@ class Access:
 
         self._writer.store(write, rows.num_rows + len(used_us))
 
-    def audit(self, criteria: AuditWanted, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
+    def audit(self, criteria: AuditFilter, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
         """Return entries with their numbers, newest first, before a number or from the newest on."""
         bounds = asdict(criteria) | {"before": _LAST_ID if before is None else before, "entries": limit}
         names = [each.name for each in fields(AuditEntry)]

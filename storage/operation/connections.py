@@ -8,7 +8,7 @@ import duckdb
 
 from storage import sql
 from storage.engine.database import Database
-from storage.errors import Moved
+from storage.errors import WriteConflict
 from storage.ingest.writer import Writer
 from storage.records import Origin
 
@@ -45,7 +45,7 @@ class Connections:
         """Store rows, all of them or none; a changed one has the number of the version after the stored one.
 
         Raises:
-            Moved: nothing was stored, because a changed one has another version by now.
+            WriteConflict: nothing was stored, because a changed one has another version by now.
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
         self._writer.store(_storing(new, changed), len(new) + len(changed))
@@ -80,7 +80,7 @@ def _storing(
             values = _columns_of(row) | {"is_deleted": row.is_deleted}
             ((stored,),) = cursor.execute(sql.query("update_llm_connection"), values).fetchall()
             if not stored:
-                raise Moved(f"the connection {row.name!r} was changed meanwhile")
+                raise WriteConflict(f"the connection {row.name!r} was changed meanwhile")
 
     return write
 

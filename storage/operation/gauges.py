@@ -13,7 +13,7 @@ import duckdb
 
 from storage import sql
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.timing import Times
 
 _KEPT_S: Final = 0.5
@@ -156,7 +156,7 @@ class Gauges:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._matching = KeptRows(database, sql.query("matching_state"))
+        self._matching = RowCache(database, sql.query("matching_state"))
         self._twice = _RecentlyTwice(database)
         self._looking = threading.Lock()
         self._looked_at_s = float("-inf")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from storage import sql
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import Records
 
 MOST_VIEWS: Final = 200
@@ -41,4 +41,4 @@ class SavedViews(Records[SavedViewText, SavedView]):
         """Return the views of a tenant and of none (None: of all) by name, or the one of an id."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("saved_views"), {"tenant": tenant, "view_id": view_id})
-            return [SavedView(**row) for row in named(cursor)]
+            return [SavedView(**row) for row in dict_rows(cursor)]

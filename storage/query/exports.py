@@ -18,7 +18,7 @@ from storage import sql
 from storage.engine.arrow import arrow_reader
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Damaged
-from storage.query.places import Places
+from storage.query.concurrency_limit import Places
 from storage.query.queries import summaries_of
 from storage.query.rows import spans_of
 from storage.records import Span
@@ -67,7 +67,7 @@ class _ExportWindow:
     rows: int = _MAX_INT64  # not counted
 
 
-class Unread(NamedTuple):
+class DamagedRange(NamedTuple):
     """Damaged spans that are left out: their start times, from the first nanosecond to the last, and their number."""
 
     first_ns: int
@@ -79,7 +79,7 @@ LEFT_OUT: Final = "leftOut"
 """The API's name for the damaged spans that an export lacks: a key of its last line, or of its last batch."""
 
 
-def left_out_text(unread: Sequence[Unread]) -> str:
+def left_out_text(unread: Sequence[DamagedRange]) -> str:
     """Return damaged spans as the JSON of the API; times are texts, as in OTLP/JSON."""
     return json.dumps(
         [
@@ -89,9 +89,11 @@ def left_out_text(unread: Sequence[Unread]) -> str:
     )
 
 
-def left_out_in(text: bytes) -> list[Unread]:
+def left_out_in(text: bytes) -> list[DamagedRange]:
     """Return the damaged spans that the API's JSON lists."""
-    return [Unread(int(each["firstUnixNano"]), int(each["lastUnixNano"]), each["spans"]) for each in json.loads(text)]
+    return [
+        DamagedRange(int(each["firstUnixNano"]), int(each["lastUnixNano"]), each["spans"]) for each in json.loads(text)
+    ]
 
 
 class _WindowSize:
@@ -112,7 +114,7 @@ class _Export(NamedTuple, Generic[_Item]):
     selection: _Selection
     finish: Callable[[pa.Table], Iterable[_Item]]
     pace: _WindowSize
-    unread: list[Unread] | None = None  # receives the damaged parts; None: damage ends the export
+    unread: list[DamagedRange] | None = None  # receives the damaged parts; None: damage ends the export
 
 
 class Exports:
@@ -133,8 +135,8 @@ class Exports:
         to_ns: int,
         *,
         tenant: str | None,
-        asker: str | None = None,
-        unread: list[Unread] | None = None,
+        client_id: str | None = None,
+        unread: list[DamagedRange] | None = None,
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
@@ -142,13 +144,13 @@ class Exports:
         appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
-            Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
+            Overloaded: at the first batch: this caller (`client_id`), or all together, have the most exports at once.
 
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(select, selection, _rows, _WindowSize(), unread)
-        with self._places.take(asker):
+        with self._places.take(client_id):
             with self._database.cursor() as cursor:
                 schema = _open(cursor, export, _ExportWindow(first_ns=1, last_ns=0)).schema
             yield pa.RecordBatch.from_pylist([], schema=schema)
@@ -160,20 +162,20 @@ class Exports:
         to_ns: int,
         *,
         tenant: str | None,
-        asker: str | None = None,
-        unread: list[Unread] | None = None,
+        client_id: str | None = None,
+        unread: list[DamagedRange] | None = None,
     ) -> Generator[list[Span], None, None]:
         """Yield spans that start between two instants, some hundreds at a time: of a tenant and of none; None for all.
 
         Damaged spans are skipped and appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
-            Overloaded: at the first batch: as many are exported at once as may be, by this caller (`asker`) or by all.
+            Overloaded: at the first batch: this caller (`client_id`), or all together, have the most exports at once.
 
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize(), unread)
-        with self._places.take(asker):
+        with self._places.take(client_id):
             yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
     def trace(self, trace_id: str, *, tenant: str | None) -> Generator[list[Span], None, None] | None:
@@ -207,10 +209,12 @@ class Exports:
         for part in self._parts(export, window):
             yield from self._read(export, part)
 
-    def _around_damage(self, export: _Export[_Item], window: _ExportWindow, unread: list[Unread]) -> Iterator[_Item]:
+    def _around_damage(
+        self, export: _Export[_Item], window: _ExportWindow, unread: list[DamagedRange]
+    ) -> Iterator[_Item]:
         """Read the readable parts of a counted window that is damaged."""
         if window.rows <= _LEFT_OUT_ROWS:
-            unread.append(Unread(window.first_ns, window.last_ns, window.rows))
+            unread.append(DamagedRange(window.first_ns, window.last_ns, window.rows))
             return
         for part in self._stretches(export, window, most=_DAMAGED_STRETCHES):
             yield from self._read(export, part)
@@ -253,7 +257,7 @@ class Exports:
                 raise
         return self._halves(window, export.unread)
 
-    def _halves(self, window: _ExportWindow, unread: list[Unread]) -> list[_ExportWindow]:
+    def _halves(self, window: _ExportWindow, unread: list[DamagedRange]) -> list[_ExportWindow]:
         """Halve a window whose spans cannot even be counted: by their numbers, in whose order they are stored."""
         last_seq = self._last_seq() if window.last_seq == _MAX_INT64 else window.last_seq
         if last_seq is not None and last_seq - window.first_seq >= _LEFT_OUT_ROWS:
@@ -262,7 +266,7 @@ class Exports:
         if last_seq is None and window.last_ns - window.first_ns >= _LEFT_OUT_NS:
             middle = (window.first_ns + window.last_ns) // 2
             return [replace(window, last_ns=middle), replace(window, first_ns=middle + 1)]
-        unread.append(Unread(window.first_ns, window.last_ns, None))
+        unread.append(DamagedRange(window.first_ns, window.last_ns, None))
         return []
 
     def _last_seq(self) -> int | None:

@@ -13,9 +13,9 @@ from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
 from storage.ingest.backlog import SEQ_BITS
 from storage.query.queries import questions_of, summaries_of
-from storage.query.traces_like import (
+from storage.query.trace_criteria import (
     Ranking,
-    TracesLike,
+    TraceCriteria,
     asked_of,
     asking,
     extent,
@@ -76,7 +76,7 @@ class RuleResults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class TraceDetails:
     """Details of a trace in a list, beside its summary."""
 
     input: str | None = None
@@ -113,7 +113,7 @@ class Listing:
 
     def traces(
         self,
-        like: TracesLike,
+        criteria: TraceCriteria,
         *,
         after: ListPosition | None = None,
         limit: int,
@@ -124,13 +124,17 @@ class Listing:
         deadline_s = self._clock_s() + within_s
         page: list[TraceSummary] = []
         commits = (_LAST_COMMIT, 0)
-        place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
-        for from_ns, to_ns in self._database.periods(like.from_ns, like.to_ns):
+        place = (
+            after
+            if after is not None and after.start_ns < criteria.to_ns
+            else ListPosition(start_ns=criteria.to_ns - 1)
+        )
+        for from_ns, to_ns in self._database.periods(criteria.from_ns, criteria.to_ns):
             if place.start_ns < from_ns:
                 continue
             start = place if place.start_ns < to_ns else ListPosition(start_ns=to_ns - 1)
             with self._database.snapshot() as cursor:
-                walk = _Walk(cursor, replace(like, from_ns=from_ns, to_ns=to_ns), tenant)
+                walk = _Walk(cursor, replace(criteria, from_ns=from_ns, to_ns=to_ns), tenant)
                 some, following = self._gathered(walk, start, limit - len(page), deadline_s)
             page += some
             commits = min(commits[0], walk.commits[0]), max(commits[1], walk.commits[1])
@@ -165,19 +169,19 @@ class Listing:
             as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
             parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
-    def ranked(self, like: TracesLike, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
+    def ranked(self, criteria: TraceCriteria, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
         """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.
 
-        `like` says in which time, which had better be bounded: all traces of it are looked at.
+        `criteria` says in which time, which had better be bounded: all traces of it are looked at.
 
         """
         with self._database.snapshot() as cursor:
-            walk = _Walk(cursor, like, tenant, by)
+            walk = _Walk(cursor, criteria, tenant, by)
             return Listed(traces=walk.all(limit), commits=walk.commits, next=None, is_full=True)
 
     def briefs(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int], *, characters: int = _PREVIEW_CHARACTERS
-    ) -> Mapping[tuple[str, str], Brief]:
+    ) -> Mapping[tuple[str, str], TraceDetails]:
         """Return the details of traces, whose spans came with these commits, by tenant and trace id.
 
         Inputs and outputs are cut to `characters`.
@@ -193,13 +197,13 @@ class Listing:
             for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
                 results[row.pop("tenant"), row.pop("trace_id")].append(RuleResults(**row))
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
-        return {key: Brief(results=results[key], **readings.get(key, {})) for key in keys}
+        return {key: TraceDetails(results=results[key], **readings.get(key, {})) for key in keys}
 
-    def reading(self, trace: TraceSummary) -> Brief:
+    def reading(self, trace: TraceSummary) -> TraceDetails:
         """Return the stored reading of a trace with its texts, without results of evaluations."""
         of = {"tenant": trace.tenant, "trace_id": trace.trace_id, "start_ns": trace.start_ns}
         with self._database.snapshot() as cursor:
-            return Brief(**next(iter(_rows(cursor, sql.query("reading_of_trace"), of)), {}))
+            return TraceDetails(**next(iter(_rows(cursor, sql.query("reading_of_trace"), of)), {}))
 
     def named_by_spans(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int]
@@ -253,12 +257,12 @@ class _Walk:
     """A walk back through the list."""
 
     def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, by: Ranking | None = None
+        self, cursor: duckdb.DuckDBPyConnection, criteria: TraceCriteria, tenant: str | None, by: Ranking | None = None
     ) -> None:
         self._cursor = cursor
-        self._like = like
+        self._like = criteria
         self._tenant = tenant
-        self._questions = asked_of(like, by)
+        self._questions = asked_of(criteria, by)
         self.commits = (_LAST_COMMIT, 0)  # the first and last commit with spans of the traces found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
@@ -319,14 +323,17 @@ class _Walk:
         return sorted(sure, key=lambda trace: order[trace.tenant, trace.trace_id])
 
 
-def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
+def _is_like(trace: TraceSummary, criteria: TraceCriteria) -> bool:
     """Return True if a trace still matches by all of its parts."""
     return (
-        (like.project is None or trace.project == like.project)
-        and (like.service is None or trace.service_name == like.service)
-        and (like.name is None or like.name.lower() in trace.root_name.lower())
-        and (like.is_error is None or (trace.error_count > 0) == like.is_error)
-        and (like.least_ns is None or (trace.end_ns is not None and trace.end_ns - trace.start_ns >= like.least_ns))
+        (criteria.project is None or trace.project == criteria.project)
+        and (criteria.service is None or trace.service_name == criteria.service)
+        and (criteria.name is None or criteria.name.lower() in trace.root_name.lower())
+        and (criteria.is_error is None or (trace.error_count > 0) == criteria.is_error)
+        and (
+            criteria.least_ns is None
+            or (trace.end_ns is not None and trace.end_ns - trace.start_ns >= criteria.least_ns)
+        )
     )
 
 

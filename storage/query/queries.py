@@ -1,4 +1,4 @@
-"""Queries of the store; they never wait for the writer. Each runs on a cursor of its own, except in `at_one_moment`."""
+"""Queries of the store; they never wait for the writer. Each runs on a cursor of its own, except in `in_snapshot`."""
 
 import itertools
 import json
@@ -22,14 +22,14 @@ from storage.errors import FILE_IS_GONE, BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.memory import LackOfMemory, advice
 from storage.query.alarm import QueryAlarm
-from storage.query.apart import Apart, ApartAnswer, ApartOptions, ApartQuestion, Column
 from storage.query.nanoseconds import with_texts
-from storage.query.offences import Offences
+from storage.query.quarantine import Offences
 from storage.query.query_limits import too_large
 from storage.query.query_options import CANCELLED, QueryOptions
+from storage.query.query_process import Apart, ApartAnswer, ApartOptions, ApartQuestion, Column
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
-from storage.query.traces_like import LAST_NS, asked_for
+from storage.query.trace_criteria import LAST_NS, asked_for
 from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
 
 log = logging.getLogger(__name__)
@@ -82,9 +82,9 @@ class Queries:
         """End the statements that run in processes of their own."""
         self._apart.close()
 
-    def at_one_moment(self) -> AbstractContextManager[None]:
+    def in_snapshot(self) -> AbstractContextManager[None]:
         """Run all queries of this thread in the block, in any part of the store, on one snapshot."""
-        return self._database.at_one_moment()
+        return self._database.in_snapshot()
 
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
@@ -296,7 +296,7 @@ class Queries:
         self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: QueryOptions
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Statement]]:
         """Open a cursor for one reading statement, which ends at its time limit or on request."""
-        self.offences.check(terms.asker, statement)
+        self.offences.check(terms.client_id, statement)
         why = None
         try:
             with self._database.cursor(may_share=False, is_own=False) as cursor:
@@ -314,14 +314,14 @@ class Queries:
                     why = CANCELLED if terms.stop.is_cancelled else alarm.why
         except _FAILURES as error:
             if is_bug(error):
-                raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
+                raise self._broke(statement, terms.client_id, str(error).partition("\n")[0]) from error
             if why is None and self._database.forget_cold(error):
                 raise Reopened(FILE_IS_GONE) from error
             raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
 
-    def _broke(self, statement: str, asker: str, message: str) -> BadQuery:
-        self.offences.add(asker, statement)
-        log.error("a statement of key %s caused an internal error of DuckDB: %s", asker or "(none)", message)
+    def _broke(self, statement: str, client_id: str, message: str) -> BadQuery:
+        self.offences.add(client_id, statement)
+        log.error("a statement of key %s caused an internal error of DuckDB: %s", client_id or "(none)", message)
         self._database.reopen()
         return BadQuery(f"this statement makes the database fail, and is refused from now on: {message}")
 

@@ -50,6 +50,6 @@ class QueryOptions:
     """Options of a statement: whether it may read our views only, its caller, and its cancellation."""
 
     views_only: bool = False
-    asker: str = ""  # the caller, by which repeated offences are counted
+    client_id: str = ""  # the caller, by which repeated offences are counted
     is_ours: bool = False  # the text is of our own making, such as a rule's condition, and only its parameters are not
     stop: CancelToken = field(default_factory=CancelToken)

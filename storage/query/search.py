@@ -12,7 +12,7 @@ _MOST_NAMES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanLike:
+class SpanCriteria:
     """Filter of spans; None matches all. Tags are attributes of the span or its resource, as text."""
 
     from_ns: int
@@ -44,24 +44,24 @@ class Search:
         with self._database.cursor() as cursor:
             return [(name, kind) for name, kind in cursor.execute(sql.query("operations"), parameters).fetchall()]
 
-    def traces(self, like: SpanLike, *, limit: int, tenant: str | None = "") -> list[str]:
+    def traces(self, criteria: SpanCriteria, *, limit: int, tenant: str | None = "") -> list[str]:
         """Return the ids of traces that have a matching span, by its start, latest first."""
         parameters: dict[str, object] = {
             "tenant": tenant,
-            "from_ns": like.from_ns,
-            "to_ns": like.to_ns,
-            "service": like.service,
-            "operation": like.operation,
-            "kind": like.kind,
-            "is_error": like.is_error,
-            "least_ns": like.least_ns,
-            "most_ns": like.most_ns,
+            "from_ns": criteria.from_ns,
+            "to_ns": criteria.to_ns,
+            "service": criteria.service,
+            "operation": criteria.operation,
+            "kind": criteria.kind,
+            "is_error": criteria.is_error,
+            "least_ns": criteria.least_ns,
+            "most_ns": criteria.most_ns,
             "traces": limit,
         }
-        for number, (key, text) in enumerate(like.tags.items()):
+        for number, (key, text) in enumerate(criteria.tags.items()):
             parameters |= {f"key{number}": key, f"text{number}": text}
         with self._database.cursor() as cursor:
-            return [trace_id for (trace_id,) in cursor.execute(_select(len(like.tags)), parameters).fetchall()]
+            return [trace_id for (trace_id,) in cursor.execute(_select(len(criteria.tags)), parameters).fetchall()]
 
 
 def _select(tags: int) -> str:

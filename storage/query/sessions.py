@@ -14,7 +14,7 @@ from storage.engine.read_database import ReadDatabase
 from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
 from storage.query.queries import summaries_of
 from storage.query.rows import logs_of, spans_of
-from storage.query.traces_like import LAST_NS, asked_for
+from storage.query.trace_criteria import LAST_NS, asked_for
 from storage.records import LogRecord, Span, Trace
 
 _OfTrace = TypeVar("_OfTrace", Span, LogRecord)
@@ -29,7 +29,7 @@ _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsLike:
+class SessionCriteria:
     """Filter of sessions; None matches all. One trace of the session has to match all of it."""
 
     project: str | None = None
@@ -112,14 +112,14 @@ class SessionQueries:
         self._database = database
 
     def page(
-        self, like: SessionsLike, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
+        self, criteria: SessionCriteria, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionPage:
         """Return a page of matching sessions after a place, by the start of their latest trace, newest first."""
         with self._database.snapshot() as cursor:
-            searched_to_ns = _floor(cursor, like, tenant)
+            searched_to_ns = _floor(cursor, criteria, tenant)
             if searched_to_ns is not None:
-                like = replace(like, from_ns=searched_to_ns)
-            keys = _found(cursor, like, after, {"tenant": tenant, "limit": limit + 1})
+                criteria = replace(criteria, from_ns=searched_to_ns)
+            keys = _found(cursor, criteria, after, {"tenant": tenant, "limit": limit + 1})
             rows = _rows_of(cursor, [(owner, session_id) for owner, session_id, _ in keys[:limit]])
             summaries = _summaries(cursor, rows)
         order = {(owner, session_id): place for place, (owner, session_id, _) in enumerate(keys)}
@@ -194,17 +194,17 @@ def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
     return by_trace
 
 
-def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | None) -> int | None:
+def _floor(cursor: duckdb.DuckDBPyConnection, criteria: SessionCriteria, tenant: str | None) -> int | None:
     """Return the time from which texts are searched, if that is later than requested."""
-    if like.text is None or like.newest is None:
+    if criteria.text is None or criteria.newest is None:
         return None
-    bounds = {"from_ns": like.from_ns, "to_ns": like.to_ns - 1, "tenant": tenant, "newest": like.newest}
+    bounds = {"from_ns": criteria.from_ns, "to_ns": criteria.to_ns - 1, "tenant": tenant, "newest": criteria.newest}
     ((count, oldest_ns),) = cursor.execute(sql.query("newest_of_sessions"), bounds).fetchall()
-    return oldest_ns if count == like.newest else None
+    return oldest_ns if count == criteria.newest else None
 
 
 def _found(
-    cursor: duckdb.DuckDBPyConnection, like: SessionsLike, after: SessionPosition | None, more: dict[str, object]
+    cursor: duckdb.DuckDBPyConnection, criteria: SessionCriteria, after: SessionPosition | None, more: dict[str, object]
 ) -> list[tuple[str, str, int]]:
     """Return the tenants and ids of matching sessions, and when their latest traces start.
 
@@ -212,9 +212,11 @@ def _found(
     traces are searched first, and the others only if these have too few sessions.
 
     """
-    questions = _conditions_in_use(like, after)
-    values = {name: value for name, (question, value) in _values(like, after).items() if question in questions} | more
-    if like.project is not None and like.text is None and like.user is None:
+    questions = _conditions_in_use(criteria, after)
+    values = {
+        name: value for name, (question, value) in _values(criteria, after).items() if question in questions
+    } | more
+    if criteria.project is not None and criteria.text is None and criteria.user is None:
         select = asked_for(sql.query("newest_sessions_page"), questions)
         newest = cursor.execute(select, values | {"newest": _NEWEST_TRACES}).fetchall()
         if len(newest) == more["limit"]:
@@ -222,22 +224,22 @@ def _found(
     return cursor.execute(asked_for(sql.query("sessions_page"), questions), values).fetchall()
 
 
-def _conditions_in_use(like: SessionsLike, after: SessionPosition | None) -> set[str]:
-    questions = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
-    if questions or (like.from_ns, like.to_ns) != (0, LAST_NS):
+def _conditions_in_use(criteria: SessionCriteria, after: SessionPosition | None) -> set[str]:
+    questions = {name for name in ("project", "user", "text") if getattr(criteria, name) is not None}
+    if questions or (criteria.from_ns, criteria.to_ns) != (0, LAST_NS):
         questions.add("alike")
     return questions if after is None else questions | {"after"}
 
 
-def _values(like: SessionsLike, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
+def _values(criteria: SessionCriteria, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
     """Return the values in `sessions_page.sql`, each with the question that it belongs to."""
     place = after or SessionPosition(latest_ns=0)
     return {
-        "project": ("project", like.project),
-        "user": ("user", like.user),
-        "text": ("text", None if like.text is None else like.text.lower()),
-        "from_ns": ("alike", like.from_ns),
-        "to_ns": ("alike", like.to_ns - 1),
+        "project": ("project", criteria.project),
+        "user": ("user", criteria.user),
+        "text": ("text", None if criteria.text is None else criteria.text.lower()),
+        "from_ns": ("alike", criteria.from_ns),
+        "to_ns": ("alike", criteria.to_ns - 1),
         "place_ns": ("after", place.latest_ns),
         "place_session": ("after", place.session_id),
         "place_tenant": ("after", place.tenant),

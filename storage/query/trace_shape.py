@@ -18,7 +18,16 @@ from storage.engine.read_database import ReadDatabase
 from storage.errors import Overloaded
 from storage.limit import Limit
 from storage.query.facets import Facet, facet_of_column, facet_of_groups
-from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
+from storage.query.trace_criteria import (
+    LAST_NS,
+    TraceCriteria,
+    asked_of,
+    asking,
+    extent,
+    extent_asked,
+    stretch,
+    values_of,
+)
 
 COLUMNS: Final = 48
 """The most time steps; a guess: as many columns can be distinguished, and touched, on a small screen."""
@@ -83,7 +92,7 @@ class TraceShapes:
         self._clock_s = clock_s
         self._places = threading.Semaphore(_AT_ONCE)
 
-    def of(self, like: TracesLike, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
+    def of(self, criteria: TraceCriteria, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
         """Return the shape of matching traces, or of as many of the newest as fit into the time.
 
         `values` is the number of values of each kind; with 0, no values are searched.
@@ -92,7 +101,7 @@ class TraceShapes:
             Overloaded: too many other shapes are being computed.
         """
         with self._place(), self._database.snapshot() as cursor:
-            look = _Look(cursor, like, tenant, now_ns, values)
+            look = _Look(cursor, criteria, tenant, now_ns, values)
             began_s = self._clock_s()
             shape = look.through(_FIRST_PARTS)
             took_s = max(self._clock_s() - began_s, 1e-6)
@@ -116,14 +125,14 @@ class _Look:
     """One computation of a shape."""
 
     def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, now_ns: int, values: int
+        self, cursor: duckdb.DuckDBPyConnection, criteria: TraceCriteria, tenant: str | None, now_ns: int, values: int
     ) -> None:
         self._cursor = cursor
-        self._like = like
+        self._like = criteria
         self._tenant = tenant
         self._now_ns = now_ns
         self._values = values
-        self._questions = asked_of(like)
+        self._questions = asked_of(criteria)
 
     def through(self, parts: int) -> TraceShape:
         """Return the shape of the matching traces among the newest `parts` parts."""

@@ -9,7 +9,7 @@ import duckdb
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.sql import named
+from storage.sql import dict_rows
 
 Source: TypeAlias = Literal["person", "adjudicator", "application", "user"]
 """Kind of author; a decision of an adjudicator takes precedence over votes of persons."""
@@ -72,7 +72,7 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationsLike:
+class AnnotationCriteria:
     """Filter of annotations; None matches all."""
 
     trace_id: str | None = None
@@ -108,7 +108,7 @@ class Annotations:
         return len(stored)
 
     def like(
-        self, criteria: AnnotationsLike, *, tenant: str | None, most: int = 1_000, skip: int = 0
+        self, criteria: AnnotationCriteria, *, tenant: str | None, most: int = 1_000, skip: int = 0
     ) -> list[Annotation]:
         """Return annotations, newest first; those of a tenant and of none, or with None of all."""
         parameters: dict[str, Any] = {**asdict(criteria), "tenant": tenant, "rows": most, "skip": skip}
@@ -116,7 +116,7 @@ class Annotations:
             if criteria.trace_id is not None and not _has_annotations(cursor, criteria.trace_id):
                 return []
             cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), parameters)
-            return [Annotation(**row) for row in named(cursor)]
+            return [Annotation(**row) for row in dict_rows(cursor)]
 
 
 def _has_annotations(cursor: duckdb.DuckDBPyConnection, trace_id: str) -> bool:

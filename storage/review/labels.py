@@ -7,7 +7,7 @@ from typing import Any, Final
 from storage import sql
 from storage.engine.read_database import ReadDatabase
 from storage.review.review_queues import Reason
-from storage.sql import named
+from storage.sql import dict_rows
 
 _MOST_LABELS: Final = 50_000
 _MOST_EVALUATORS: Final = 50
@@ -168,21 +168,21 @@ class Labels:
         }
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("judged_counts"), parameters)
-            return [JudgedCount(**row) for row in named(cursor)]
+            return [JudgedCount(**row) for row in dict_rows(cursor)]
 
     def votes(self, criteria: VotesOf) -> list[PersonVote]:
         """Return the votes of people, newest first, without unsure ones."""
         parameters = asdict(criteria) | {"rows": _MOST_LABELS}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("votes_of_question"), parameters)
-            return [PersonVote(**row) for row in named(cursor)]
+            return [PersonVote(**row) for row in dict_rows(cursor)]
 
     def of_runs(self, tenant: str, name: str, experiment_id: str, *, runs: Sequence[str]) -> list[LabelledRun]:
         """Return the labelled results of these runs, and of all other runs of the experiment that have votes."""
         parameters = {"tenant": tenant, "name": name, "experiment_id": experiment_id, "runs": list(runs)}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("labelled_run_scores"), parameters)
-            return [LabelledRun(**row) for row in named(cursor)]
+            return [LabelledRun(**row) for row in dict_rows(cursor)]
 
     def voted_rules(self, tenant: str, name: str, sources: Sequence[str]) -> set[tuple[str, str | None]]:
         """Return the rules that have results with votes, each with its project."""
@@ -207,7 +207,7 @@ class Labels:
             if not cursor.execute(sql.query("has_votes"), question).fetchall():
                 return []
             cursor.execute(statement, parameters)
-            return [LabelledResult(**row | {"entries": _queued(row)}) for row in named(cursor)]
+            return [LabelledResult(**row | {"entries": _queued(row)}) for row in dict_rows(cursor)]
 
 
 def _queued(row: Mapping[str, Any]) -> list[QueuedFor] | None:

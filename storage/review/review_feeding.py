@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
-from storage.engine.kept_rows import KeptRows
+from storage.engine.row_cache import RowCache
 from storage.engine.table_writes import tables_read
 from storage.review.review_queues import MOST_ENTRIES, ReviewQueue, ReviewQueues
 
@@ -42,7 +42,7 @@ class ReviewFeeding:
     def __init__(self, database: Database, queues: ReviewQueues) -> None:
         self._database = database
         self._queues = queues
-        self._state = KeptRows(database, sql.query("review_feed_state"))
+        self._state = RowCache(database, sql.query("review_feed_state"))
 
     def writes(self) -> int:
         """Return a number that changes once queues, results or votes may have changed."""

@@ -8,9 +8,9 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.review.annotations import AnnotationTarget
-from storage.sql import named
+from storage.sql import dict_rows
 from storage.versioned import Records, Then
 
 Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
@@ -143,7 +143,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         values = {"tenant": tenant, "queue_id": queue_id, "now_us": now_us, "counted": counted}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_queues"), values)
-            return [ReviewQueue(**row) for row in named(cursor)]
+            return [ReviewQueue(**row) for row in dict_rows(cursor)]
 
     def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:
         """Return a review queue; None if there is none."""
@@ -190,7 +190,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Remove an entry from a queue; votes stay.
 
         Raises:
-            Missing: the queue has no such entry.
+            NotFound: the queue has no such entry.
             Overloaded: nothing was stored.
         """
         gone: list[object] = []
@@ -203,7 +203,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
 
         self._writer.store(write, 1)
         if not gone:
-            raise Missing("this queue has no such entry")
+            raise NotFound("this queue has no such entry")
 
     def entries(
         self, queue: ReviewQueue, *, author: str, done: bool | None, now_us: int, most: int, skip: int = 0
@@ -220,14 +220,14 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Return each person's progress, by name; of a thousand people at most."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_progress"), {"queue_id": queue.queue_id, "now_us": now_us})
-            return [ReviewerProgress(**row) for row in named(cursor)]
+            return [ReviewerProgress(**row) for row in dict_rows(cursor)]
 
     def _entries(self, queue: ReviewQueue, **filters: Any) -> list[ReviewEntry]:
         values = {"entry_id": None, "done": None, "rows": 1, "skip": 0} | filters
         values |= {"queue_id": queue.queue_id, "reviewers": queue.reviewers}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_entries"), values)
-            return [ReviewEntry(**row) for row in named(cursor)]
+            return [ReviewEntry(**row) for row in dict_rows(cursor)]
 
 
 def _table(entries: Sequence[NewEntry]) -> pa.Table:

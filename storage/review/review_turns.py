@@ -12,7 +12,7 @@ import duckdb
 from storage import sql
 from storage.delays import StoredDelays
 from storage.engine.database import Database
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.ingest.writer import Writer
 from storage.review.annotations import NewAnnotation, put_annotations
 from storage.review.review_queues import ReviewQueue
@@ -54,7 +54,7 @@ class ReviewTurns:
 
         Raises:
             Conflict: the entry was never leased to the reviewer, and enough others voted on it or have leased it.
-            Missing: the entry is gone.
+            NotFound: the entry is gone.
             Overloaded: nothing was stored.
 
         """
@@ -72,7 +72,7 @@ class ReviewTurns:
 
         Raises:
             Conflict: the reviewer has voted on the entry.
-            Missing: the entry is gone.
+            NotFound: the entry is gone.
             Overloaded: nothing was stored.
         """
 
@@ -97,7 +97,7 @@ class ReviewTurns:
         What else he was given goes back to the others.
 
         Raises:
-            Missing: the entry is gone.
+            NotFound: the entry is gone.
             Overloaded: nothing was stored.
         """
 
@@ -133,7 +133,7 @@ def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: s
     parameters = entry | {"now_us": turn.now_us, "lease_us": turn.lease_us}
     row = cursor.execute(sql.query("review_turn_of"), parameters).fetchone()
     if row is None:
-        raise Missing("this queue has no such entry; its target may have expired")
+        raise NotFound("this queue has no such entry; its target may have expired")
     state, has_voted, others = row
     return _Standing(state=state, has_voted=has_voted, others=others)
 

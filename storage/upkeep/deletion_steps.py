@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
+from storage.upkeep.cascade import TraceName, TraceToDelete, leaving_among
 from storage.upkeep.deletions import Deletion
-from storage.upkeep.leaving import Leaving, TraceName, leaving_among
 
 STEP_SPANS: Final = 32_768
 _STEP_PARTS, _STEP_COMMITS = 16_384, 4_096
@@ -38,7 +38,7 @@ class DeletionStep:
 
     deletions: Sequence[Deletion]
     deletion_ids: Mapping[str, str]  # by the id of a trace: the deletion that it counts for
-    leaving: Sequence[Leaving]
+    leaving: Sequence[TraceToDelete]
     commits: Commits
     is_last: bool  # of these traces: all that is about them goes
     after_batch: int  # commits up to this one are looked through after it
@@ -142,7 +142,7 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int
 
 
 def _next_piece(
-    cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], commits: Commits, *, is_named: bool
+    cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], commits: Commits, *, is_named: bool
 ) -> tuple[Commits, bool]:
     """Return the commits of a part of these traces that one transaction can delete, and True if it is the last part.
 

@@ -21,11 +21,11 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Busy, Overloaded, Unpublished
 from storage.ingest.writer import Writer
+from storage.upkeep.cascade import TABLES, Left, erase, remove_from_lake
+from storage.upkeep.compaction import Compaction, Progress
 from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
 from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
-from storage.upkeep.leaving import TABLES, Left, erase, remove_from_lake
 from storage.upkeep.leftovers import foreign_copies, forget_answers, forget_records
-from storage.upkeep.rewriting import Progress, Rewriting
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Erasure:
         database: Database,
         writer: Writer,
         deletions: Deletions,
-        rewriting: Rewriting,
+        rewriting: Compaction,
         *,
         set_aside: Path,
         empty_spool: Callable[[], None],

@@ -1,13 +1,13 @@
-"""Stand-in for `Rewriting` if that is turned off: row groups with deleted rows are kept as they are."""
+"""Stand-in for `Compaction` if that is turned off: row groups with deleted rows are kept as they are."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.upkeep.rewriting import Rewriting
+from storage.upkeep.compaction import Compaction
 
 
-class KeptRowGroups(Rewriting):
+class KeptRowGroups(Compaction):
     """Lets rows be deleted without limit, and DuckDB drop row groups that have none left.
 
     Bytes of deleted rows stay in the file until then, and each row group that has some takes 512 kB of memory.
@@ -31,7 +31,7 @@ class KeptRowGroups(Rewriting):
         yield from ()
 
 
-def make_rewriting(database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> Rewriting:
+def make_rewriting(database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> Compaction:
     """Make the rewriter of row groups with deleted rows, or the one that keeps them if the options say so."""
-    kind = Rewriting if database.workarounds.rewrite_row_groups else KeptRowGroups
+    kind = Compaction if database.workarounds.rewrite_row_groups else KeptRowGroups
     return kind(database, writer, is_behind=is_behind)

@@ -13,7 +13,7 @@ from storage import sql
 from storage.aging import Aging
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.upkeep.leaving import (
+from storage.upkeep.cascade import (
     STEP_SPANS,
     TABLES,
     Left,
@@ -24,8 +24,8 @@ from storage.upkeep.leaving import (
     next_window,
     staying_among,
 )
+from storage.upkeep.compaction import Compaction
 from storage.upkeep.retention import Retention
-from storage.upkeep.rewriting import Rewriting
 
 _TABLES: Final = (
     "span",
@@ -44,7 +44,7 @@ class Moving:
     """Deletes traces that have moved. For the thread of the lake."""
 
     def __init__(
-        self, database: Database, writer: Writer, rewriting: Rewriting, retention: Retention, aging: Aging
+        self, database: Database, writer: Writer, rewriting: Compaction, retention: Retention, aging: Aging
     ) -> None:
         self._database, self._writer = database, writer
         self._rewriting, self._retention = rewriting, retention

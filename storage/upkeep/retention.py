@@ -15,9 +15,7 @@ from storage.aging import Aging
 from storage.engine.database import Database
 from storage.errors import Overloaded
 from storage.ingest.writer import Writer
-from storage.upkeep.deletions import DELETING, DeletionCriteria
-from storage.upkeep.erasure import Erasure
-from storage.upkeep.leaving import (
+from storage.upkeep.cascade import (
     STEP_SPANS,
     TABLES,
     Places,
@@ -27,7 +25,9 @@ from storage.upkeep.leaving import (
     next_window,
     remove_from_lake,
 )
-from storage.upkeep.rewriting import Rewriting
+from storage.upkeep.compaction import Compaction
+from storage.upkeep.deletions import DELETING, DeletionCriteria
+from storage.upkeep.erasure import Erasure
 
 _ROUNDS = 5
 """How often a sweep by size checks if the rest is small enough, since bytes a span are an estimate."""
@@ -90,7 +90,7 @@ class Retention:
     """Deletion of expired, unwanted and oldest traces. Thread-safe; one thread at a time sweeps."""
 
     def __init__(
-        self, database: Database, writer: Writer, rewriting: Rewriting, erasure: Erasure, aging: Aging
+        self, database: Database, writer: Writer, rewriting: Compaction, erasure: Erasure, aging: Aging
     ) -> None:
         self._database = database
         self._writer = writer

@@ -23,14 +23,14 @@ row group with holes at both of its ends. With 5 million spans and 27 holes amon
 were written anew and 48 had holes then; with this, 129 and 39."""
 
 
-class RowStretch(NamedTuple):
+class RowRange(NamedTuple):
     """Places of a table, the last one excluded."""
 
     first: int
     end: int
 
 
-def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[RowStretch]:
+def around(holes: Sequence[RowRange], length: int, *, is_last: bool) -> list[RowRange]:
     """Return the stretches with all row groups that have holes, and one before each; of a small table all or nothing.
 
     Unless `is_last`, the rows behind the last hole of a stretch stay, and are left for the next call: rows that came
@@ -38,25 +38,25 @@ def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[R
 
     """
     if length <= SMALL:
-        return [RowStretch(0, length)] if holes or (is_last and length) else []
+        return [RowRange(0, length)] if holes or (is_last and length) else []
     after, near = (_AFTER, _NEAR) if is_last else (0, ROW_GROUP_ROWS)
-    stretches: list[RowStretch] = []
+    stretches: list[RowRange] = []
     for hole in holes:
-        wide = RowStretch(max(0, hole.first - _BEFORE), min(length, hole.end + after))
+        wide = RowRange(max(0, hole.first - _BEFORE), min(length, hole.end + after))
         if stretches and stretches[-1].first - wide.end <= near:
-            wide = RowStretch(wide.first, stretches.pop().end)
+            wide = RowRange(wide.first, stretches.pop().end)
         stretches.append(wide)
     return stretches
 
 
-def missing(rows: NDArray[np.int64], within: RowStretch) -> list[RowStretch]:
+def missing(rows: NDArray[np.int64], within: RowRange) -> list[RowRange]:
     """Return the stretches without rows, the last one first."""
     around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
     gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
-    return [RowStretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
+    return [RowRange(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
 
 
-def count_cells(holes: Iterable[RowStretch]) -> int:
+def count_cells(holes: Iterable[RowRange]) -> int:
     """Count the row groups that the holes are in, roughly."""
     cells = {
         cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
@@ -64,6 +64,6 @@ def count_cells(holes: Iterable[RowStretch]) -> int:
     return len(cells)
 
 
-def count_groups(stretches: Iterable[RowStretch]) -> int:
+def count_groups(stretches: Iterable[RowRange]) -> int:
     """Count the row groups that these fill."""
     return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

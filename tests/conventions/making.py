@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.own_keys import NO_KEYS, OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from storage.records import AttributeValue, LogRecord, Resource, Scope, Span, SpanEvent, SpanReading, TraceReading

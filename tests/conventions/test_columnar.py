@@ -16,7 +16,7 @@ from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
 from collector.conventions.columnar.traces import meanings
 from collector.conventions.member import TraceMember
-from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.own_keys import NO_KEYS, OwnKeys
 from collector.conventions.prices import COMPUTED, price_table, with_costs
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace

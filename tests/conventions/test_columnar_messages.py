@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.conventions.collected import Collected
 from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.reader import SpanReader
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
+from collector.conventions.slot_values import SlotValues
 from storage.records import Span
 from tests.conventions.making import a_span
 from tests.conventions.test_columnar import a_batch, a_request, assert_alike, rows_of
@@ -224,7 +224,7 @@ RESULT = {"role": "tool", "content": '{"celsius": 7}', "tool_call_id": "a"}
 @pytest.mark.parametrize("nested", [True, False])
 def test_numbered_messages_are_gathered(nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     """Spans whose numbered messages are words, calls and results are not walked through one by one."""
-    monkeypatch.setattr(Collected, "group", None)
+    monkeypatch.setattr(SlotValues, "group", None)
     attributes = numbered_attributes([("user", "q")], [("assistant", "a")], nested=nested, finish=None)
     sent, _, within = SIDES[nested]
     attributes |= numbered_call(f"{sent}.1{within}", CALL, nested=nested)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from storage.store import Store

@@ -7,7 +7,7 @@ import pytest
 
 from collector.conventions.dialects.order import DIALECTS
 from collector.conventions.names import capture_hint
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.span import read_span
 from storage.records import SpanReading
 from tests.conventions.making import a_resource, a_span, an_event, call, read, text

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.conventions.dialects.order import DIALECTS
-from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.own_keys import NO_KEYS, OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.table import place_of
 from collector.conventions.trace import read_trace

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from collector.conventions.own import FIELDS, OwnKeys
+from collector.conventions.own_keys import FIELDS, OwnKeys
 from tests.conventions.making import read, text
 
 SEED_INPUT = ["dokimos.input", "input.value", "gen_ai.prompt", "llm.input", "input", "prompt"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.own_keys import NO_KEYS, OwnKeys
 from collector.conventions.prices import COMPUTED, BadPrices, price_table
 from collector.conventions.trace import read_trace
 from collector.reading.spans import edition_of

@@ -12,7 +12,7 @@ import pytest
 
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import tool_request
-from collector.conventions.own import NO_KEYS
+from collector.conventions.own_keys import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import sums_of_tree
 from collector.conventions.tree import Tree, tree_of

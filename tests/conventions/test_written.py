@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from collector.conventions.written import MAX_CHARS, plain, written_message, written_object
+from collector.conventions.python_repr import MAX_CHARS, plain, written_message, written_object
 from tests.conventions.making import call, read, text
 
 OSLO: dict[str, Any] = {"city": "Oslo"}

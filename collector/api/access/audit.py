@@ -6,9 +6,9 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import time_text
-from storage.operation.access import AuditEntry, AuditWanted
+from storage.operation.access import AuditEntry, AuditFilter
 
 router = api_router(prefix="/api/v1/audit", tags=["audit"])
 
@@ -58,10 +58,10 @@ class AuditQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_entries(here: Here, who: Who, query: Annotated[AuditQuery, Query()]) -> Entries:
+def list_entries(context: ContextDep, caller: CallerDep, query: Annotated[AuditQuery, Query()]) -> Entries:
     """List the audit log, newest first; a key with a tenant sees what keys of its tenant did."""
-    filters = AuditWanted(tenant=who.visible_tenant, key=query.key, path=query.path, refused=query.refused)
-    entries = here.store.access.audit(filters, before=query.before, limit=query.size + 1)
+    filters = AuditFilter(tenant=caller.visible_tenant, key=query.key, path=query.path, refused=query.refused)
+    entries = context.store.access.audit(filters, before=query.before, limit=query.size + 1)
     content = [_document(number, entry) for number, entry in entries[: query.size]]
     is_last = len(entries) <= query.size
     return Entries(

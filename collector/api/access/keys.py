@@ -11,7 +11,7 @@ from collector.access.keyring import KeyDraft
 from collector.access.permission import Permission, Role, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import time_text
 from collector.units import count_text
 from storage.operation.access import ApiKey
@@ -78,14 +78,14 @@ class MadeKey(KeyDocument):
 
 @router.get("", responses=PARTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
+def list_keys(context: ContextDep, caller: CallerDep, part: Part) -> list[KeyDocument]:
     """List keys, oldest first; a key with a tenant sees those of its tenant."""
-    return [_document(key) for key in part.of(here.authenticator.keyring.keys(who))]
+    return [_document(key) for key in part.of(context.authenticator.keyring.keys(caller))]
 
 
 @router.post("", status_code=201)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
+def create_key(new: NewKey, context: ContextDep, caller: CallerDep) -> MadeKey:
     """Create a key. The first one ends access without a key, and must be an ADMIN key of no tenant without expiry."""
     draft = KeyDraft(
         name=new.name,
@@ -94,36 +94,36 @@ def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
         expires_us=_microseconds(new.expiresAt),
         ingest_open_until_us=_microseconds(new.ingestOpenUntil),
     )
-    keyring = here.authenticator.keyring
+    keyring = context.authenticator.keyring
     # Before the key is stored: if this fails, no key is left whose text was not returned.
-    warnings = _locked_out(here, new.ingestOpenUntil) if keyring.is_open else []
-    warnings += _shared_rows(here, new.role, who.tenant if new.tenantId is None else new.tenantId)
-    key, text = keyring.create(draft, who)
+    warnings = _locked_out(context, new.ingestOpenUntil) if keyring.is_open else []
+    warnings += _shared_rows(context, new.role, caller.tenant if new.tenantId is None else new.tenantId)
+    key, text = keyring.create(draft, caller)
     return MadeKey(key=text, warnings=warnings, **_document(key).model_dump())
 
 
 @router.post("/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def disable_key(key_id: str, here: Here, who: Who) -> KeyDocument:
+def disable_key(key_id: str, context: ContextDep, caller: CallerDep) -> KeyDocument:
     """Disable a key. It stays in the list."""
-    return _document(here.authenticator.keyring.disable(key_id, who))
+    return _document(context.authenticator.keyring.disable(key_id, caller))
 
 
 @router.delete("/{key_id}", status_code=204)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_key(key_id: str, here: Here, who: Who) -> Response:
+def delete_key(key_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Delete a key."""
-    here.authenticator.keyring.delete(key_id, who)
+    context.authenticator.keyring.delete(key_id, caller)
     return Response(status_code=204)
 
 
-def _locked_out(here: Context, until: dt.datetime | None) -> list[str]:
+def _locked_out(context: Context, until: dt.datetime | None) -> list[str]:
     """Return warnings that name the clients that sent no key before the first one was made."""
-    clients = here.authenticator.keyless_clients()
+    clients = context.authenticator.keyless_clients()
     opened = "are refused from now on"
     if until is not None:
         opened = f"are taken without a key until {until.isoformat()}, then refused"
-    reads = ", except to read" if here.authenticator.reads_are_open else ""
+    reads = ", except to read" if context.authenticator.reads_are_open else ""
     groups = [
         (clients["sent"], f"exporters {opened}: give each a key with the role INGEST"),
         (
@@ -139,11 +139,11 @@ def _listed(addresses: list[str]) -> str:
     return ", ".join(addresses[:_NAMED]) + (f" and {more} more addresses" if more > 0 else "")
 
 
-def _shared_rows(here: Context, role: Role, tenant: str) -> list[str]:
+def _shared_rows(context: Context, role: Role, tenant: str) -> list[str]:
     """Return a warning if a tenant's key also reads rows without one, such as those from before there were tenants."""
     if not tenant or role in {Role.INGEST, Role.REVIEWER}:
         return []
-    rows = here.store.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
+    rows = context.store.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
     count = int(str(rows[0][0]))
     if not count:
         return []

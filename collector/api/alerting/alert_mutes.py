@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from collector.api.answers.alerting import MuteDocument
 from collector.api.base.context import Context
 from collector.api.base.times import instant_ns, within_reach
 from collector.api.kernel import Creation, Operation, Resource, router_of
+from collector.api.responses.alerting import MuteDocument
 from storage.alerting.alert_mutes import AlertMute
 from storage.errors import BadQuery
 
@@ -30,8 +30,8 @@ class MuteBody(BaseModel):
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-def _mute(here: Context, mute_id: str, body: MuteBody, new: Creation) -> AlertMute:
-    now_ns, until_ns = here.now_ns(), within_reach(instant_ns(body.until))
+def _mute(context: Context, mute_id: str, body: MuteBody, new: Creation) -> AlertMute:
+    now_ns, until_ns = context.now_ns(), within_reach(instant_ns(body.until))
     if until_ns <= now_ns:
         raise BadQuery("until: that is over")
     mute = AlertMute(
@@ -43,7 +43,7 @@ def _mute(here: Context, mute_id: str, body: MuteBody, new: Creation) -> AlertMu
         muted_by=body.by or new["by"],
         created_at_ns=now_ns,
     )
-    here.store.alert_mutes.add(mute)
+    context.store.alert_mutes.add(mute)
     return mute
 
 

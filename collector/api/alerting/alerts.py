@@ -10,17 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage, CorrectedDifferenceDocument
-from collector.api.answers.declared import answers
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import MAX_PAGE
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
-from collector.api.review.judged_by_people import corrected_alert
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.alerting import AlertDetail, AlertDocument, AlertPage, CorrectedDifferenceDocument
+from collector.api.responses.declaration import response_model
+from collector.api.review.judge_accuracy import corrected_alert
 from collector.delivery.alert_document import alert_document
 from storage.alerting.alerts import Alert, AlertFilter
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.records import AlertKind, AlertState, Severity
 
 router = api_router(prefix="/api/v1/alerts")
@@ -51,36 +51,38 @@ class AlertQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(AlertPage)
-def list_alerts(here: Here, who: Who, query: Annotated[AlertQuery, Query()]) -> Response:
+@response_model(AlertPage)
+def list_alerts(context: ContextDep, caller: CallerDep, query: Annotated[AlertQuery, Query()]) -> Response:
     """List alerts, most recently opened first."""
     filters = AlertFilter(**query.model_dump(exclude={"page", "size"}))
-    alerts = here.store.alerts.newest(
-        filters, tenant=who.visible_tenant, offset=query.page * query.size, limit=query.size + 1
+    alerts = context.store.alerts.newest(
+        filters, tenant=caller.visible_tenant, offset=query.page * query.size, limit=query.size + 1
     )
-    return encoded(AlertPage.page([alert_document(alert) for alert in alerts], query.page, query.size))
+    return json_response(AlertPage.page([alert_document(alert) for alert in alerts], query.page, query.size))
 
 
 @router.get("/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
-@answers(AlertDetail)
-def show_alert(alert_id: str, here: Here, who: Who) -> Response:
+@response_model(AlertDetail)
+def show_alert(alert_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Return an alert with its evidence."""
-    alert = _seen(here, who, alert_id)
-    difference = corrected_alert(here, alert.finding)
+    alert = _seen(context, caller, alert_id)
+    difference = corrected_alert(context, alert.finding)
     corrected = None if difference is None else CorrectedDifferenceDocument.of(difference)
-    return encoded({**alert_document(alert), "corrected": corrected})
+    return json_response({**alert_document(alert), "corrected": corrected})
 
 
 @router.post("/{alert_id}/acknowledge")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AlertDocument)
-def acknowledge(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = None) -> JSONResponse:
+@response_model(AlertDocument)
+def acknowledge(
+    alert_id: str, context: ContextDep, caller: CallerDep, body: Acknowledgement | None = None
+) -> JSONResponse:
     """Acknowledge an alert; repeating it is no error. 409: the alert ended before anyone acknowledged it."""
-    before = _own(here, who, alert_id)
+    before = _own(context, caller, alert_id)
     tenant = before.finding.tenant
-    here.store.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)
-    alert = here.store.alerts.get(alert_id, tenant=tenant) or before
+    context.store.alerts.acknowledge(alert_id, time.time_ns(), by=body.by if body else None, tenant=tenant)
+    alert = context.store.alerts.get(alert_id, tenant=tenant) or before
     if alert.acknowledged_at_ns is None:
         return problem(409, f"alert {alert_id} is over; there is nothing to look after")
     return JSONResponse(alert_document(alert))
@@ -88,25 +90,25 @@ def acknowledge(alert_id: str, here: Here, who: Who, body: Acknowledgement | Non
 
 @router.post("/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AlertDocument)
-def resolve(alert_id: str, here: Here, who: Who, body: Acknowledgement | None = None) -> JSONResponse:
+@response_model(AlertDocument)
+def resolve(alert_id: str, context: ContextDep, caller: CallerDep, body: Acknowledgement | None = None) -> JSONResponse:
     """Resolve an alert: receivers are no longer notified of this episode. 409: the alert was over."""
-    before = _own(here, who, alert_id)
+    before = _own(context, caller, alert_id)
     tenant = before.finding.tenant
-    by = (body.by if body else None) or who.key_name
-    if not here.store.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
+    by = (body.by if body else None) or caller.key_name
+    if not context.store.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
         return problem(409, f"alert {alert_id} is over")
-    return JSONResponse(alert_document(here.store.alerts.get(alert_id, tenant=tenant) or before))
+    return JSONResponse(alert_document(context.store.alerts.get(alert_id, tenant=tenant) or before))
 
 
-def _seen(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = here.store.alerts.get(alert_id, tenant=who.visible_tenant)
+def _seen(context: Context, caller: Caller, alert_id: str) -> Alert:
+    alert = context.store.alerts.get(alert_id, tenant=caller.visible_tenant)
     if alert is None:
-        raise Missing(f"no alert {alert_id} here")
+        raise NotFound(f"no alert {alert_id} here")
     return alert
 
 
-def _own(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = _seen(here, who, alert_id)
-    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+def _own(context: Context, caller: Caller, alert_id: str) -> Alert:
+    alert = _seen(context, caller, alert_id)
+    refuse_shared(caller, alert.finding.tenant, f"the alert {alert_id}")
     return alert

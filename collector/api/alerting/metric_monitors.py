@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from collector.access.caller import Caller
-from collector.api.answers.alerting import MetricMonitorDocument
 from collector.api.base.context import Context
 from collector.api.base.times import time_text
 from collector.api.kernel import Creation, Operation, Resource, router_of
+from collector.api.responses.alerting import MetricMonitorDocument
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import MetricMonitorText
 from storage.alerting.metric_monitors import MetricMonitorRow
 
 
-def _find(here: Context, tenant: str | None, monitor_id: str | None) -> Sequence[MetricMonitorRow]:
+def _find(context: Context, tenant: str | None, monitor_id: str | None) -> Sequence[MetricMonitorRow]:
     if monitor_id is None:
-        return here.store.metric_monitors.all(tenant=tenant)
-    row = here.store.metric_monitors.get(monitor_id, tenant=tenant)
+        return context.store.metric_monitors.all(tenant=tenant)
+    row = context.store.metric_monitors.get(monitor_id, tenant=tenant)
     return () if row is None else (row,)
 
 
-def _create(here: Context, monitor_id: str, body: MetricMonitorText, new: Creation) -> None:
-    here.store.metric_monitors.create(monitor_id, body.name, _stored(body), here.now_ns(), tenant=new["tenant"])
+def _create(context: Context, monitor_id: str, body: MetricMonitorText, new: Creation) -> None:
+    context.store.metric_monitors.create(monitor_id, body.name, _stored(body), context.now_ns(), tenant=new["tenant"])
 
 
 def _stored(body: MetricMonitorText) -> dict[str, Any]:

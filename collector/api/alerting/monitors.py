@@ -7,12 +7,12 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.alerting import StreamPage
-from collector.api.answers.declared import answers
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.documents.monitor_documents import monitor_document
+from collector.api.responses.alerting import StreamPage
+from collector.api.responses.declaration import response_model
 
 router = api_router(prefix="/api/v1/monitors")
 
@@ -30,15 +30,15 @@ class StreamQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(StreamPage)
-def list_monitors(here: Here, who: Who, query: Annotated[StreamQuery, Query()]) -> Response:
+@response_model(StreamPage)
+def list_monitors(context: ContextDep, caller: CallerDep, query: Annotated[StreamQuery, Query()]) -> Response:
     """List streams of results by project and rule, with the state of their monitors."""
-    rows = here.store.monitors.page(
+    rows = context.store.monitors.page(
         project=query.project,
         rule=query.rule,
-        tenant=who.visible_tenant,
+        tenant=caller.visible_tenant,
         offset=query.page * query.size,
         limit=query.size + 1,
     )
-    documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: query.size]]
-    return encoded(StreamPage.page([*documents, *rows[query.size :]], query.page, query.size))
+    documents: list[object] = [monitor_document(row, context.rules.revision) for row in rows[: query.size]]
+    return json_response(StreamPage.page([*documents, *rows[query.size :]], query.page, query.size))

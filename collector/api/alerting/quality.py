@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.alerting import QualityDocument, QualityLineDocument
-from collector.api.answers.annotating import MeasuredDocument
-from collector.api.answers.declared import answers
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.json_encoding import json_response
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.alerting import QualityDocument, QualityLineDocument
+from collector.api.responses.annotating import MeasuredDocument
+from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import SOURCES, judges_against_people
+from collector.api.review.judge_accuracy import SOURCES, judges_against_people
 from rules.statistics.formulas.judge_error import JudgeAccuracy
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.surviving import corrected_rate, known_judge
@@ -45,37 +45,39 @@ class QualityQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(QualityDocument)
-def show_quality(here: Here, who: Who, query: Annotated[QualityQuery, Query()]) -> Response:
+@response_model(QualityDocument)
+def show_quality(context: ContextDep, caller: CallerDep, query: Annotated[QualityQuery, Query()]) -> Response:
     """Count the passed results of a rule by day, release or project, and by evaluator; the latest 500 rows."""
     of = OfRule(
         rule=query.rule,
-        from_us=(here.now_ns() - (query.days - 1) * _DAY_NS) // 1000,
+        from_us=(context.now_ns() - (query.days - 1) * _DAY_NS) // 1000,
         project=query.project,
-        tenant=who.visible_tenant,
+        tenant=caller.visible_tenant,
         judged=query.time == "judged",
     )
-    groups = here.store.quality.groups(of, by=query.by, limit=_MOST_LINES + 1)
-    judges = _judges(here, who, query)
+    groups = context.store.quality.groups(of, by=query.by, limit=_MOST_LINES + 1)
+    judges = _judges(context, caller, query)
     lines = [_line(each, judges.get(each.fingerprint)) for each in groups[:_MOST_LINES]]
-    return encoded(QualityDocument.of(query, lines=lines, truncated=len(groups) > _MOST_LINES))
+    return json_response(QualityDocument.of(query, lines=lines, truncated=len(groups) > _MOST_LINES))
 
 
-def _judges(here: Context, who: Caller, query: QualityQuery) -> dict[str | None, JudgeAccuracy]:
+def _judges(context: Context, caller: Caller, query: QualityQuery) -> dict[str | None, JudgeAccuracy]:
     """Return the error rates of each judge, by fingerprint; empty unless the query selects exactly one rule."""
-    kept = [each.stored for each in here.rules.kept() if query.rule in {each.stored.rule_id, each.stored.name}]
-    seen = [each for each in kept if who.sees(each.tenant)]
+    kept = [each.stored for each in context.rules.kept() if query.rule in {each.stored.rule_id, each.stored.name}]
+    seen = [each for each in kept if caller.sees(each.tenant)]
     if len(seen) != 1:
         return {}
     selection = JudgedByRule(
-        tenant=tenant_of(who, None),
+        tenant=tenant_of(caller, None),
         rule_id=seen[0].rule_id,
         project=query.project,
         from_us=None,
         name=VERDICT,
         sources=SOURCES["people"],
     )
-    known = {each.judge.fingerprint: known_judge(each.calibration) for each in judges_against_people(here, selection)}
+    known = {
+        each.judge.fingerprint: known_judge(each.calibration) for each in judges_against_people(context, selection)
+    }
     return {fingerprint: judge for fingerprint, judge in known.items() if judge is not None}
 
 

@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import own_webhooks
-from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
-from collector.api.answers.declared import answers
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import MAX_PAGE, PARTED, Part
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
-from collector.api.base.written import encoded
-from collector.delivery.receivers import BadWebhook, FromFile, Wish
+from collector.api.responses.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
+from collector.api.responses.declaration import response_model
+from collector.delivery.receivers import BadWebhook, FromFile, RequestedWebhook
 from collector.path_names import path_segment
 from collector.setting_groups import EVENTS, MOST_DIGEST_MINUTES, AlertEvent
 from storage.alerting.webhooks import Template, Webhook, webhook_options
@@ -49,9 +49,9 @@ class WebhookBody(BaseModel):
     severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
     digest_minutes: int | None = Field(default=None, alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)
 
-    def wish(self) -> Wish:
+    def requested(self) -> RequestedWebhook:
         """Return the requested receiver in the form that the server works with."""
-        return Wish(
+        return RequestedWebhook(
             url=self.url,
             secret=self.secret,
             keeps_secret="secret" not in self.model_fields_set,
@@ -60,9 +60,9 @@ class WebhookBody(BaseModel):
         )
 
 
-def _webhook(project: str, webhook_id: str, here: Here, who: Who) -> Webhook:
-    webhook = here.receivers.get(here.receivers.project(project, who.visible_tenant), webhook_id)
-    if webhook is None or not who.owns(webhook.tenant):
+def _webhook(project: str, webhook_id: str, context: ContextDep, caller: CallerDep) -> Webhook:
+    webhook = context.receivers.get(context.receivers.project(project, caller.visible_tenant), webhook_id)
+    if webhook is None or not caller.owns(webhook.tenant):
         raise HTTPException(HTTPStatus.NOT_FOUND, f"project {project} has no webhook {webhook_id}")
     return webhook
 
@@ -72,30 +72,32 @@ Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 
 @router.get("/alert-webhooks", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[WebhookDocument])
-def list_all(here: Here, who: Who, part: Part) -> Response:
+@response_model(list[WebhookDocument])
+def list_all(context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List the receivers of all projects, oldest first; a key with a tenant sees only its own."""
-    return _documents(here.receivers.all(who.visible_tenant), who, part)
+    return _documents(context.receivers.all(caller.visible_tenant), caller, part)
 
 
 @router.get(_ROOT, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[WebhookDocument])
-def list_of_project(project: str, here: Here, who: Who, part: Part) -> Response:
+@response_model(list[WebhookDocument])
+def list_of_project(project: str, context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List the receivers of a project, oldest first."""
     return _documents(
-        here.receivers.of_project(here.receivers.project(project, who.visible_tenant), who.visible_tenant), who, part
+        context.receivers.of_project(context.receivers.project(project, caller.visible_tenant), caller.visible_tenant),
+        caller,
+        part,
     )
 
 
 @router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
 @needs(Permission.ADMINISTER, by_tenant=True)
-@answers(WebhookDocument)
-def create(project: str, body: WebhookBody, here: Here, who: Who) -> Response:
+@response_model(WebhookDocument)
+def create(project: str, body: WebhookBody, context: ContextDep, caller: CallerDep) -> Response:
     """Add a receiver."""
     try:
-        webhook = here.receivers.create(
-            here.receivers.project(project, who.visible_tenant), body.wish(), tenant=who.tenant
+        webhook = context.receivers.create(
+            context.receivers.project(project, caller.visible_tenant), body.requested(), tenant=caller.tenant
         )
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
@@ -105,7 +107,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> Response:
 
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
-@answers(WebhookDocument)
+@response_model(WebhookDocument)
 def show(webhook: Named) -> Response:
     """Return a receiver."""
     return shown(WebhookDocument.of(webhook), webhook.version)
@@ -113,11 +115,11 @@ def show(webhook: Named) -> Response:
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-@answers(WebhookDocument)
-def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> Response:
+@response_model(WebhookDocument)
+def put(webhook: Named, body: WebhookBody, context: ContextDep, if_match: IfMatch = "") -> Response:
     """Replace a webhook under the same id."""
     try:
-        replaced = here.receivers.replace(webhook, body.wish(), seen=seen(if_match))
+        replaced = context.receivers.replace(webhook, body.requested(), seen=seen(if_match))
     except BadWebhook as error:
         return _error(HTTPStatus.BAD_REQUEST, error)
     except FromFile as error:
@@ -127,10 +129,10 @@ def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -
 
 @router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
+def delete(webhook: Named, context: ContextDep, if_match: IfMatch = "") -> Response:
     """Delete a webhook; events that wait for it are not delivered."""
     try:
-        here.receivers.delete(webhook, seen=seen(if_match))
+        context.receivers.delete(webhook, seen=seen(if_match))
     except FromFile as error:
         return _error(HTTPStatus.CONFLICT, error)
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -138,58 +140,58 @@ def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
 
 @router.post(_ONE + "/test", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-@answers(DeliveryDocument)
-def test(webhook: Named, here: Here) -> Response:
+@response_model(DeliveryDocument)
+def test(webhook: Named, context: ContextDep) -> Response:
     """Queue a test message, also for a disabled webhook."""
-    return _queued(here, webhook, here.receivers.test(webhook) or "")
+    return _queued(context, webhook, context.receivers.test(webhook) or "")
 
 
 @router.get(_ONE + "/deliveries")
 @needs(Permission.READ, by_tenant=True)
-@answers(DeliveryPage)
+@response_model(DeliveryPage)
 def deliveries(
     webhook: Named,
-    here: Here,
+    context: ContextDep,
     state: DeliveryState | None = None,
     page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
     size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """List past and pending deliveries, newest first."""
-    rows = here.store.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
-    return encoded(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in rows], page, size))
+    rows = context.store.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
+    return json_response(DeliveryPage.page([DeliveryDocument.of(delivery) for delivery in rows], page, size))
 
 
 @router.get(_ONE + "/deliveries/{delivery_id}")
 @needs(Permission.READ, by_tenant=True)
-@answers(DeliveryDocument)
-def delivery(webhook: Named, delivery_id: str, here: Here) -> Response:
+@response_model(DeliveryDocument)
+def delivery(webhook: Named, delivery_id: str, context: ContextDep) -> Response:
     """Return a delivery."""
-    row = here.store.outbox.delivery(webhook.webhook_id, delivery_id)
-    return _no_delivery(delivery_id) if row is None else encoded(DeliveryDocument.of(row))
+    row = context.store.outbox.delivery(webhook.webhook_id, delivery_id)
+    return _no_delivery(delivery_id) if row is None else json_response(DeliveryDocument.of(row))
 
 
 @router.post(_ONE + "/deliveries/{delivery_id}/replay", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-@answers(DeliveryDocument)
-def replay(webhook: Named, delivery_id: str, here: Here) -> Response:
+@response_model(DeliveryDocument)
+def replay(webhook: Named, delivery_id: str, context: ContextDep) -> Response:
     """Deliver an event again under the same id, from the first attempt; one that still waits is left as it is."""
     if not webhook.enabled:
         return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
-    if here.store.outbox.delivery(webhook.webhook_id, delivery_id) is None:
+    if context.store.outbox.delivery(webhook.webhook_id, delivery_id) is None:
         return _no_delivery(delivery_id)
-    here.receivers.replay(webhook, delivery_id)
-    return _queued(here, webhook, delivery_id)
+    context.receivers.replay(webhook, delivery_id)
+    return _queued(context, webhook, delivery_id)
 
 
-def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> Response:
-    return part.answer(own_webhooks(who, webhooks), WebhookDocument.of)
+def _documents(webhooks: list[Webhook], caller: Caller, part: Part) -> Response:
+    return part.answer(own_webhooks(caller, webhooks), WebhookDocument.of)
 
 
-def _queued(here: Context, webhook: Webhook, delivery_id: str) -> Response:
-    row = here.store.outbox.delivery(webhook.webhook_id, delivery_id)
+def _queued(context: Context, webhook: Webhook, delivery_id: str) -> Response:
+    row = context.store.outbox.delivery(webhook.webhook_id, delivery_id)
     if row is None:
         return _no_delivery(delivery_id)
-    return encoded(DeliveryDocument.of(row), status=HTTPStatus.ACCEPTED)
+    return json_response(DeliveryDocument.of(row), status=HTTPStatus.ACCEPTED)
 
 
 def _no_delivery(delivery_id: str) -> Response:

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, Role, needs
-from collector.api.base.routing import Who, api_router
+from collector.api.base.routing import CallerDep, api_router
 
 router = api_router(prefix="/api/v1")
 
@@ -20,12 +20,12 @@ class CallerDocument(BaseModel):
 
 @router.get("/caller")
 @needs(Permission.READ, by_tenant=True)
-async def show_caller(who: Who) -> CallerDocument:
+async def show_caller(caller: CallerDep) -> CallerDocument:
     """Return the permissions of the request's key."""
     return CallerDocument(
-        role=who.role,
-        permissions=[each for each in Permission if who.may(each)],
-        tenant=who.tenant,
-        seesAll=who.sees_all,
-        keyName=who.key_name,
+        role=caller.role,
+        permissions=[each for each in Permission if caller.may(each)],
+        tenant=caller.tenant,
+        seesAll=caller.sees_all,
+        keyName=caller.key_name,
     )

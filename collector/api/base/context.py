@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller
-from collector.api.base.request_turns import RouteTurns
-from collector.api.base.turns import QueryTurns
+from collector.api.base.fair_scheduler import QueryScheduler
+from collector.api.base.request_turns import RouteSchedulers
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.delivery.receivers import Receivers
-from collector.doors.held_answer import AnswerRoom
-from collector.doors.otlp_http import OtlpReader
-from collector.experiments.kept import Kept
+from collector.experiments.kept import LruCache
 from collector.ingest import ByteBudget
+from collector.listeners.otlp_http import OtlpReader
+from collector.listeners.response_buffer import ResponseBufferLimit
 from collector.live.jobs.run_evaluator import RunEvaluator
 from collector.live.jobs.trials import Trials
 from collector.live.judges.connection_trial import ConnectionTrials
 from collector.live.judges.failing_judges import RuleProblems
-from collector.live.judges.judging_hub import JudgeServices
+from collector.live.judges.judge_services import JudgeServices
 from collector.live.judges.playground import Playground
 from collector.live.matching.backfill import Backfills
-from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.rules.active_rules import ActiveRules
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
 from collector.meters import Meter
-from collector.observing import Watch
+from collector.self_tracing import Watch
 from collector.settings import Settings
 from rules.rule import Budget
 from storage.limit import Limit
@@ -57,11 +57,11 @@ class Context:
     store: Store
     authenticator: Authenticator
     reader: OtlpReader
-    turns: QueryTurns
+    turns: QueryScheduler
     bodies: ByteBudget = field(default_factory=partial(ByteBudget, _BODIES))
-    answers: AnswerRoom = field(default_factory=AnswerRoom)
-    route_turns: RouteTurns = field(default_factory=RouteTurns)
-    rules: RulesInForce
+    answers: ResponseBufferLimit = field(default_factory=ResponseBufferLimit)
+    route_turns: RouteSchedulers = field(default_factory=RouteSchedulers)
+    rules: ActiveRules
     jobs_changed: Callable[[], None]
     judging: JudgeServices
     connection_trials: ConnectionTrials
@@ -71,7 +71,7 @@ class Context:
     now_ns: Callable[[], int] = time.time_ns
     receivers: Receivers
     eraser: Eraser
-    kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
+    kept_comparisons: "LruCache[ComparedRuns]" = field(default_factory=LruCache)
     run_evaluator: RunEvaluator
     rule_problems: RuleProblems
     redact: Callable[[Any], Any] | None = None  # removes values from JSON that must not be stored
@@ -89,7 +89,7 @@ class Context:
         """Return JSON of a request with secrets redacted, for storage."""
         return value if self.redact is None or value is None else self.redact(value)
 
-    def project_named(self, who: Caller, project: str) -> str:
+    def project_named(self, caller: Caller, project: str) -> str:
         """Return the name of a project, from its name or its id."""
-        row = self.store.rulebook.project(who.visible_tenant, project)
+        row = self.store.rulebook.project(caller.visible_tenant, project)
         return project if row is None else row.name

@@ -10,18 +10,18 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.routing import BaseRoute
 
 from collector.api.base.json_bodies import check_values
-from collector.api.base.request_turns import RouteTurns
+from collector.api.base.request_turns import RouteSchedulers
 from evaluators.wire import parse_json
 from storage.errors import BadQuery
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
 
 
-def exactly(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Shape]]:
+def json_body(shape: type[_Shape]) -> Callable[[Request], Coroutine[Any, Any, _Shape]]:
     """Return a route dependency that reads the body as this shape."""
 
     async def read(request: Request) -> _Shape:
-        turns: RouteTurns = request.app.state.context.route_turns
+        turns: RouteSchedulers = request.app.state.context.route_turns
         try:
             document = await turns.bodies.parse(await request.body(), request, _parsed)
         except ValueError as error:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request, Response
 
-from collector.api.base.written import encoded
+from collector.api.base.json_encoding import json_response
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class _Part:
 
     def encoded(self, document: object) -> Response:
         """Return a response with a document that holds the page."""
-        return encoded(document, headers=self._response.headers)
+        return json_response(document, headers=self._response.headers)
 
 
 Part = Annotated[_Part, Depends(_Part)]

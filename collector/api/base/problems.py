@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.errors import AccessRefused
-from collector.doors.status import failure_of
+from collector.listeners.status import failure_of
 from rules.errors import BadRule
-from storage.errors import BadQuery, Conflict, Damaged, Missing, Overloaded, Reopened, Stale
+from storage.errors import BadQuery, Conflict, Damaged, NotFound, Overloaded, Reopened, Stale
 from storage.memory import LackOfMemory, advice
 
 _READING: Final = frozenset({"GET", "HEAD"})
@@ -125,7 +125,7 @@ def problem(
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (BadQuery, 400),
-    (Missing, 404),
+    (NotFound, 404),
     (Conflict, 409),
     (Stale, 412),
 )

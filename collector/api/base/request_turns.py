@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from collector.access.caller import Caller
-from collector.api.base.turns import Turns
+from collector.api.base.fair_scheduler import FairScheduler
 
 _Parsed = TypeVar("_Parsed")
 
@@ -35,7 +35,7 @@ class BodyParser:
     """Parser of large bodies in a thread: one per client at a time, then as long a pause for other clients."""
 
     def __init__(self) -> None:
-        self._turns = Turns(at_once=8, of_one=1, wait_s=30)  # guesses
+        self._turns = FairScheduler(at_once=8, of_one=1, wait_s=30)  # guesses
         self._thread = ThreadPoolExecutor(1, "bodies")
 
     async def parse(self, body: bytes, request: Request, parse: Callable[[bytes], _Parsed]) -> _Parsed:
@@ -43,7 +43,7 @@ class BodyParser:
         if len(body) <= SMALL_BYTES:
             return parse(body)
         caller: Caller = request.state.caller
-        async with self._turns.turn(request.is_disconnected, asker=caller.client):
+        async with self._turns.turn(request.is_disconnected, client_id=caller.client):
             began_s = time.monotonic()
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
@@ -51,11 +51,11 @@ class BodyParser:
                 await asyncio.sleep(time.monotonic() - began_s)
 
 
-class RouteTurns:
+class RouteSchedulers:
     """Turns of requests that run in threads, apart for reads and changes, and of large bodies."""
 
     def __init__(self) -> None:
-        self.reads = Turns(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
-        self.changes = Turns(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
-        self.large = Turns(at_once=_LARGE_AT_ONCE, of_one=_LARGE_OF_ONE, wait_s=_WAIT_S)
+        self.reads = FairScheduler(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)
+        self.changes = FairScheduler(at_once=_CHANGES_AT_ONCE, of_one=_CHANGES_OF_ONE, wait_s=_WAIT_S)
+        self.large = FairScheduler(at_once=_LARGE_AT_ONCE, of_one=_LARGE_OF_ONE, wait_s=_WAIT_S)
         self.bodies = BodyParser()

@@ -17,17 +17,17 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from collector.access.caller import Caller
-from collector.access.permission import Permission, changes, need_of
+from collector.access.permission import Permission, changes, requirements_of
+from collector.api.base.fair_scheduler import FairScheduler
 from collector.api.base.json_bodies import read_large
-from collector.api.base.request_turns import SMALL_BYTES, RouteTurns
-from collector.api.base.turns import Turns
+from collector.api.base.request_turns import SMALL_BYTES, RouteSchedulers
 from collector.path_names import name_in, route_path
 
 MATCHED: Final = "tracejury.matched"
 """Key of an ASGI scope: the matched route, and the entries that it adds to the scope."""
 
 
-class TurnRoute(APIRoute):
+class ScheduledRoute(APIRoute):
     """A route whose large JSON is parsed in a thread, and which runs in a thread in its client's turn.
 
     A coroutine takes no turn: it runs on the event loop.
@@ -59,12 +59,12 @@ class TurnRoute(APIRoute):
         async def wait_and_handle(request: Request) -> Response:
             if request.method in checked:
                 _check_query(request, known)
-            turns: RouteTurns = request.app.state.context.route_turns
+            turns: RouteSchedulers = request.app.state.context.route_turns
             async with AsyncExitStack() as stack:
                 caller: Caller = request.state.caller
 
-                def turn_of(kind: Turns) -> AbstractAsyncContextManager[None]:
-                    return kind.turn(request.is_disconnected, asker=caller.client)
+                def turn_of(kind: FairScheduler) -> AbstractAsyncContextManager[None]:
+                    return kind.turn(request.is_disconnected, client_id=caller.client)
 
                 if not is_on_loop and len(await request.body()) > SMALL_BYTES:
                     # Until the answer, also if the client leaves: the parsed body still takes time and memory.
@@ -80,7 +80,7 @@ class TurnRoute(APIRoute):
 
 def _sends(route: APIRoute) -> bool:
     # Exporters of applications add parameters of their own to the URL.
-    return any(need_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
+    return any(requirements_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
 
 
 def _is_checked(route: APIRoute, method: str) -> bool:

@@ -7,22 +7,22 @@ from fastapi import APIRouter, Depends, Request
 
 from collector.access.authenticator import check
 from collector.access.caller import Caller
-from collector.access.permission import need_of
+from collector.access.permission import requirements_of
 from collector.api.base.context import Context
-from collector.api.base.route_turns import TurnRoute
+from collector.api.base.route_turns import ScheduledRoute
 
 
 async def _context(request: Request) -> Context:  # or FastAPI has a thread do it
     return cast("Context", request.app.state.context)
 
 
-Here = Annotated[Context, Depends(_context)]
+ContextDep = Annotated[Context, Depends(_context)]
 
 
 async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
     """Return the caller, after checking permissions again for the matched route: the gate may have matched another."""
     caller = cast("Caller", request.state.caller)
-    check(caller, need_of(request.scope.get("endpoint"), request.method))
+    check(caller, requirements_of(request.scope.get("endpoint"), request.method))
     return caller
 
 
@@ -37,9 +37,9 @@ def api_router(prefix: str = "", *, tags: Sequence[str] = (), include_in_schema:
         tags=[*tags],
         include_in_schema=include_in_schema,
         dependencies=[Depends(check_caller)],
-        route_class=TurnRoute,
+        route_class=ScheduledRoute,
     )
 
 
-Who = Annotated[Caller, Depends(check_caller)]
+CallerDep = Annotated[Caller, Depends(check_caller)]
 """The caller. Rows that a route stores get `tenant`; a route returns rows of `visible_tenant`, and shared ones."""

@@ -6,8 +6,8 @@ from itertools import chain
 
 from fastapi.responses import Response, StreamingResponse
 
-from collector.doors.answer_resources import Closable, close_with_answer
-from collector.doors.held_answer import CutOff
+from collector.listeners.answer_resources import Closable, close_with_answer
+from collector.listeners.response_buffer import CutOff
 from storage.errors import StorageError
 from storage.memory import LackOfMemory
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Header
 from fastapi.responses import Response
 
-from collector.api.base.written import encoded
+from collector.api.base.json_encoding import json_response
 from storage.errors import require_version
 
 _TAG: Final = re.compile(r'(?:W/)?"([0-9]{1,18})"')
@@ -39,12 +39,12 @@ def tag(version: int) -> dict[str, str]:
 
 def shown(document: object, version: int) -> Response:
     """Return a response with a document and its version."""
-    return encoded(document, headers=tag(version))
+    return json_response(document, headers=tag(version))
 
 
 def created(document: object, version: int, *, at: str) -> Response:
     """Return a response with a new record, its version and its location."""
-    return encoded(document, status=HTTPStatus.CREATED, headers={"location": at, **tag(version)})
+    return json_response(document, status=HTTPStatus.CREATED, headers={"location": at, **tag(version)})
 
 
 def seen(if_match: str) -> frozenset[int] | None:

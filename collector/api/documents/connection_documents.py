@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from collector.api.answers.judging import SpendingDocument
+from collector.api.responses.judging import SpendingDocument
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.llm_connection import LlmConnection
 

@@ -10,18 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
-from collector.api.answers.base import json_value
-from collector.api.answers.traces import LogDocument, SpanDocument, TraceDocument
 from collector.api.documents.judgement_documents import judged_by_span
-from storage.judging.judgements import Judged
-from storage.query.listing import Brief
+from collector.api.responses.base import json_value
+from collector.api.responses.traces import LogDocument, SpanDocument, TraceDocument
+from storage.judging.judgements import TraceResults
+from storage.query.listing import TraceDetails
 from storage.records import LogRecord, Span, SpanReading, Table, Trace, TraceReading
 
 MAX_TRACE_BYTES: Final = 64 << 20
 """Bytes of a trace's spans as JSON. A guess; one text may become six times as long as it was sent."""
 
 
-def trace_document(trace: Trace, reading: TraceReading, judged: Judged, sums: Brief | None = None) -> TraceDocument:
+def trace_document(
+    trace: Trace, reading: TraceReading, judged: TraceResults, sums: TraceDetails | None = None
+) -> TraceDocument:
     """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
     Texts, tokens and cost come from `sums` if these are of more spans than `trace` has. `truncated` is set if the

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from storage.judging.judgements import Judged
+from storage.judging.judgements import TraceResults
 
 
-def judged_by_span(judged: Judged) -> Mapping[str | None, Mapping[str, list[Any]]]:
+def judged_by_span(judged: TraceResults) -> Mapping[str | None, Mapping[str, list[Any]]]:
     """Return `evaluations`, `decisions` and `external_scores` by the id of each span, and None for the trace."""
     by_span: dict[str | None, dict[str, list[Any]]] = defaultdict(
         lambda: {"evaluations": [], "decisions": [], "external_scores": []}

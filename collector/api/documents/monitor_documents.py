@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from collector.api.answers.alerting import RateDocument, StandingDocument, StreamDocument
 from collector.api.base.times import time_text
+from collector.api.responses.alerting import RateDocument, StandingDocument, StreamDocument
 from collector.live.active import ActiveRule
 from collector.live.monitors.streams import state_of
 from rules.monitoring import AS_USUAL

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_snake
 
-from collector.api.answers.traces import SpanDocument, ToolCallDocument, TraceDocument
 from collector.api.base.times import instant_ns
+from collector.api.responses.traces import SpanDocument, ToolCallDocument, TraceDocument
 from storage.records import Message, OfferedTool, SpanReading, TraceReading, TraceToolCall
 
 Document = dict[str, object]

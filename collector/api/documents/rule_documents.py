@@ -10,7 +10,8 @@ from msgspec import structs
 from pydantic.alias_generators import to_camel
 
 from collector.access.caller import Caller
-from collector.api.answers.judging import (
+from collector.api.base.context import Context
+from collector.api.responses.judging import (
     ActiveRuleDocument,
     DecisionCounts,
     EvaluationCounts,
@@ -22,15 +23,14 @@ from collector.api.answers.judging import (
     SpendingDocument,
     TrialCost,
 )
-from collector.api.answers.traces import DIGEST_DIGITS
-from collector.api.base.context import Context
+from collector.api.responses.traces import DIGEST_DIGITS
 from collector.evaluation.rule_trial import RuleTrial
 from collector.live.active import ActiveRule
 from collector.live.judges.failing_judges import ProblemsOfJudges
 from collector.live.monitors.compared import judges_alike, standings
 from collector.live.monitors.streams import results_to_compare_with
+from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.rule_folder import FileProblem
-from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
 from rules.rule_text import written_keys
 from storage.alerting.monitors import StreamKey, StreamRow
@@ -91,7 +91,7 @@ def no_problem(_: ActiveRule) -> None:
 
 
 def rule_document(
-    kept: KeptRule,
+    kept: LoadedRule,
     project_ids: Mapping[tuple[str, str], str],
     problem_of: ProblemOf = no_problem,
     comparison_of: ProblemOf = no_problem,
@@ -115,7 +115,7 @@ def rule_document(
 
 
 def rules_document(
-    kept: Iterable[KeptRule],
+    kept: Iterable[LoadedRule],
     project_ids: Mapping[tuple[str, str], str],
     activity: Mapping[str, Mapping[str, float]],
     problems: Iterable[FileProblem],
@@ -158,16 +158,16 @@ def trial_document(trial: RuleTrial) -> RuleTrialDocument:
     )
 
 
-def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
+def comparisons_of(context: Context, tenant: str | None, rule_id: str | None = None) -> ProblemOf:
     """Return a function that explains why a rule's monitors have no baseline, and what to do."""
     latest: dict[str, list[StreamRow]] = defaultdict(list)
-    for row in here.store.monitors.latest(rule_id=rule_id, tenant=tenant):
+    for row in context.store.monitors.latest(rule_id=rule_id, tenant=tenant):
         latest[row.key.rule_id].append(row)
 
     def comparison_of(active: ActiveRule) -> str | None:
         needed = active.rule.monitoring.settings.minimum
-        suspects = [row for row in latest.get(active.rule_id, ()) if _may_lack(here, active, row, needed)]
-        services = standings(here.store.monitors, here.rules.revision, active, suspects) if suspects else []
+        suspects = [row for row in latest.get(active.rule_id, ()) if _may_lack(context, active, row, needed)]
+        services = standings(context.store.monitors, context.rules.revision, active, suspects) if suspects else []
         lacking = [(count, each.key) for each in services if (count := each.results) is not None and count < needed]
         if not lacking:
             return None
@@ -177,7 +177,7 @@ def comparisons_of(here: Context, tenant: str | None, rule_id: str | None = None
         return (
             f"its evaluator or threshold was changed, so the comparison restarted: monitors have {lacking[0][0]:,} of "
             f"the {needed:,} required results of the previous release in {places}{more}. "
-            f"{_remedy(here, active, is_one=rule_id is not None)}"
+            f"{_remedy(context, active, is_one=rule_id is not None)}"
         )
 
     return comparison_of
@@ -188,18 +188,18 @@ def _place(key: StreamKey) -> str:
     return project if key.service is None else f"{project} (service {key.service!r})"
 
 
-def _may_lack(here: Context, active: ActiveRule, row: StreamRow, needed: int) -> bool:
-    count = results_to_compare_with(row, needed) if judges_alike(row, here.rules.revision, active) else 0
+def _may_lack(context: Context, active: ActiveRule, row: StreamRow, needed: int) -> bool:
+    count = results_to_compare_with(row, needed) if judges_alike(row, context.rules.revision, active) else 0
     return count is not None and count < needed
 
 
-def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
+def _remedy(context: Context, active: ActiveRule, *, is_one: bool) -> str:
     """Return the remedy; another baseline judges only the targets that the previous one could not judge."""
     command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
-    made = [each for each in here.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
+    made = [each for each in context.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
     was_judged = any(each.revision == active.revision and each.state in {"running", "done"} for each in made)
     # For a list, the results of rules without a baseline are not searched: after an upgrade that may be all rules.
-    if (was_judged or is_one) and not _is_anything_left(here, active):
+    if (was_judged or is_one) and not _is_anything_left(context, active):
         return (
             "Nothing is left to evaluate again: all stored targets of these releases were evaluated. This ends at the "
             "next release, if the previous ones have enough results by then"
@@ -212,24 +212,24 @@ def _remedy(here: Context, active: ActiveRule, *, is_one: bool) -> str:
     )
 
 
-def _is_anything_left(here: Context, active: ActiveRule) -> bool:
+def _is_anything_left(context: Context, active: ActiveRule) -> bool:
     """Return whether a running or a new baseline has anything to judge."""
     try:
-        baseline_estimate(here, active)
+        baseline_estimate(context, active)
     except Conflict:
         return False
     return True
 
 
-def start_baseline(here: Context, active: ActiveRule) -> str:
+def start_baseline(context: Context, active: ActiveRule) -> str:
     """Judge again the targets that the monitors of a rule lack for a comparison; return the id of the backfill.
 
     Raises:
         Conflict: nothing is left to judge again, or too many backfills are running.
         Overloaded: the database cannot be written now.
     """
-    backfill_id = here.backfills.start_baseline(active, _streams_compared(here, active))
-    here.jobs_changed()  # some may be due again
+    backfill_id = context.backfills.start_baseline(active, _streams_compared(context, active))
+    context.jobs_changed()  # some may be due again
     return backfill_id
 
 
@@ -244,7 +244,7 @@ class BaselineEstimate:
     usd: float | None
 
 
-def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
+def baseline_estimate(context: Context, active: ActiveRule) -> BaselineEstimate:
     """Estimate the evaluations of a baseline; none if one is already running.
 
     Raises:
@@ -253,11 +253,11 @@ def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
     count = 0
     if not any(
         each.occasion == "baseline" and each.state == "running" and each.revision == active.revision
-        for each in here.backfills.of_rule(active.rule_id)
+        for each in context.backfills.of_rule(active.rule_id)
     ):  # else that one goes on
-        count = here.backfills.targets_of_baseline(active, _streams_compared(here, active)).count
+        count = context.backfills.targets_of_baseline(active, _streams_compared(context, active)).count
     asks_judge = active.executor_kind == "judge"
-    each = here.store.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None
+    each = context.store.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None
     return BaselineEstimate(
         evaluations=count,
         asks_judge=asks_judge,
@@ -267,16 +267,16 @@ def baseline_estimate(here: Context, active: ActiveRule) -> BaselineEstimate:
     )
 
 
-def _streams_compared(here: Context, active: ActiveRule) -> list[ComparedStream]:
-    latest = here.store.monitors.latest(rule_id=active.rule_id)
-    return [each.compared for each in standings(here.store.monitors, here.rules.revision, active, latest)]
+def _streams_compared(context: Context, active: ActiveRule) -> list[ComparedStream]:
+    latest = context.store.monitors.latest(rule_id=active.rule_id)
+    return [each.compared for each in standings(context.store.monitors, context.rules.revision, active, latest)]
 
 
-def judge_problems(here: Context, who: Caller) -> ProblemsOfJudges:
+def judge_problems(context: Context, caller: Caller) -> ProblemsOfJudges:
     """Return the judges that currently give no verdicts, as far as the caller sees them."""
-    return here.rule_problems.of_judges(here.now_ns(), who.visible_tenant)
+    return context.rule_problems.of_judges(context.now_ns(), caller.visible_tenant)
 
 
-def problems_of(here: Context, who: Caller) -> ProblemOf:
+def problems_of(context: Context, caller: Caller) -> ProblemOf:
     """Return a function that explains why a rule currently judges nothing, as far as the caller may see it."""
-    return here.rule_problems.at(here.now_ns(), who.visible_tenant)
+    return context.rule_problems.at(context.now_ns(), caller.visible_tenant)

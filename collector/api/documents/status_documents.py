@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
-from collector.api.answers.judging import FileProblemDocument, SpendingDocument
-from collector.api.answers.server import (
+from collector.api.base.times import time_text
+from collector.api.documents.rule_documents import ProblemOf
+from collector.api.responses.judging import FileProblemDocument, SpendingDocument
+from collector.api.responses.server import (
     ConditionDocument,
     DeletionCounts,
     JobCounts,
@@ -16,11 +18,9 @@ from collector.api.answers.server import (
     StoredSpans,
     UnableRule,
 )
-from collector.api.base.times import time_text
-from collector.api.documents.rule_documents import ProblemOf
 from collector.conditions import Lasting
+from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.rule_folder import FileProblem
-from collector.live.rules.rules_in_force import KeptRule
 from storage.operation.status import Lag, Status
 
 
@@ -50,7 +50,7 @@ def status_document(status: Status, rules: RuleCounts, *, server: RunningServer 
 
 
 def rule_counts(
-    kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf, comparison_of: ProblemOf
+    kept: Iterable[LoadedRule], problems: Iterable[FileProblem], problem_of: ProblemOf, comparison_of: ProblemOf
 ) -> RuleCounts:
     """Count rules; list those that judge nothing or restart comparisons, and problems of files."""
     kept = list(kept)
@@ -69,7 +69,7 @@ def condition_document(lasting: Lasting) -> ConditionDocument:
     return ConditionDocument(name=lasting.name, message=lasting.message, since=str(time_text(lasting.since_ns)))
 
 
-def _noted(kept: Iterable[KeptRule], note_of: ProblemOf) -> list[UnableRule]:
+def _noted(kept: Iterable[LoadedRule], note_of: ProblemOf) -> list[UnableRule]:
     """Return the enabled rules that have a note, each with its note."""
     return [
         UnableRule.of(each.stored, id=each.stored.rule_id, message=message)

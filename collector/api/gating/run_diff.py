@@ -11,20 +11,20 @@ from msgspec import convert
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.base import JsonObject
-from collector.api.answers.declared import answers
-from collector.api.answers.gating import GateRepeat
-from collector.api.answers.wire import From, PageAnswer, WireDocument, about, computed
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.gating.run_gate import compared_runs, run_of_experiment
+from collector.api.responses.base import JsonObject
+from collector.api.responses.declaration import response_model
+from collector.api.responses.gating import GateRepeat
+from collector.api.responses.wire import From, PageAnswer, WireDocument, computed, doc
 from collector.experiments.comparing import Baseline, ComparedRuns, baseline_of
 from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of
 from collector.gating.gate import repeats_document
 from rules.statistics.runs.options import Options
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.offline.runs import Run
 
 
@@ -41,17 +41,17 @@ class DiffSummary(WireDocument):
     candidate_pass_rate: float | None
     pass_rate_delta: float | None
     significant: Annotated[
-        bool, about("True if the pass rate changed significantly, corrected for the number of evaluators.")
+        bool, doc("True if the pass rate changed significantly, corrected for the number of evaluators.")
     ]
     improved_count: int
     regressed_count: int
     unchanged_count: int
-    unscored_count: Annotated[int, about("Items of both runs that no evaluator scored in both.")]
+    unscored_count: Annotated[int, doc("Items of both runs that no evaluator scored in both.")]
     added_count: int
     removed_count: int
     flipped_to_fail_count: int
     flipped_to_pass_count: int
-    repeats: Annotated[list[GateRepeat], about("Empty where one of the runs has one trial of each item.")]
+    repeats: Annotated[list[GateRepeat], doc("Empty where one of the runs has one trial of each item.")]
     warnings: list[str]
 
 
@@ -64,7 +64,7 @@ class DiffScore(WireDocument):
     delta: float | None
     status: Annotated[Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"], From("movement")]
     significant: Annotated[
-        bool, about("True if this evaluator's scores differ significantly between the runs, over all items.")
+        bool, doc("True if this evaluator's scores differ significantly between the runs, over all items.")
     ]
 
 
@@ -126,22 +126,24 @@ class DiffQuery(BaseModel):
 
 @router.get("/runs/{candidate_id}/diff")
 @needs(Permission.READ, by_tenant=True)
-@answers(RunDiffDocument)
-def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
+@response_model(RunDiffDocument)
+def diff(
+    experiment_id: str, candidate_id: str, context: ContextDep, caller: CallerDep, query: Annotated[DiffQuery, Query()]
+) -> Response:
     """Compare each item of a run with a baseline; 409 if a run has not finished, or the two cannot be compared.
 
     Without a named baseline, the one that the gate would choose is taken.
     """
-    candidate = run_of_experiment(experiment_id, candidate_id, here, who)
-    before = baseline_for(candidate, query.baselineRunId, here, who)
+    candidate = run_of_experiment(experiment_id, candidate_id, context, caller)
+    before = baseline_for(candidate, query.baselineRunId, context, caller)
     if before is None:
-        raise Missing("no successful run that began before it has the same data and branch: name a baseline")
-    compared = compared_runs(candidate, before.run, Options(), here)
+        raise NotFound("no successful run that began before it has the same data and branch: name a baseline")
+    compared = compared_runs(candidate, before.run, Options(), context)
     significant = {each.name: each.adjusted_p_value < _ALPHA for each in compared.comparison.differences}
     first = query.page * query.size
     listed = compared.table.listed(DIFF_FILTERS[query.status])[first : first + query.size + 1]
-    cases = [_case(each, significant) for each in cases_of(compared, listed, here.store.run_items)]
-    return encoded(
+    cases = [_case(each, significant) for each in cases_of(compared, listed, context.store.run_items)]
+    return json_response(
         RunDiffDocument(
             candidate_run_id=candidate.run_id,
             baseline_run_id=before.run.run_id,
@@ -151,11 +153,11 @@ def diff(experiment_id: str, candidate_id: str, here: Here, who: Who, query: Ann
     )
 
 
-def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Baseline | None:
+def baseline_for(candidate: Run, named: str | None, context: Context, caller: CallerDep) -> Baseline | None:
     """Return the named run as the baseline, else the one that the gate would choose, or None."""
     if named:
-        return Baseline(run_of_experiment(candidate.experiment_id, named, here, who))
-    return baseline_of(candidate, here.store.runs)
+        return Baseline(run_of_experiment(candidate.experiment_id, named, context, caller))
+    return baseline_of(candidate, context.store.runs)
 
 
 def _summary(compared: ComparedRuns, about_baseline: Sequence[str]) -> DiffSummary:

@@ -7,13 +7,13 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.gating import CorrectedEvaluator, GateVerdict
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.numbers import Amount, Number
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.offline.runs import run_seen
+from collector.api.responses.declaration import response_model
+from collector.api.responses.gating import CorrectedEvaluator, GateVerdict
 from collector.api.review.annotations import VERDICT
 from collector.experiments.comparing import Baseline, ComparedRuns, RunComparer, baseline_of
 from collector.gating.gate import Policy
@@ -21,7 +21,7 @@ from rules.statistics.calibration import calibrate
 from rules.statistics.correcting import Confusion
 from rules.statistics.runs.options import Options
 from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.offline.runs import Run
 from storage.review.labels import LabelledRun
 
@@ -60,60 +60,60 @@ class GateQuestion(BaseModel):
 
 @router.post("/gate")
 @needs(Permission.READ, by_tenant=True)
-@answers(GateVerdict)
-def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> Response:
+@response_model(GateVerdict)
+def gate(experiment_id: str, body: GateQuestion, context: ContextDep, caller: CallerDep) -> Response:
     """Decide whether a run is worse than a baseline; 409 if a run has not finished, or the two cannot be compared.
 
     Without a named baseline, it is the newest successful run of the experiment that began before the candidate and that
     no gate failed. It has the same version of the dataset, the named branch or else that of the candidate, and half of
     the scores of each evaluator; if no run has these, the run that lacks the fewest evaluators is taken.
     """
-    candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
+    candidate = run_of_experiment(experiment_id, body.candidateRunId, context, caller)
     named = None
     if body.baselineRunId is not None:
-        named = run_of_experiment(experiment_id, body.baselineRunId, here, who)
-    return encoded(_verdict(candidate, named, body, here))
+        named = run_of_experiment(experiment_id, body.baselineRunId, context, caller)
+    return json_response(_verdict(candidate, named, body, context))
 
 
-def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Context) -> "ComparedRuns":
+def compared_runs(candidate: Run, baseline: Run, options: "Options", context: Context) -> "ComparedRuns":
     """Compare two runs: from the cache, else in turn.
 
     Raises:
         Conflict: a run has not finished, or the two cannot be compared.
         Overloaded: other comparisons took too long.
     """
-    comparer = _comparer_of(here)
+    comparer = _comparer_of(context)
     return comparer.compare(comparer.pair(candidate, baseline, options))
 
 
-def _comparer_of(here: Context) -> "RunComparer":
-    return RunComparer(here.store.run_items, here.kept_comparisons)
+def _comparer_of(context: Context) -> "RunComparer":
+    return RunComparer(context.store.run_items, context.kept_comparisons)
 
 
-def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
+def run_of_experiment(experiment_id: str, run_id: str, context: Context, caller: CallerDep) -> Run:
     """Return a run that is named with its experiment.
 
     Raises:
-        Missing: the caller sees no such run, or the run belongs to another experiment.
+        NotFound: the caller sees no such run, or the run belongs to another experiment.
     """
-    run = run_seen(run_id, here, who)
+    run = run_seen(run_id, context, caller)
     if run.experiment_id != experiment_id:
-        raise Missing(f"the run {run_id} is not of the experiment {experiment_id}")
+        raise NotFound(f"the run {run_id} is not of the experiment {experiment_id}")
     return run
 
 
-def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
-    before = Baseline(named) if named else baseline_of(candidate, here.store.runs, branch=body.baselineBranch)
+def _verdict(candidate: Run, named: Run | None, body: GateQuestion, context: Context) -> dict[str, Any]:
+    before = Baseline(named) if named else baseline_of(candidate, context.store.runs, branch=body.baselineBranch)
     policy = Policy(
         options=_options(body),
         fail_on_inconclusive=body.failOnInconclusive,
         fail_on_removed_evaluator=not body.allowRemovedEvaluators,
     )
     if before is None:
-        decision = _comparer_of(here).without_baseline(candidate, policy)
+        decision = _comparer_of(context).without_baseline(candidate, policy)
     else:
-        decision = compared_runs(candidate, before.run, policy.options, here).decision(policy)
-    corrected = [] if before is None else corrected_evaluators(here, before.run, candidate)
+        decision = compared_runs(candidate, before.run, policy.options, context).decision(policy)
+    corrected = [] if before is None else corrected_evaluators(context, before.run, candidate)
     document = dict(decision.document)
     about_baseline = () if before is None else before.warnings
     return {
@@ -141,12 +141,12 @@ def _options(body: GateQuestion) -> Options:
     )
 
 
-def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[CorrectedEvaluator]:
+def corrected_evaluators(context: Context, baseline: Run, candidate: Run) -> list[CorrectedEvaluator]:
     """Return the pass rates that people would find, for evaluators that judged both runs and whose items have votes.
 
     Votes count only for the evaluator whose results they judge, which its fingerprint identifies.
     """
-    rows = here.store.labels.of_runs(
+    rows = context.store.labels.of_runs(
         candidate.tenant, VERDICT, candidate.experiment_id, runs=[baseline.run_id, candidate.run_id]
     )
     corrected = []

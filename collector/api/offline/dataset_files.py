@@ -14,12 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.offline import ImportedVersion
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.streamed import streamed
 from collector.api.offline.datasets import MOST_CHARACTERS, Number, Own, Seen, maker_of, version_answer, version_seen
+from collector.api.responses.declaration import response_model
+from collector.api.responses.offline import ImportedVersion
 from collector.datasets.export import export_items
 from collector.datasets.files import MEDIA_TYPES, Format, read_items
 from collector.datasets.item import ItemMaker
@@ -27,7 +27,7 @@ from collector.spreadsheet import is_formula
 from storage.errors import BadQuery, Conflict, Overloaded
 from storage.limit import Limit
 from storage.offline.datasets import Dataset, Mode, NewItem, Version
-from storage.query.places import Places
+from storage.query.concurrency_limit import Places
 from tracejury.dataset_text import BadFile, ItemText
 
 router = api_router(prefix="/api/v1/datasets/{dataset_id}")
@@ -73,16 +73,16 @@ class _Import:
 
 @router.post("/import", status_code=HTTPStatus.CREATED, openapi_extra=_FILE)
 @needs(Permission.WRITE, by_tenant=True, takes_files=True)
-@answers(ImportedVersion, 200)
+@response_model(ImportedVersion, 200)
 async def import_file(
-    dataset: Own, request: Request, here: Here, who: Who, options: Annotated[_Import, Depends()]
+    dataset: Own, request: Request, context: ContextDep, caller: CallerDep, options: Annotated[_Import, Depends()]
 ) -> Response:
     """Make a version of the items in a file. If the latest one has the same items, it is returned (200)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     form = options.form or MEDIA_TYPES.get(kind)
     if form is None:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send one of {', '.join(MEDIA_TYPES)}, or a format")
-    with _imports.take(who.client), tempfile.TemporaryFile(dir=here.settings.data) as file:
+    with _imports.take(caller.client), tempfile.TemporaryFile(dir=context.settings.data) as file:
         try:
             async for chunk in request.stream():
                 await run_in_threadpool(file.write, chunk)
@@ -92,9 +92,9 @@ async def import_file(
         is_over = threading.Event()
         watching = asyncio.create_task(_set_once_left(request, is_over))
         texts = read_items(file, form, options.described, options.left_out.append)
-        items = _items(texts, maker_of(here, dataset), is_over)
+        items = _items(texts, maker_of(context, dataset), is_over)
         try:
-            return await run_in_threadpool(_imported, here, who.key_name, dataset, items, options)
+            return await run_in_threadpool(_imported, context, caller.key_name, dataset, items, options)
         finally:  # also if the server stops
             is_over.set()
             watching.cancel()
@@ -107,14 +107,14 @@ async def _set_once_left(request: Request, is_over: threading.Event) -> None:
 
 
 def _imported(
-    here: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], options: _Import
+    context: Context, by: str | None, dataset: Dataset, new_items: Iterator[NewItem], options: _Import
 ) -> Response:
-    now_us = here.now_ns() // 1000
+    now_us = context.now_ns() // 1000
     try:
-        items = here.store.datasets.add_items(dataset, new_items, now_us=now_us)
+        items = context.store.datasets.add_items(dataset, new_items, now_us=now_us)
     except BadFile as error:
         raise BadQuery(str(error)) from None
-    made = here.store.datasets.add_version(
+    made = context.store.datasets.add_version(
         dataset, items, mode=options.mode, description=options.description, created_by=by, now_us=now_us
     )
     places = options.left_out
@@ -138,13 +138,13 @@ def _items(texts: Iterator[tuple[str, ItemText]], maker: ItemMaker, is_over: thr
 )
 @needs(Permission.READ, by_tenant=True)
 def export(
-    dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
+    dataset: Seen, version: Number, context: ContextDep, form: Annotated[Format, Query(alias="format")] = "jsonl"
 ) -> Response:
     """Export a version as a file; imported again, it is the same version."""
-    return exported_version(here, dataset, version_seen(here, dataset, version), form)
+    return exported_version(context, dataset, version_seen(context, dataset, version), form)
 
 
-def exported_version(here: Context, dataset: Dataset, version: Version, form: Format) -> Response:
+def exported_version(context: Context, dataset: Dataset, version: Version, form: Format) -> Response:
     """Return a version as a file in one of its formats.
 
     Raises:
@@ -152,12 +152,12 @@ def exported_version(here: Context, dataset: Dataset, version: Version, form: Fo
     """
     if form == "csv":
         wrong = next(
-            (each.item_id for each in here.store.datasets.every_item(version) if is_formula(each.item_id)), None
+            (each.item_id for each in context.store.datasets.every_item(version) if is_formula(each.item_id)), None
         )
         if wrong is not None:
             raise Conflict(f"a spreadsheet would compute the id {wrong!r}: export another format than CSV")
     name = f"{dataset.dataset_id}-{version.version}.{form}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     described = replace(dataset, description=version.description or dataset.description)
-    pieces = export_items(described, here.store.datasets.every_item(version), form)
+    pieces = export_items(described, context.store.datasets.every_item(version), form)
     return streamed(pieces, media_type=_SUFFIX[form], headers=headers)

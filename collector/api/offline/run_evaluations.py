@@ -8,18 +8,18 @@ from fastapi import Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.offline import RunEvaluationDocument
 from collector.api.base.context import Context
-from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.exact_json import body_of, json_body
+from collector.api.base.json_encoding import json_response
 from collector.api.base.numbers import Number
 from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.offline.runs import Own, Seen
+from collector.api.responses.declaration import response_model
+from collector.api.responses.offline import RunEvaluationDocument
 from collector.live.jobs.run_evaluator import name_of
 from rules.rule_text import JURIES, parse_json
-from storage.errors import BadQuery, Conflict, Missing
+from storage.errors import BadQuery, Conflict, NotFound
 from storage.offline.run_evaluations import NewEvaluation
 from storage.offline.runs import Run
 
@@ -61,66 +61,66 @@ class EvaluationBody(BaseModel):
         return {"name": called, **fields} | ({"config": config} if config else {})
 
 
-Body = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
+Body = Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
 
 
 @router.get("/evaluations", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[RunEvaluationDocument])
-def list_evaluations(run: Seen, here: Here, part: Part) -> Response:
+@response_model(list[RunEvaluationDocument])
+def list_evaluations(run: Seen, context: ContextDep, part: Part) -> Response:
     """List the evaluations of a run, oldest first."""
-    return part.answer(here.store.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
+    return part.answer(context.store.run_evaluations.of_run(run.run_id), RunEvaluationDocument.of)
 
 
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RunEvaluationDocument)
-def evaluate(run: Own, body: Body, here: Here, who: Who) -> Response:
+@response_model(RunEvaluationDocument)
+def evaluate(run: Own, body: Body, context: ContextDep, caller: CallerDep) -> Response:
     """Score the items of a run that has ended; earlier scores of the same name are superseded."""
-    return _made(here, run, body, who.key_name)
+    return _made(context, run, body, caller.key_name)
 
 
 @router.post("/judge-jobs", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RunEvaluationDocument)
-def judge(run: Own, body: Body, here: Here, who: Who) -> Response:
+@response_model(RunEvaluationDocument)
+def judge(run: Own, body: Body, context: ContextDep, caller: CallerDep) -> Response:
     """Score the items of a run with judges."""
-    return _made(here, run, body, who.key_name)
+    return _made(context, run, body, caller.key_name)
 
 
 @router.get("/judge-jobs", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[RunEvaluationDocument])
-def list_judge_jobs(run: Seen, here: Here, part: Part) -> Response:
+@response_model(list[RunEvaluationDocument])
+def list_judge_jobs(run: Seen, context: ContextDep, part: Part) -> Response:
     """List the judge jobs of a run, oldest first."""
-    return list_evaluations(run, here, part)
+    return list_evaluations(run, context, part)
 
 
 @router.delete("/evaluations/{evaluation_id}", status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
+def cancel(run: Own, evaluation_id: str, context: ContextDep) -> Response:
     """Cancel an evaluation; its results stay."""
-    if all(each.evaluation_id != evaluation_id for each in here.store.run_evaluations.of_run(run.run_id)):
-        raise Missing(f"the run has no evaluation {evaluation_id}")
-    if not here.store.run_evaluations.set_state(evaluation_id, "cancelled", now_us=here.now_ns() // 1000):
+    if all(each.evaluation_id != evaluation_id for each in context.store.run_evaluations.of_run(run.run_id)):
+        raise NotFound(f"the run has no evaluation {evaluation_id}")
+    if not context.store.run_evaluations.set_state(evaluation_id, "cancelled", now_us=context.now_ns() // 1000):
         raise Conflict("the evaluation is over")
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Response:
+def _made(context: Context, run: Run, body: EvaluationBody, by: str | None) -> Response:
     if run.status == "CANCELLED":
         raise Conflict("the run was cancelled, so it may lack items")
     if body.evaluator is None and body.criteria is None:
         raise BadQuery("evaluator: the name of one is needed, or the criteria of a judge")
     parsed = parse_json(json.dumps(body.document()))
-    rule = here.rules.checked(None, parsed, tenant=run.tenant)
+    rule = context.rules.checked(None, parsed, tenant=run.tenant)
     name = name_of(rule)
     if any(
         each.name == name and each.state in {"waiting", "running"}
-        for each in here.store.run_evaluations.of_run(run.run_id)
+        for each in context.store.run_evaluations.of_run(run.run_id)
     ):
         raise Conflict(f"an evaluation called {name!r} is under way")
-    problem = here.judging.judges.problem_of(here.run_evaluator.active(run.tenant, "", rule))
+    problem = context.judging.judges.problem_of(context.run_evaluator.active(run.tenant, "", rule))
     if problem is not None:
         raise Conflict(problem)
     new = NewEvaluation(
@@ -130,7 +130,7 @@ def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> Resp
         connection=rule.connection,
         created_by=by,
     )
-    made = here.store.run_evaluations.add(run, new, now_us=here.now_ns() // 1000)
-    here.run_evaluator.wake()
+    made = context.store.run_evaluations.add(run, new, now_us=context.now_ns() // 1000)
+    context.run_evaluator.wake()
     headers = {"location": f"/api/v1/runs/{run.run_id}/evaluations"}
-    return encoded(RunEvaluationDocument.of(made), status=HTTPStatus.CREATED, headers=headers)
+    return json_response(RunEvaluationDocument.of(made), status=HTTPStatus.CREATED, headers=headers)

@@ -107,7 +107,7 @@ class ReportedItems(BaseModel):
 
 
 def items_of(
-    here: Context, run: Run, body: ReportedItems, batch: str | None
+    context: Context, run: Run, body: ReportedItems, batch: str | None
 ) -> tuple[list[NewRunItem], list[list[NewScore]]]:
     """Return the items as they are stored, each with its scores; a case that only the dataset has is filled in.
 
@@ -116,24 +116,24 @@ def items_of(
     Raises:
         BadQuery: an item cannot be stored.
     """
-    reported = _filled(here, run, body.items)
+    reported = _filled(context, run, body.items)
     items = []
     scores = []
     for place, each in enumerate(reported):
         try:
-            items.append(_item(here, each, place, batch))
-            scores.append([_score(here, score) for score in each.evalResults])
+            items.append(_item(context, each, place, batch))
+            scores.append([_score(context, score) for score in each.evalResults])
         except BadItem as error:
             raise BadQuery(f"items[{place}]: {error}") from None
     return items, scores
 
 
-def _filled(here: Context, run: Run, items: Sequence[ReportedItem]) -> list[ReportedItem]:
+def _filled(context: Context, run: Run, items: Sequence[ReportedItem]) -> list[ReportedItem]:
     """Fill in items without inputs from the dataset."""
     item_ids = [each.datasetItemId for each in items if each.datasetItemId is not None and not each.inputs]
     if not item_ids or run.dataset_id is None or run.dataset_version is None:
         return list(items)
-    cases = here.store.datasets.items_of_run(run.dataset_id, run.dataset_version, item_ids)
+    cases = context.store.datasets.items_of_run(run.dataset_id, run.dataset_version, item_ids)
     filled = []
     for each in items:
         case = cases.get(each.datasetItemId or "")
@@ -147,12 +147,12 @@ def _filled(here: Context, run: Run, items: Sequence[ReportedItem]) -> list[Repo
     return filled
 
 
-def _item(here: Context, reported: ReportedItem, place: int, batch: str | None) -> NewRunItem:
+def _item(context: Context, reported: ReportedItem, place: int, batch: str | None) -> NewRunItem:
     maps = [
-        here.redacted(each)
+        context.redacted(each)
         for each in (reported.inputs, reported.expectedOutputs, reported.actualOutputs, reported.metadata)
     ]
-    error = here.redacted(reported.error)
+    error = context.redacted(reported.error)
     key = reported.itemKey or reported.datasetItemId
     unnamed = f"item:{uuid.uuid4().hex}" if batch is None else f"batch:{batch}:{place}"
     numbers = (reported.tokensIn, reported.tokensOut, reported.costUsd, reported.latencyMs, reported.traceId)
@@ -183,7 +183,7 @@ def _item(here: Context, reported: ReportedItem, place: int, batch: str | None) 
     )
 
 
-def _score(here: Context, reported: ReportedScore) -> NewScore:
+def _score(context: Context, reported: ReportedScore) -> NewScore:
     outcome = reported.outcome_name
     texts = (reported.error, reported.reason) if outcome == "failed" else (reported.reason, reported.error)
     return NewScore(
@@ -194,11 +194,11 @@ def _score(here: Context, reported: ReportedScore) -> NewScore:
         passed=reported.passed,
         threshold=reported.threshold,
         direction=reported.direction,
-        reason=here.redacted(next((text for text in texts if text is not None), None)),
+        reason=context.redacted(next((text for text in texts if text is not None), None)),
         error_kind=reported.errorKind or ("error" if outcome == "failed" else None),
         fingerprint=reported.fingerprint,
         evaluator_version=reported.version,
-        metadata=None if reported.metadata is None else json_text(here.redacted(reported.metadata)),
+        metadata=None if reported.metadata is None else json_text(context.redacted(reported.metadata)),
         judge_model=reported.judgeModel,
         cost_usd=reported.costUsd,
         latency_ms=reported.latencyMs,

@@ -10,8 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.answers.declared import answers
-from collector.api.answers.offline import (
+from collector.api.base.context import Context
+from collector.api.base.exact_json import body_of, json_body
+from collector.api.base.json_encoding import json_response
+from collector.api.base.pages import PARTED, At, Part
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.offline.datasets import NAME_PATTERN, Description, dataset_seen
+from collector.api.offline.run_items import ReportedItems, items_of
+from collector.api.responses.declaration import response_model
+from collector.api.responses.offline import (
     BegunRun,
     ExperimentDocument,
     ItemsReceipt,
@@ -28,15 +35,8 @@ from collector.api.answers.offline import (
     TrendDocument,
     TrendRun,
 )
-from collector.api.base.context import Context
-from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.pages import PARTED, At, Part
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
-from collector.api.offline.datasets import NAME_PATTERN, Description, dataset_seen
-from collector.api.offline.run_items import ReportedItems, items_of
 from collector.datasets.item import BadItem, json_text
-from storage.errors import BadQuery, Conflict, Missing
+from storage.errors import BadQuery, Conflict, NotFound
 from storage.offline.runs import Experiment, NewRun, Run
 
 router = api_router(prefix="/api/v1")
@@ -90,47 +90,47 @@ RunId = Annotated[str, Path(max_length=100)]
 Outcome = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
 
-def run_seen(run_id: RunId, here: Here, who: Who) -> Run:
+def run_seen(run_id: RunId, context: ContextDep, caller: CallerDep) -> Run:
     """Return the run that a path names.
 
     Raises:
-        Missing: the caller sees no such run.
+        NotFound: the caller sees no such run.
     """
-    run = here.store.runs.find(who.visible_tenant, run_id.lower())
+    run = context.store.runs.find(caller.visible_tenant, run_id.lower())
     if run is None:
-        raise Missing(f"there is no run {run_id} here")
+        raise NotFound(f"there is no run {run_id} here")
     return run
 
 
 Seen = Annotated[Run, Depends(run_seen)]
 
 
-def run_owned(run: Seen, who: Who) -> Run:
+def run_owned(run: Seen, caller: CallerDep) -> Run:
     """Return a run that the caller may change."""
-    refuse_shared(who, run.tenant, f"the run {run.run_id}")
+    refuse_shared(caller, run.tenant, f"the run {run.run_id}")
     return run
 
 
 Own = Annotated[Run, Depends(run_owned)]
-Begun = Annotated[RunBody, Depends(exactly(RunBody))]
-Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
+Begun = Annotated[RunBody, Depends(json_body(RunBody))]
+Items = Annotated[ReportedItems, Depends(json_body(ReportedItems))]
 
 
 @router.get("/projects/{project:name}/experiments", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[ExperimentDocument])
-def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response:
+@response_model(list[ExperimentDocument])
+def list_experiments(project: str, context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List the experiments of a project by name, each with its latest run."""
 
     def document(experiment: Experiment) -> ExperimentDocument:
-        latest = next(iter(here.store.runs.of_experiment(experiment.experiment_id)), None)
+        latest = next(iter(context.store.runs.of_experiment(experiment.experiment_id)), None)
         if latest is None:
             return ExperimentDocument.of(experiment, description="", latest_run=None)
-        run = LatestRun.of(latest, here.store.runs.sums([latest.run_id])[latest.run_id])
+        run = LatestRun.of(latest, context.store.runs.sums([latest.run_id])[latest.run_id])
         return ExperimentDocument.of(experiment, description=latest.description, latest_run=run)
 
     return part.answer(
-        here.store.runs.experiments(who.visible_tenant, project=here.project_named(who, project)), document
+        context.store.runs.experiments(caller.visible_tenant, project=context.project_named(caller, project)), document
     )
 
 
@@ -141,33 +141,35 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> Response
     responses={404: {"description": "The dataset, or its version, is not here."}},
 )
 @needs(Permission.WRITE, by_tenant=True)
-@answers(BegunRun, 200)
-def begin(project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who) -> Response:
+@response_model(BegunRun, 200)
+def begin(
+    project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, context: ContextDep, caller: CallerDep
+) -> Response:
     """Begin a run, and create its project and experiment if they are missing. A known key returns its run (200)."""
-    run, is_new = here.store.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
+    run, is_new = context.store.runs.begin(_new_run(context, caller, project, body), now_us=context.now_ns() // 1000)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return encoded(BegunRun.of(run), status=status, headers={"location": f"/api/v1/runs/{run.run_id}"})
+    return json_response(BegunRun.of(run), status=status, headers={"location": f"/api/v1/runs/{run.run_id}"})
 
 
-def _metadata_text(here: Context, metadata: Mapping[str, Any]) -> str:
+def _metadata_text(context: Context, metadata: Mapping[str, Any]) -> str:
     try:
-        return json_text(here.redacted(metadata))
+        return json_text(context.redacted(metadata))
     except BadItem as error:
         raise BadQuery(f"metadata: {error}") from None
 
 
-def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
-    dataset = None if body.datasetName is None else dataset_seen(here, who, body.datasetName)
-    if dataset is not None and not here.store.datasets.versions(dataset, version=body.datasetVersion):
-        raise Missing(f"the dataset {dataset.name!r} has no version {body.datasetVersion}")
+def _new_run(context: Context, caller: Caller, project: str, body: RunBody) -> NewRun:
+    dataset = None if body.datasetName is None else dataset_seen(context, caller, body.datasetName)
+    if dataset is not None and not context.store.datasets.versions(dataset, version=body.datasetVersion):
+        raise NotFound(f"the dataset {dataset.name!r} has no version {body.datasetVersion}")
     return NewRun(
-        tenant=who.tenant,
-        project=here.project_named(who, project),
+        tenant=caller.tenant,
+        project=context.project_named(caller, project),
         experiment=body.experimentName,
         run_key=body.runKey,
         name=body.name,
         description=body.description,
-        metadata=_metadata_text(here, body.metadata),
+        metadata=_metadata_text(context, body.metadata),
         git_sha=body.gitSha,
         git_branch=body.gitBranch,
         triggered_by=body.triggeredBy,
@@ -176,27 +178,27 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
         dataset_version=body.datasetVersion,
         trials=body.trials,
         idle_s=body.idleSeconds,
-        created_by=who.key_name,
+        created_by=caller.key_name,
     )
 
 
 @router.get(_EXPERIMENT + "/runs")
 @needs(Permission.READ, by_tenant=True)
-@answers(list[RunDocument])
-def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> Response:
+@response_model(list[RunDocument])
+def list_runs(experiment_id: str, context: ContextDep, caller: CallerDep, at: At) -> Response:
     """List the runs of an experiment, newest first."""
-    _experiment(here, who, experiment_id)
-    runs = here.store.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
-    sums = here.store.runs.sums([run.run_id for run in runs])
-    return encoded([RunDocument.of(run, sums[run.run_id]) for run in runs])
+    _experiment(context, caller, experiment_id)
+    runs = context.store.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
+    sums = context.store.runs.sums([run.run_id for run in runs])
+    return json_response([RunDocument.of(run, sums[run.run_id]) for run in runs])
 
 
 @router.get("/runs")
 @needs(Permission.READ, by_tenant=True)
-@answers(list[RunWithEvaluators])
+@response_model(list[RunWithEvaluators])
 def list_latest_runs(
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     at: At,
     dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
 ) -> Response:
@@ -204,28 +206,30 @@ def list_latest_runs(
 
     A file, which the metadata name as `datasetFile`, matches by its path, its name, or its name without the ending.
     """
-    runs = here.store.runs.latest(who.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
-    sums = here.store.runs.sums([run.run_id for run in runs])
-    return encoded([RunWithEvaluators.of(run, sums[run.run_id]) for run in runs])
+    runs = context.store.runs.latest(caller.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
+    sums = context.store.runs.sums([run.run_id for run in runs])
+    return json_response([RunWithEvaluators.of(run, sums[run.run_id]) for run in runs])
 
 
 @router.get(_EXPERIMENT + "/trends")
 @needs(Permission.READ, by_tenant=True)
-@answers(TrendDocument)
-def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20) -> Response:
+@response_model(TrendDocument)
+def show_trends(
+    experiment_id: str, context: ContextDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=200)] = 20
+) -> Response:
     """Return the pass rates of the latest runs with status SUCCESS or FAILED, oldest first.
 
     Only the latest runs, ten times `limit`, are searched.
     """
-    experiment = _experiment(here, who, experiment_id)
+    experiment = _experiment(context, caller, experiment_id)
     ended = [
         run
-        for run in here.store.runs.of_experiment(experiment_id, most=10 * limit)
+        for run in context.store.runs.of_experiment(experiment_id, most=10 * limit)
         if run.status in {"SUCCESS", "FAILED"}
     ]
     shown = ended[:limit][::-1]
-    sums = here.store.runs.sums([run.run_id for run in shown])
-    return encoded(
+    sums = context.store.runs.sums([run.run_id for run in shown])
+    return json_response(
         TrendDocument(
             experiment_name=experiment.name,
             project_name=experiment.project,
@@ -236,82 +240,82 @@ def show_trends(experiment_id: str, here: Here, who: Who, limit: Annotated[int, 
 
 @router.get(_RUN)
 @needs(Permission.READ, by_tenant=True)
-@answers(RunDetail)
-def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> Response:
+@response_model(RunDetail)
+def show(run: Seen, context: ContextDep, at: At, outcome: Outcome | None = None) -> Response:
     """Return a run with totals, and a page of its items in the order received."""
-    sums = here.store.runs.sums([run.run_id])[run.run_id]
-    items = here.store.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
+    sums = context.store.runs.sums([run.run_id])[run.run_id]
+    items = context.store.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
     documents = [RunItemDocument.of(each) for each in items]
-    return encoded(RunDetail.of(run, sums, items=RunItemPage.page(documents, at.page, at.size)))
+    return json_response(RunDetail.of(run, sums, items=RunItemPage.page(documents, at.page, at.size)))
 
 
 @router.get(_RUN + "/keys")
 @needs(Permission.READ, by_tenant=True)
-@answers(ReportedKeys)
-def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
+@response_model(ReportedKeys)
+def list_keys(run: Seen, context: ContextDep, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
     """List the reported items, to resume a run; `next` is the position of the next page."""
-    keys = here.store.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
+    keys = context.store.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
     content = [ReportedKey(item_key=key, trial=trial) for _, key, trial in keys[:_KEYS]]
-    return encoded(ReportedKeys(content=content, next=keys[_KEYS - 1][0] if len(keys) > _KEYS else None))
+    return json_response(ReportedKeys(content=content, next=keys[_KEYS - 1][0] if len(keys) > _KEYS else None))
 
 
 @router.post(_RUN + "/items", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ReportedItems))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(ItemsReceipt)
-def report(run: Own, body: Items, here: Here, request: Request) -> Response:
+@response_model(ItemsReceipt)
+def report(run: Own, body: Items, context: ContextDep, request: Request) -> Response:
     """Report items. Each key and trial is stored once, however often it is sent, also after a crash."""
-    items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
-    receipt = here.store.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
-    return encoded(ItemsReceipt.of(receipt, status="ok"), status=HTTPStatus.CREATED)
+    items, scores = items_of(context, run, body, request.headers.get("idempotency-key"))
+    receipt = context.store.run_items.add(run, items, scores, now_us=context.now_ns() // 1000)
+    return json_response(ItemsReceipt.of(receipt, status="ok"), status=HTTPStatus.CREATED)
 
 
 @router.patch(_RUN)
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RunChangeReceipt)
-def patch(run: Own, body: RunChange, here: Here) -> Response:
+@response_model(RunChangeReceipt)
+def patch(run: Own, body: RunChange, context: ContextDep) -> Response:
     """End a run, once; or report that it still runs; or record the verdict of a gate."""
     if body.status == "RUNNING":
         if run.status != "RUNNING":
             raise Conflict(f"the run is {run.status}, and does not begin again")
-        here.store.runs.touch(run, now_us=here.now_ns() // 1000)
+        context.store.runs.touch(run, now_us=context.now_ns() // 1000)
     elif body.status is not None:
-        run = here.store.runs.end(run, body.status, reason=body.reason, now_us=here.now_ns() // 1000)
-        here.run_evaluator.wake()
+        run = context.store.runs.end(run, body.status, reason=body.reason, now_us=context.now_ns() // 1000)
+        context.run_evaluator.wake()
     if body.verdict is not None:
-        run = here.store.runs.set_verdict(run, body.verdict)
-    return encoded(RunChangeReceipt(status="updated", run_status=run.status, verdict=run.verdict))
+        run = context.store.runs.set_verdict(run, body.verdict)
+    return json_response(RunChangeReceipt(status="updated", run_status=run.status, verdict=run.verdict))
 
 
 @router.post(_RUN + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(PinnedRun)
-def pin(run: Own, here: Here) -> Response:
+@response_model(PinnedRun)
+def pin(run: Own, context: ContextDep) -> Response:
     """Keep a run beyond its expiry."""
-    return _pinned(here, run, keep=True)
+    return _pinned(context, run, keep=True)
 
 
 @router.delete(_RUN + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(PinnedRun)
-def unpin(run: Own, here: Here) -> Response:
+@response_model(PinnedRun)
+def unpin(run: Own, context: ContextDep) -> Response:
     """Unpin a run."""
-    return _pinned(here, run, keep=False)
+    return _pinned(context, run, keep=False)
 
 
 @router.delete(_RUN, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def delete(run: Own, here: Here) -> Response:
+def delete(run: Own, context: ContextDep) -> Response:
     """Delete a run with its items and scores."""
-    here.store.runs.delete(run.run_id)
+    context.store.runs.delete(run.run_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _pinned(here: Context, run: Run, *, keep: bool) -> Response:
-    return encoded(PinnedRun.of(here.store.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)))
+def _pinned(context: Context, run: Run, *, keep: bool) -> Response:
+    return json_response(PinnedRun.of(context.store.runs.pin(run, keep=keep, now_us=context.now_ns() // 1000)))
 
 
-def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:
-    experiments = here.store.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+def _experiment(context: Context, caller: Caller, experiment_id: str) -> Experiment:
+    experiments = context.store.runs.experiments(caller.visible_tenant, experiment_id=experiment_id)
     if not experiments:
-        raise Missing(f"there is no experiment {experiment_id} here")
+        raise NotFound(f"there is no experiment {experiment_id} here")
     return experiments[0]

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, api_router
+from collector.api.base.routing import ContextDep, api_router
 from collector.api.base.streamed import streamed
 from storage.store import Store
 
@@ -27,10 +27,10 @@ _CHUNK_BYTES = 1 << 20
     response_class=Response,
 )
 @needs(Permission.ADMINISTER)
-def backup(here: Here) -> Response:
+def backup(context: ContextDep) -> Response:
     """Download the database as of one moment, as a DuckDB file with everything acknowledged before the request."""
     try:
-        file = open_backup(here.store, here.settings.data)
+        file = open_backup(context.store, context.settings.data)
     except OSError as error:
         return problem(503, f"the copy cannot be written: {error.strerror}")
     return streamed(chunks(file), file, media_type="application/octet-stream")

@@ -4,7 +4,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, api_router
+from collector.api.base.routing import ContextDep, api_router
 from collector.conditions import CANNOT_COMMIT, DAMAGED
 
 router = api_router()
@@ -32,21 +32,23 @@ class Readiness(BaseModel):
 
 @router.get("/health")
 @needs(Permission.OPEN)
-async def health(here: Here) -> Health:
+async def health(context: ContextDep) -> Health:
     """Return liveness, the number of rows that could not be stored (report any as a bug), and of dropped spans."""
-    return Health(status="ok", setAside=here.store.totals.set_aside, dropped=sum(here.reader.ingest.dropped.values()))
+    return Health(
+        status="ok", setAside=context.store.totals.set_aside, dropped=sum(context.reader.ingest.dropped.values())
+    )
 
 
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not ready."}})
 @needs(Permission.OPEN)
-async def ready(here: Here) -> JSONResponse:
+async def ready(context: ContextDep) -> JSONResponse:
     """Return readiness to receive spans; 503 while starting, stopping, or unable to commit for seconds.
 
     A server with damaged data still receives spans: 200, with the status `damaged`.
     """
-    status = here.state
-    if status == "ready" and here.conditions.holds(CANNOT_COMMIT):
+    status = context.state
+    if status == "ready" and context.conditions.holds(CANNOT_COMMIT):
         status = "failing"
-    elif status == "ready" and here.conditions.holds(DAMAGED):
+    elif status == "ready" and context.conditions.holds(DAMAGED):
         status = "damaged"
     return JSONResponse({"status": status}, status_code=200 if status in {"ready", "damaged"} else 503)

@@ -3,7 +3,7 @@
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, api_router
+from collector.api.base.routing import ContextDep, api_router
 from collector.meters import MEDIA_TYPE, exposition
 
 router = api_router()
@@ -13,6 +13,6 @@ router = api_router()
     "/metrics", responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}, response_class=Response
 )
 @needs(Permission.READ)
-def metrics(here: Here) -> Response:
+def metrics(context: ContextDep) -> Response:
     """Return metrics of spans, bytes, times, jobs and requests in the text format of Prometheus."""
-    return Response(exposition(here.meters), media_type=MEDIA_TYPE)
+    return Response(exposition(context.meters), media_type=MEDIA_TYPE)

@@ -10,18 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.annotating import (
+from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.annotating import (
     AgreementDocument,
     DisagreedDocument,
     PairDocument,
 )
-from collector.api.answers.declared import answers
-from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import VERDICT
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.review.labels import PersonVote, VotesOf
 
 router = api_router(prefix="/api/v1/agreement")
@@ -43,25 +43,25 @@ class AgreementQuery(BaseModel):
 
 @router.get("", responses={404: {"description": "No such queue."}})
 @needs(Permission.READ, by_tenant=True)
-@answers(AgreementDocument)
-def show_agreement(here: Here, who: Who, query: Annotated[AgreementQuery, Query()]) -> Response:
+@response_model(AgreementDocument)
+def show_agreement(context: ContextDep, caller: CallerDep, query: Annotated[AgreementQuery, Query()]) -> Response:
     """Measure how far people agree beyond chance, in all, in pairs, by label and by month, and list disagreements."""
-    tenant, name = tenant_of(who, query.tenant), query.name
+    tenant, name = tenant_of(caller, query.tenant), query.name
     if query.queue is not None:
-        queue = here.store.review_queues.get(
-            query.queue, tenant=who.visible_tenant, now_us=here.now_ns() // 1000, counted=False
+        queue = context.store.review_queues.get(
+            query.queue, tenant=caller.visible_tenant, now_us=context.now_ns() // 1000, counted=False
         )
         if queue is None:
-            raise Missing(f"there is no review queue {query.queue}")
+            raise NotFound(f"there is no review queue {query.queue}")
         tenant, name = queue.tenant, queue.question
-    from_us = None if query.days is None else here.now_ns() // 1000 - query.days * _DAY_US
-    measured, votes = agreement_of(here, VotesOf(tenant=tenant, name=name, queue_id=query.queue, from_us=from_us))
-    return encoded(_document(measured, votes, name=name, tenant=tenant))
+    from_us = None if query.days is None else context.now_ns() // 1000 - query.days * _DAY_US
+    measured, votes = agreement_of(context, VotesOf(tenant=tenant, name=name, queue_id=query.queue, from_us=from_us))
+    return json_response(_document(measured, votes, name=name, tenant=tenant))
 
 
-def agreement_of(here: Context, selection: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
+def agreement_of(context: Context, selection: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
     """Measure agreement; return it with the latest vote on each target, by the key of the target."""
-    votes = here.store.labels.votes(selection)
+    votes = context.store.labels.votes(selection)
     of = {each.target_key: each for each in votes}
     opinions = [
         OneVote(

@@ -12,22 +12,22 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, refuse_shared, tenant_of, visible_tenant_of
-from collector.api.answers.annotating import ScoresReceipt
-from collector.api.answers.annotations import AnnotationDocument
-from collector.api.answers.declared import answers
 from collector.api.base.context import Context
-from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
+from collector.api.base.exact_json import HexSpan, HexTrace, body_of, json_body
+from collector.api.base.json_encoding import json_response
 from collector.api.base.numbers import Number
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import time_text
-from collector.api.base.written import encoded
 from collector.api.offline.runs import Own, Seen
+from collector.api.responses.annotating import ScoresReceipt
+from collector.api.responses.annotations import AnnotationDocument
+from collector.api.responses.declaration import response_model
 from collector.api.review.session_targets import session_target
 from collector.datasets.item import BadItem, json_text
-from storage.errors import BadQuery, Missing
+from storage.errors import BadQuery, NotFound
 from storage.offline.runs import Run
-from storage.review.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
+from storage.review.annotations import Annotation, AnnotationCriteria, AnnotationTarget, NewAnnotation, Source
 
 router = api_router(prefix="/api/v1")
 
@@ -127,9 +127,9 @@ class AnnotationFilters(BaseModel):
     page: int = Field(default=0, ge=0, le=100_000)
     size: int = Field(default=100, ge=1, le=1_000)
 
-    def like(self) -> AnnotationsLike:
+    def like(self) -> AnnotationCriteria:
         """Return the filter in the form that the store takes."""
-        return AnnotationsLike(
+        return AnnotationCriteria(
             trace_id=self.traceId and self.traceId.lower(),
             span_id=self.spanId and self.spanId.lower(),
             session_id=self.sessionId,
@@ -148,19 +148,21 @@ class Withdrawal:
 
 
 Withdrawn = Annotated[Withdrawal, Depends()]
-Voted = Annotated[AnnotationBody, Depends(exactly(AnnotationBody))]
-Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
+Voted = Annotated[AnnotationBody, Depends(json_body(AnnotationBody))]
+Scored = Annotated[ScoresBody, Depends(json_body(ScoresBody))]
 
 
 @router.get("/annotations")
 @needs(Permission.READ, by_tenant=True)
-@answers(list[AnnotationDocument])
-def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> Response:
+@response_model(list[AnnotationDocument])
+def list_annotations(
+    context: ContextDep, caller: CallerDep, filters: Annotated[AnnotationFilters, Query()]
+) -> Response:
     """List annotations, the latest first."""
-    rows = here.store.annotations.like(
-        filters.like(), tenant=who.visible_tenant, most=filters.size, skip=filters.page * filters.size
+    rows = context.store.annotations.like(
+        filters.like(), tenant=caller.visible_tenant, most=filters.size, skip=filters.page * filters.size
     )
-    return encoded([annotation_document(each) for each in rows])
+    return json_response([annotation_document(each) for each in rows])
 
 
 @router.post(
@@ -170,99 +172,111 @@ def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters,
     responses={404: {"description": "The session or the item of a run is not here."}},
 )
 @needs(Permission.SEND, by_tenant=True)
-@answers(ScoresReceipt)
-def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str, object]:
+@response_model(ScoresReceipt)
+def score(body: Scored, context: ContextDep, caller: CallerDep, tenant: Tenant = None) -> dict[str, object]:
     """Store scores of an application or its users. A repeated score of one author is stored once.
 
     A trace may be scored before it arrives; a session or an item of a run must exist.
     """
-    whose = tenant_of(who, tenant)
-    scores = [_score(here, who, whose, each) for each in body.scores]
-    stored = here.store.annotations.add(scores, now_us=here.now_ns() // 1000)
+    whose = tenant_of(caller, tenant)
+    scores = [_score(context, caller, whose, each) for each in body.scores]
+    stored = context.store.annotations.add(scores, now_us=context.now_ns() // 1000)
     return {"tenant": whose, "stored": stored, "unchanged": len(scores) - stored}
 
 
 @router.put(_OF_TRACE, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AnnotationDocument)
+@response_model(AnnotationDocument)
 def annotate_trace(
-    trace_id: str, body: Voted, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None
+    trace_id: str, body: Voted, context: ContextDep, caller: CallerDep, tenant: Tenant = None, span_id: SpanId = None
 ) -> Response:
     """Vote on a trace or a span of it; a vote of the caller's before this one stays in the history."""
-    return vote_on(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), body)
+    return vote_on(context, caller, own_target(context, tenant_of(caller, tenant), trace_id, span_id), body)
 
 
 @router.get(_OF_TRACE)
 @needs(Permission.READ, by_tenant=True)
-@answers(AnnotationDocument)
+@response_model(AnnotationDocument)
 def show_of_trace(
-    trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
+    trace_id: str,
+    context: ContextDep,
+    caller: CallerDep,
+    tenant: Tenant = None,
+    span_id: SpanId = None,
+    name: Question = VERDICT,
 ) -> Response:
     """Return the vote that counts: the adjudicator's, else the latest of a person."""
-    target = _target(here, visible_tenant_of(who, tenant), trace_id, span_id)
-    return _counting(here, target, name)
+    target = _target(context, visible_tenant_of(caller, tenant), trace_id, span_id)
+    return _counting(context, target, name)
 
 
 @router.delete(_OF_TRACE, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def withdraw_of_trace(
-    trace_id: str, here: Here, who: Who, vote: Withdrawn, tenant: Tenant = None, span_id: SpanId = None
+    trace_id: str,
+    context: ContextDep,
+    caller: CallerDep,
+    vote: Withdrawn,
+    tenant: Tenant = None,
+    span_id: SpanId = None,
 ) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), vote)
+    withdraw(context, caller, own_target(context, tenant_of(caller, tenant), trace_id, span_id), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.put(_OF_ITEM, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AnnotationDocument)
-def annotate_item(run: Own, number: NumberOfItem, body: Voted, here: Here, who: Who) -> Response:
+@response_model(AnnotationDocument)
+def annotate_item(run: Own, number: NumberOfItem, body: Voted, context: ContextDep, caller: CallerDep) -> Response:
     """Vote on an item of a run."""
-    return vote_on(here, who, item_target(here, run, number), body)
+    return vote_on(context, caller, item_target(context, run, number), body)
 
 
 @router.get(_OF_ITEM)
 @needs(Permission.READ, by_tenant=True)
-@answers(AnnotationDocument)
-def show_of_item(run: Seen, number: NumberOfItem, here: Here, name: Question = VERDICT) -> Response:
+@response_model(AnnotationDocument)
+def show_of_item(run: Seen, number: NumberOfItem, context: ContextDep, name: Question = VERDICT) -> Response:
     """Return the vote that counts: the adjudicator's, else the latest of a person."""
-    return _counting(here, item_target(here, run, number), name)
+    return _counting(context, item_target(context, run, number), name)
 
 
 @router.delete(_OF_ITEM, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def withdraw_of_item(run: Own, number: NumberOfItem, here: Here, who: Who, vote: Withdrawn) -> Response:
+def withdraw_of_item(
+    run: Own, number: NumberOfItem, context: ContextDep, caller: CallerDep, vote: Withdrawn
+) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, item_target(here, run, number), vote)
+    withdraw(context, caller, item_target(context, run, number), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def own_target(here: Context, tenant: str, trace_id: str, span_id: str | None) -> AnnotationTarget:
+def own_target(context: Context, tenant: str, trace_id: str, span_id: str | None) -> AnnotationTarget:
     """Return a trace of this tenant, or a span of it, as a target.
 
     Raises:
-        Missing: the tenant has no such trace or span.
+        NotFound: the tenant has no such trace or span.
     """
-    target = _target(here, tenant, trace_id, span_id)
+    target = _target(context, tenant, trace_id, span_id)
     if target.tenant != tenant:
-        raise Missing(f"no trace {trace_id[:64]} here that is yours to vote on")
+        raise NotFound(f"no trace {trace_id[:64]} here that is yours to vote on")
     return target
 
 
-def item_target(here: Context, run: Run, number: int) -> AnnotationTarget:
+def item_target(context: Context, run: Run, number: int) -> AnnotationTarget:
     """Return an item of a run as a target.
 
     Raises:
-        Missing: the run has no such item.
+        NotFound: the run has no such item.
     """
-    if not 0 < number < 2**62 or not here.store.run_items.by_number(run.run_id, [number]):
-        raise Missing("this run has no such item")
+    if not 0 < number < 2**62 or not context.store.run_items.by_number(run.run_id, [number]):
+        raise NotFound("this run has no such item")
     return AnnotationTarget(
         tenant=run.tenant, target="run_item", project=run.project, run_id=run.run_id, item_number=number
     )
 
 
-def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> NewAnnotation:
+def voted(context: Context, caller: Caller, about: AnnotationTarget, body: AnnotationBody) -> NewAnnotation:
     """Return a vote as it is stored."""
     source: Source = "adjudicator" if body.adjudicates else "person"
     return NewAnnotation(
@@ -270,26 +284,26 @@ def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationB
         name=body.name,
         label=body.verdict or body.label,
         score=body.score,
-        note=here.redacted(body.note),
-        expected=expected_text(here, body.overriddenExpectedOutput),
+        note=context.redacted(body.note),
+        expected=expected_text(context, body.overriddenExpectedOutput),
         source=source,
-        author=author_of(who, body.by),
+        author=author_of(caller, body.by),
     )
 
 
-def author_of(who: Caller, by: str | None = None) -> str:
+def author_of(caller: Caller, by: str | None = None) -> str:
     """Return the author of a vote: the name of the key, else the given name, else `anonymous`."""
-    return who.key_name or by or "anonymous"
+    return caller.key_name or by or "anonymous"
 
 
-def withdraw(here: Context, who: Caller, about: AnnotationTarget, vote: Withdrawal) -> None:
+def withdraw(context: Context, caller: Caller, about: AnnotationTarget, vote: Withdrawal) -> None:
     """Withdraw the caller's votes, as a person and as an adjudicator."""
     sources: tuple[Source, ...] = ("person", "adjudicator")
-    author = author_of(who, vote.by)
+    author = author_of(caller, vote.by)
     withdrawals = [
         NewAnnotation(about=about, name=vote.name, source=each, author=author, withdrawn=True) for each in sources
     ]
-    here.store.annotations.add(withdrawals, now_us=here.now_ns() // 1000)
+    context.store.annotations.add(withdrawals, now_us=context.now_ns() // 1000)
 
 
 def counting(annotations: list[Annotation]) -> Annotation | None:
@@ -298,12 +312,12 @@ def counting(annotations: list[Annotation]) -> Annotation | None:
     return next((each for each in votes if each.source == "adjudicator"), votes[0] if votes else None)
 
 
-def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) -> list[Annotation]:
+def votes_on(context: Context, about: AnnotationTarget, name: str | None = None) -> list[Annotation]:
     """Return the annotations of exactly this target, latest first."""
-    like = AnnotationsLike(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
+    like = AnnotationCriteria(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
     if about.session_id is not None:
-        like = AnnotationsLike(session_id=about.session_id, name=name)
-    rows = here.store.annotations.like(like, tenant=about.tenant)
+        like = AnnotationCriteria(session_id=about.session_id, name=name)
+    rows = context.store.annotations.like(like, tenant=about.tenant)
     return [each for each in rows if (each.target, each.tenant) == (about.target, about.tenant)]
 
 
@@ -319,46 +333,46 @@ def annotation_document(annotation: Annotation) -> AnnotationDocument:
     )
 
 
-def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> Response:
+def vote_on(context: Context, caller: Caller, about: AnnotationTarget, body: AnnotationBody) -> Response:
     """Store a vote, and return a response with it.
 
     Raises:
         Forbidden: the target is shared.
     """
-    refuse_shared(who, about.tenant, "what is voted on")
-    vote = voted(here, who, about, body)
-    here.store.annotations.add([vote], now_us=here.now_ns() // 1000)
+    refuse_shared(caller, about.tenant, "what is voted on")
+    vote = voted(context, caller, about, body)
+    context.store.annotations.add([vote], now_us=context.now_ns() // 1000)
     mine = (vote.author, vote.source)
-    stored = next(each for each in votes_on(here, about, vote.name) if (each.author, each.source) == mine)
-    return encoded(annotation_document(stored))
+    stored = next(each for each in votes_on(context, about, vote.name) if (each.author, each.source) == mine)
+    return json_response(annotation_document(stored))
 
 
-def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
-    vote = counting(votes_on(here, about, name))
+def _counting(context: Context, about: AnnotationTarget, name: str) -> Response:
+    vote = counting(votes_on(context, about, name))
     if vote is None:
         return problem(HTTPStatus.NOT_FOUND, "it has no votes")
-    return encoded(annotation_document(vote))
+    return json_response(annotation_document(vote))
 
 
-def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
+def expected_text(context: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
     """Return a correction as it is stored.
 
     Raises:
         BadQuery: the correction cannot be stored.
     """
     try:
-        return None if expected is None else json_text(here.redacted(expected))
+        return None if expected is None else json_text(context.redacted(expected))
     except BadItem as error:
         raise BadQuery(f"overriddenExpectedOutput: {error}") from None
 
 
-def _target(here: Context, visible_tenant: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
-    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
+def _target(context: Context, visible_tenant: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
+    outline = context.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
     span = span_id and span_id.lower()
     if outline is None:
-        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
-    if span is not None and here.store.outlines.span(outline, span) is None:
-        raise Missing(f"the trace has no span {span}")
+        raise NotFound(f"no trace {trace_id[:64]} here; it may have expired")
+    if span is not None and context.store.outlines.span(outline, span) is None:
+        raise NotFound(f"the trace has no span {span}")
     summary = outline.summary
     return AnnotationTarget(
         tenant=summary.tenant or "",
@@ -369,30 +383,30 @@ def _target(here: Context, visible_tenant: str | None, trace_id: str, span_id: s
     )
 
 
-def _score(here: Context, who: Caller, tenant: str, body: ScoreBody) -> NewAnnotation:
+def _score(context: Context, caller: Caller, tenant: str, body: ScoreBody) -> NewAnnotation:
     return NewAnnotation(
-        about=_scored(here, tenant, body),
+        about=_scored(context, tenant, body),
         name=body.name,
         label=body.label,
         score=body.score,
-        note=here.redacted(body.comment),
+        note=context.redacted(body.comment),
         source=body.source,
-        author=body.author or author_of(who),
+        author=body.author or author_of(caller),
     )
 
 
-def _scored(here: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
+def _scored(context: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
     """Return the target of a score; the project of a trace that was not received yet is unknown."""
     if body.itemResultId is not None:
-        item = here.store.run_items.find(tenant, int(body.itemResultId))
-        run = None if item is None else here.store.runs.find(tenant, item["run_id"])
+        item = context.store.run_items.find(tenant, int(body.itemResultId))
+        run = None if item is None else context.store.runs.find(tenant, item["run_id"])
         if run is None or run.tenant != tenant:
-            raise Missing(f"no item {body.itemResultId} of a run here")
-        return item_target(here, run, int(body.itemResultId))
+            raise NotFound(f"no item {body.itemResultId} of a run here")
+        return item_target(context, run, int(body.itemResultId))
     if body.sessionId is not None:
-        return session_target(here, tenant, body.sessionId)
+        return session_target(context, tenant, body.sessionId)
     trace_id, span = str(body.traceId).lower(), body.spanId and body.spanId.lower()
-    outline = here.store.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
+    outline = context.store.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
     is_here = outline is not None and outline.summary.tenant == tenant
     return AnnotationTarget(
         tenant=tenant,

@@ -9,19 +9,19 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.annotating import (
+from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.annotating import (
     JudgeFlip,
     JudgeTrialDocument,
     JudgeVersion,
     LabelledExample,
     LabelledExamples,
 )
-from collector.api.answers.declared import answers
-from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import SOURCES
+from collector.api.review.judge_accuracy import SOURCES
 from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
@@ -32,7 +32,7 @@ from evaluators.model import text_of
 from rules.rule import Rule
 from rules.statistics.calibration import calibrate, confusion_of
 from rules.statistics.formulas.pairs import mcnemar_exact
-from storage.errors import BadQuery, Missing
+from storage.errors import BadQuery, NotFound
 from storage.judging.job_results import JobResult
 from storage.records import JsonValue
 from storage.review.annotations import AnnotationTarget
@@ -61,58 +61,63 @@ class LabelledQuery(BaseModel):
 
 @router.post("/judge-trial", openapi_extra=BODY)
 @needs(Permission.WRITE, by_tenant=True)
-@answers(JudgeTrialDocument)
+@response_model(JudgeTrialDocument)
 def try_judge(
-    project: str, rule_id: str, body: Body, here: Here, who: Who, query: Annotated[LabelledQuery, Query()]
+    project: str,
+    rule_id: str,
+    body: Body,
+    context: ContextDep,
+    caller: CallerDep,
+    query: Annotated[LabelledQuery, Query()],
 ) -> Response:
     """Judge what people voted on with another version of a rule's judge, and compare it with the version in force.
 
     Each label costs a call of the judge, or of each judge of a jury, which counts against the budgets. No result is
     stored. Labels that either version has as an example are held out.
     """
-    kept = find_own(here, who, project, rule_id)
-    about = about_of(here, who, project)
-    rule = here.rules.checked(about, body.parsed, tenant=who.tenant)
+    kept = find_own(context, caller, project, rule_id)
+    about = about_of(context, caller, project)
+    rule = context.rules.checked(about, body.parsed, tenant=caller.tenant)
     if executor_kind_of(rule) != "judge":
         raise BadQuery(f"evaluator: {rule.evaluator} asks no judge; `tracejury rules test` tries out checks")
     shown = _example_traces(rule)
-    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, query)
+    labelled = _labelled(context, caller.tenant, kept.stored.rule_id, about, query)
     tested = [each for each in labelled if each.trace_id not in shown and not each.is_example]
     chosen = _in_turns(tested, query.labels)
-    results = _judged(here, who.tenant, kept.stored.rule_id, rule, chosen)
-    return encoded(_trial(chosen, results, held_out=len(labelled) - len(tested)))
+    results = _judged(context, caller.tenant, kept.stored.rule_id, rule, chosen)
+    return json_response(_trial(chosen, results, held_out=len(labelled) - len(tested)))
 
 
 @router.get("/labelled-examples")
 @needs(Permission.READ, by_tenant=True)
-@answers(LabelledExamples)
+@response_model(LabelledExamples)
 def labelled_examples(
-    project: str, rule_id: str, here: Here, who: Who, query: Annotated[LabelledQuery, Query()]
+    project: str, rule_id: str, context: ContextDep, caller: CallerDep, query: Annotated[LabelledQuery, Query()]
 ) -> Response:
     """List what people voted on as `examples` of an `llm_judge`: fails, then passes; the judge's errors first in each.
 
     Examples in the prompt of a judge are held out when it is tried, since their labels do not measure it any more.
     """
-    kept = find(here, who, project, rule_id)
-    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about_of(here, who, project), query)
+    kept = find(context, caller, project, rule_id)
+    labelled = _labelled(context, caller.tenant, kept.stored.rule_id, about_of(context, caller, project), query)
     labelled.sort(key=lambda each: each.label is each.judged)
-    examples = (_example(here, who.tenant, each) for each in _in_turns(labelled, query.labels, shuffled=False))
-    return encoded(
+    examples = (_example(context, caller.tenant, each) for each in _in_turns(labelled, query.labels, shuffled=False))
+    return json_response(
         LabelledExamples(rule_id=kept.stored.rule_id, examples=[each for each in examples if each is not None])
     )
 
 
 def _labelled(
-    here: Context, tenant: str, rule_id: str, about: str | None, query: LabelledQuery
+    context: Context, tenant: str, rule_id: str, about: str | None, query: LabelledQuery
 ) -> list[LabelledResult]:
     """Return the latest judge's last result on each target whose voters agree."""
     selection = JudgedByRule(
         tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=query.name, sources=SOURCES[query.source]
     )
-    latest = next(iter(here.store.labels.judged(selection)), None)
+    latest = next(iter(context.store.labels.judged(selection)), None)
     if latest is None:
         return []
-    results = here.store.labels.results(selection)
+    results = context.store.labels.results(selection)
     return [each for each in results if each.fingerprint == latest.fingerprint and each.label is not None]
 
 
@@ -128,11 +133,13 @@ def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = 
     return [*sides[0][:fails], *sides[1][: most - fails]]
 
 
-def _judged(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]) -> list[JobResult]:
+def _judged(
+    context: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]
+) -> list[JobResult]:
     results: list[JobResult] = []
     for first in range(0, len(chosen), _AT_ONCE):
         examples = [_to_judge(tenant, each) for each in chosen[first : first + _AT_ONCE]]
-        results += here.trials.ask(tenant, rule_id, rule, examples).results
+        results += context.trials.ask(tenant, rule_id, rule, examples).results
     return results
 
 
@@ -206,7 +213,7 @@ def _example_traces(rule: Rule) -> set[str]:
     return {str(each["traceId"]) for each in named if each.get("traceId") is not None}
 
 
-def _example(here: Context, tenant: str, result: LabelledResult) -> LabelledExample | None:
+def _example(context: Context, tenant: str, result: LabelledResult) -> LabelledExample | None:
     about = AnnotationTarget(
         tenant=tenant,
         target="trace" if result.span_id is None else "span",
@@ -215,8 +222,8 @@ def _example(here: Context, tenant: str, result: LabelledResult) -> LabelledExam
         span_id=result.span_id,
     )
     try:
-        content = reviewed(here, about)
-    except Missing:
+        content = reviewed(context, about)
+    except NotFound:
         return None
     if content.output is None:
         return None

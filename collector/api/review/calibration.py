@@ -9,18 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.annotating import (
+from collector.api.base.json_encoding import json_response
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.annotating import (
     CalibrationDocument,
     CalibrationMonth,
     DisagreementDocument,
     JudgeCalibration,
     MeasuredDocument,
 )
-from collector.api.answers.declared import answers
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import SOURCES, JudgeAgainstPeople, judges_against_people
+from collector.api.review.judge_accuracy import SOURCES, JudgeAgainstPeople, judges_against_people
 from collector.api.rules.rules import about_of, find
 from rules.statistics.correcting import Confusion
 from rules.statistics.formulas.agreement import kappa
@@ -47,27 +47,27 @@ class CalibrationQuery(BaseModel):
 
 @router.get("/projects/{project:name}/trace-eval-rules/{rule_id}/calibration")
 @needs(Permission.READ, by_tenant=True)
-@answers(CalibrationDocument)
+@response_model(CalibrationDocument)
 def show_calibration(
-    project: str, rule_id: str, here: Here, who: Who, query: Annotated[CalibrationQuery, Query()]
+    project: str, rule_id: str, context: ContextDep, caller: CallerDep, query: Annotated[CalibrationQuery, Query()]
 ) -> Response:
     """Measure each judge of a rule against people, and correct its pass rate."""
-    kept = find(here, who, project, rule_id)
+    kept = find(context, caller, project, rule_id)
     selection = JudgedByRule(
-        tenant=tenant_of(who, query.tenant),
+        tenant=tenant_of(caller, query.tenant),
         rule_id=kept.stored.rule_id,
-        project=about_of(here, who, project),
-        from_us=None if query.days is None else here.now_ns() // 1000 - query.days * _DAY_US,
+        project=about_of(context, caller, project),
+        from_us=None if query.days is None else context.now_ns() // 1000 - query.days * _DAY_US,
         name=query.name,
         sources=SOURCES[query.source],
     )
-    return encoded(
+    return json_response(
         CalibrationDocument(
             rule_id=selection.rule_id,
             tenant=selection.tenant,
             name=query.name,
             source=query.source,
-            judges=[_judge_document(each) for each in judges_against_people(here, selection)],
+            judges=[_judge_document(each) for each in judges_against_people(context, selection)],
         )
     )
 

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.answers.declared import answers
-from collector.api.answers.offline import VersionDocument
 from collector.api.base.context import Context
-from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.exact_json import body_of, json_body
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import time_text
 from collector.api.offline.datasets import Description, dataset_seen, maker_of, version_answer
+from collector.api.responses.declaration import response_model
+from collector.api.responses.offline import VersionDocument
 from collector.api.review.annotations import counting
 from collector.conventions.trace import read_trace
 from collector.datasets.item import BadItem
@@ -33,12 +33,12 @@ from collector.datasets.promotion import (
 )
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
-from storage.errors import BadQuery, Missing
+from storage.errors import BadQuery, NotFound
 from storage.limit import Limit
 from storage.offline.datasets import Dataset, DatasetText, Item, Version
-from storage.query.traces_like import TracesLike
+from storage.query.trace_criteria import TraceCriteria
 from storage.records import Trace
-from storage.review.annotations import Annotation, AnnotationsLike
+from storage.review.annotations import Annotation, AnnotationCriteria
 from tracejury.dataset_text import ItemText
 
 router = api_router(prefix="/api/v1/datasets")
@@ -97,7 +97,7 @@ class Promotion(BaseModel):
     items: list[Promoted] = Field(min_length=1, max_length=200)
 
 
-Body = Annotated[Promotion, Depends(exactly(Promotion))]
+Body = Annotated[Promotion, Depends(json_body(Promotion))]
 
 
 @router.post(
@@ -107,17 +107,19 @@ Body = Annotated[Promotion, Depends(exactly(Promotion))]
     responses={404: {"description": "The dataset, or what is to be promoted, is not here."}},
 )
 @needs(Permission.WRITE, by_tenant=True)
-@answers(VersionDocument, 200)
-def promote(body: Body, here: Here, who: Who) -> Response:
+@response_model(VersionDocument, 200)
+def promote(body: Body, context: ContextDep, caller: CallerDep) -> Response:
     """Make a version with the items of the latest one and these. Items that it has are not added again (200).
 
     An item is a copy: it stays when its trace expires. Promoted again with another expectation, it is replaced. What
     an annotation says would have been right is expected, unless the request says otherwise.
     """
-    return version_answer(*promoted(here, who, dataset_seen(here, who, body.datasetName), body))
+    return version_answer(*promoted(context, caller, dataset_seen(context, caller, body.datasetName), body))
 
 
-def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> tuple[Dataset, tuple[Version, bool]]:
+def promoted(
+    context: Context, caller: Caller, dataset: Dataset, body: Promotion
+) -> tuple[Dataset, tuple[Version, bool]]:
     """Add the items to the dataset; return it with the version that has them, and whether that version is new.
 
     A dataset that is not stored yet is created once its items are made.
@@ -126,25 +128,27 @@ def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> t
         BadQuery: a target makes no valid item.
         Conflict: another dataset has the name of a new one.
         Forbidden: the caller may not change the dataset.
-        Missing: the dataset's tenant sees no such target.
+        NotFound: the dataset's tenant sees no such target.
     """
-    refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
-    latest = here.store.datasets.versions(dataset)
-    ids = {_id_of(here, dataset, each): each for each in body.items}
-    existing = {item.item_id: item for item in here.store.datasets.items_by_id(latest[0], list(ids))} if latest else {}
-    maker = maker_of(here, dataset)
+    refuse_shared(caller, dataset.tenant, f"the dataset {dataset.name!r}")
+    latest = context.store.datasets.versions(dataset)
+    ids = {_id_of(context, dataset, each): each for each in body.items}
+    existing = (
+        {item.item_id: item for item in context.store.datasets.items_by_id(latest[0], list(ids))} if latest else {}
+    )
+    maker = maker_of(context, dataset)
     items = []
     for item_id, each in ids.items():
         try:
-            items.append(maker.make(_text(here, dataset, item_id, each, existing.get(item_id))))
+            items.append(maker.make(_text(context, dataset, item_id, each, existing.get(item_id))))
         except ValueError as error:
             raise BadQuery(f"{' '.join(each.key())}: {error}") from None
-    now_us = here.now_ns() // 1000
+    now_us = context.now_ns() // 1000
     if not dataset.dataset_id:
-        dataset = here.store.datasets.create(dataset.tenant, dataset.name, DatasetText(), now_us=now_us)
-    table = here.store.datasets.add_items(dataset, items, now_us=now_us)
-    return dataset, here.store.datasets.add_version(
-        dataset, table, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
+        dataset = context.store.datasets.create(dataset.tenant, dataset.name, DatasetText(), now_us=now_us)
+    table = context.store.datasets.add_items(dataset, items, now_us=now_us)
+    return dataset, context.store.datasets.add_version(
+        dataset, table, mode="append", description=body.description, created_by=caller.key_name, now_us=now_us
     )
 
 
@@ -166,20 +170,20 @@ def unstored_dataset(tenant: str, name: str) -> Dataset:
     )
 
 
-def id_in(here: Context, dataset: Dataset, target: Promoted) -> str:
+def id_in(context: Context, dataset: Dataset, target: Promoted) -> str:
     """Return the id of the item in a dataset."""
-    return _id_of(here, dataset, target)
+    return _id_of(context, dataset, target)
 
 
-def corrected_by_people(here: Context, tenant: str | None, target: Promoted) -> object:
+def corrected_by_people(context: Context, tenant: str | None, target: Promoted) -> object:
     """Return the correction of a vote that agrees with the one that counts, adjudicators' first; None without any."""
     kind, key, *span = target.key()
     if kind == "session":
         return None
-    of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
-    like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
+    of_item = AnnotationCriteria(item_number=int(key)) if kind == "result" else None
+    like = of_item or AnnotationCriteria(trace_id=key, span_id=span[0] if span else None)
     about = {"result": "run_item"}.get(kind, kind)
-    votes = [each for each in here.store.annotations.like(like, tenant=tenant) if each.target == about]
+    votes = [each for each in context.store.annotations.like(like, tenant=tenant) if each.target == about]
     counted = {each.name: counting([one for one in votes if one.name == each.name]) for each in votes}
     vote = counting([each for each in votes if each.expected and _agrees(each, counted[each.name])])
     return None if vote is None or vote.expected is None else json.loads(vote.expected)
@@ -189,97 +193,97 @@ def _agrees(vote: Annotation, counted: Annotation | None) -> bool:
     return counted is not None and (vote.label, vote.score) == (counted.label, counted.score)
 
 
-def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
+def recorded_case(context: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
     """Return a trace, or a span of it, as a case.
 
     Raises:
-        Missing: this tenant sees no such trace or span.
+        NotFound: this tenant sees no such trace or span.
     """
-    trace = here.store.queries.trace(trace_id, tenant=tenant)
+    trace = context.store.queries.trace(trace_id, tenant=tenant)
     if trace is None:
-        raise Missing(f"no trace {trace_id} here; it may have expired")
-    return _case(here, trace, span_id)
+        raise NotFound(f"no trace {trace_id} here; it may have expired")
+    return _case(context, trace, span_id)
 
 
-def _text(here: Context, dataset: Dataset, item_id: str, target: Promoted, stored: Item | None) -> ItemText:
+def _text(context: Context, dataset: Dataset, item_id: str, target: Promoted, stored: Item | None) -> ItemText:
     """Return the item; only the expected outputs of one that exists are replaced."""
-    correction = _correction(here, dataset, target)
+    correction = _correction(context, dataset, target)
     if stored is None:
-        return _recorded(here, dataset, item_id, target)
+        return _recorded(context, dataset, item_id, target)
     if correction.use_output and correction.expected is None:
-        correction = Correction(expected=_recorded(here, dataset, item_id, target).expected_outputs)
+        correction = Correction(expected=_recorded(context, dataset, item_id, target).expected_outputs)
     return corrected(stored, correction)
 
 
-def _correction(here: Context, dataset: Dataset, target: Promoted) -> Correction:
+def _correction(context: Context, dataset: Dataset, target: Promoted) -> Correction:
     # The request takes precedence over annotations.
     correction = target.correction()
     if correction.expected is not None or correction.use_output:
         return correction
-    return _expecting(corrected_by_people(here, dataset.tenant, target))
+    return _expecting(corrected_by_people(context, dataset.tenant, target))
 
 
-def _recorded(here: Context, dataset: Dataset, item_id: str, target: Promoted) -> ItemText:
-    correction = _correction(here, dataset, target)
+def _recorded(context: Context, dataset: Dataset, item_id: str, target: Promoted) -> ItemText:
+    correction = _correction(context, dataset, target)
     kind, key, *span = target.key()
     names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
-    source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}
+    source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(context.now_ns())}
     if kind == "result":
-        result = _result(here, dataset, key)
+        result = _result(context, dataset, key)
         source |= {"runId": result["run_id"], "traceId": result["trace_id"]}
         return item_of_result(result, item_id, source, correction)
     if kind == "session":
-        return item_of_case(_session(here, dataset, key), item_id, source, correction)
-    trace = _trace(here, dataset, key)
+        return item_of_case(_session(context, dataset, key), item_id, source, correction)
+    trace = _trace(context, dataset, key)
     source["project"] = trace.summary.project
-    case = _case(here, trace, span[0] if span else None)
+    case = _case(context, trace, span[0] if span else None)
     return item_of_case(case, item_id, source, correction)
 
 
-def _id_of(here: Context, dataset: Dataset, target: Promoted) -> str:
+def _id_of(context: Context, dataset: Dataset, target: Promoted) -> str:
     """Return the id of the item; for an item of a run on this dataset, that of the item it ran."""
     kind, key, *rest = target.key()
     if kind == "result":
-        result = _result(here, dataset, key)
+        result = _result(context, dataset, key)
         if result["dataset_item_id"] is not None and result["dataset_id"] == dataset.dataset_id:
             return str(result["dataset_item_id"])
     return named_after(kind, key, *rest)
 
 
-def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
-    row = here.store.run_items.find(dataset.tenant, int(number))
+def _result(context: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
+    row = context.store.run_items.find(dataset.tenant, int(number))
     if row is None:
-        raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
+        raise NotFound(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
     return row
 
 
-def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:
+def _trace(context: Context, dataset: Dataset, trace_id: str) -> Trace:
     # Only traces of the dataset's tenant, or of none: the dataset must not reveal those of other tenants.
-    trace = here.store.queries.trace(trace_id, tenant=dataset.tenant)
+    trace = context.store.queries.trace(trace_id, tenant=dataset.tenant)
     if trace is None:
-        raise Missing(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
+        raise NotFound(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
     return trace
 
 
-def _case(here: Context, trace: Trace, span_id: str | None) -> Case:
+def _case(context: Context, trace: Trace, span_id: str | None) -> Case:
     spans = [span for span in trace.spans if span_id in {None, span.span_id}]
     logs = [log for log in trace.logs if span_id in {None, log.span_id}]
     if not spans:
-        raise Missing(f"the trace {trace.summary.trace_id} has no span {span_id}")
-    return case_of_trace(read_trace(spans, logs, here.own_keys), spans)
+        raise NotFound(f"the trace {trace.summary.trace_id} has no span {span_id}")
+    return case_of_trace(read_trace(spans, logs, context.own_keys), spans)
 
 
-def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
-    like = TracesLike(session=session_id)
-    listed = here.store.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
+def _session(context: Context, dataset: Dataset, session_id: str) -> Case:
+    like = TraceCriteria(session=session_id)
+    listed = context.store.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
     if not listed.traces:
-        raise Missing(f"no trace of the session {session_id} here")
+        raise NotFound(f"no trace of the session {session_id} here")
     if listed.next is not None:
         limit = Limit(value=_MOST_TURNS, unit="traces", remedy="make cases of single traces")
         raise BadItem(f"the traces could not be found in time, or the session has more than {limit}")
     turns = []
     for summary in sorted(listed.traces, key=lambda each: each.start_ns):
-        trace = _trace(here, dataset, summary.trace_id)
-        reading = read_trace(trace.spans, trace.logs, here.own_keys)
+        trace = _trace(context, dataset, summary.trace_id)
+        reading = read_trace(trace.spans, trace.logs, context.own_keys)
         turns.append(PromotedTurn(prompt=reading.input, answered=reading.output))
     return case_of_session(turns)

@@ -9,7 +9,7 @@ from collector.api.base.context import Context
 from collector.api.review.annotations import votes_on
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.records import JsonValue, Message, SpanReading, TraceToolCall
 from storage.review.annotations import Annotation, AnnotationTarget
 from storage.review.review_queues import ReviewEntry, ReviewQueue
@@ -55,30 +55,30 @@ def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
     return queue.blind and not entry.is_mine
 
 
-def opinions_shown(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Opinions | None:
+def opinions_shown(context: Context, queue: ReviewQueue, entry: ReviewEntry) -> Opinions | None:
     """Return the results and votes of others; None while they are hidden from the reviewer."""
     if is_hidden(queue, entry):
         return None
-    results = _scores(here, entry) if entry.target == "run_item" else _evaluations(here, entry)
-    return Opinions(results=results, votes=votes_on(here, entry.about, queue.question))
+    results = _scores(context, entry) if entry.target == "run_item" else _evaluations(context, entry)
+    return Opinions(results=results, votes=votes_on(context, entry.about, queue.question))
 
 
-def reviewed(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+def reviewed(context: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     """Return the content to review.
 
     Raises:
-        Missing: the target was deleted meanwhile.
+        NotFound: the target was deleted meanwhile.
     """
     if entry.target == "run_item":
-        return _item(here, entry)
-    return _span(here, entry) if entry.target == "span" else _trace(here, entry)
+        return _item(context, entry)
+    return _span(context, entry) if entry.target == "span" else _trace(context, entry)
 
 
-def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    trace = here.store.queries.trace(str(entry.trace_id), tenant=entry.tenant)
+def _trace(context: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    trace = context.store.queries.trace(str(entry.trace_id), tenant=entry.tenant)
     if trace is None or trace.summary.tenant != entry.tenant:
         raise _gone()
-    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    reading = read_trace(trace.spans, trace.logs, context.own_keys)
     return Reviewed(
         input=reading.input,
         output=reading.output,
@@ -88,13 +88,13 @@ def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     )
 
 
-def _span(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    outline = here.store.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
-    stored = None if outline is None else here.store.outlines.span(outline, str(entry.span_id))
+def _span(context: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    outline = context.store.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
+    stored = None if outline is None else context.store.outlines.span(outline, str(entry.span_id))
     if outline is None or stored is None or outline.summary.tenant != entry.tenant:
         raise _gone()
     span = stored.span
-    reading = read_span(span, stored.logs, here.own_keys)
+    reading = read_span(span, stored.logs, context.own_keys)
     messages = (*(reading.input_messages or ()), *(reading.output_messages or ()))
     times = {"start_ns": span.start_ns, "end_ns": span.end_ns}
     return Reviewed(
@@ -122,8 +122,8 @@ def _call(reading: SpanReading, span_id: str, times: Mapping[str, Any]) -> Trace
     )
 
 
-def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
-    item = _run_item(here, entry)
+def _item(context: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    item = _run_item(context, entry)
     error = item["error"]
     return Reviewed(
         input=json.loads(item["inputs"]),
@@ -132,24 +132,24 @@ def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     )
 
 
-def _run_item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
-    rows = here.store.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
+def _run_item(context: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
+    rows = context.store.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
     if not rows:
         raise _gone()
     return rows[0]
 
 
-def _scores(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
+def _scores(context: Context, entry: ReviewEntry) -> list[ResultToReview]:
     return [
         ResultToReview(
             **{name: score.get(name) for name in ("name", "outcome", "passed", "score", "threshold", "reason")}
         )
-        for score in _run_item(here, entry)["scores"]
+        for score in _run_item(context, entry)["scores"]
     ]
 
 
-def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
-    evaluations = here.store.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
+def _evaluations(context: Context, entry: ReviewEntry) -> list[ResultToReview]:
+    evaluations = context.store.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
     return [
         ResultToReview(
             name=each.name or each.rule,
@@ -164,5 +164,5 @@ def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
     ]
 
 
-def _gone() -> Missing:
-    return Missing("the target of this entry no longer exists")
+def _gone() -> NotFound:
+    return NotFound("the target of this entry no longer exists")

@@ -4,22 +4,22 @@ import json
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission
-from collector.api.answers.reviewing import (
+from collector.api.base.context import Context
+from collector.api.responses.reviewing import (
     ReviewedContent,
     ReviewedResult,
     ReviewEntryDetail,
     ReviewEntryDocument,
     ReviewQueueDocument,
 )
-from collector.api.base.context import Context
 from collector.api.review.annotations import annotation_document
 from collector.api.review.review_content import is_hidden, opinions_shown, reviewed
 from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 
-def queue_document(queue: ReviewQueue, who: Caller) -> ReviewQueueDocument:
+def queue_document(queue: ReviewQueue, caller: Caller) -> ReviewQueueDocument:
     """Describe a queue. Feeds of a blind one reveal results of judges, so only callers who may read those see them."""
-    may_know = not queue.blind or who.may(Permission.READ)
+    may_know = not queue.blind or caller.may(Permission.READ)
     return ReviewQueueDocument.of(queue, feeds=json.loads(queue.feeds) if may_know else None)
 
 
@@ -33,16 +33,16 @@ def _hidden(queue: ReviewQueue, entry: ReviewEntry) -> dict[str, object]:
     return {"hidden": hidden, **(dict.fromkeys(("reason", "rule_id", "probability", "added_by")) if hidden else {})}
 
 
-def entry_detail(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> ReviewEntryDetail:
+def entry_detail(context: Context, queue: ReviewQueue, entry: ReviewEntry) -> ReviewEntryDetail:
     """Describe an entry with its content, and with opinions of others if the caller may see them.
 
     Raises:
-        Missing: the target was deleted meanwhile.
+        NotFound: the target was deleted meanwhile.
     """
-    opinions = opinions_shown(here, queue, entry)
+    opinions = opinions_shown(context, queue, entry)
     return ReviewEntryDetail.of(
         entry,
-        content=ReviewedContent.of(reviewed(here, entry)),
+        content=ReviewedContent.of(reviewed(context, entry)),
         results=None if opinions is None else list(map(ReviewedResult.of, opinions.results)),
         votes=None if opinions is None else list(map(annotation_document, opinions.votes)),
         **_hidden(queue, entry),

@@ -10,8 +10,15 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.reviewing import (
+from collector.api.base.context import Context
+from collector.api.base.exact_json import HexSpan, HexTrace, body_of, json_body
+from collector.api.base.json_encoding import json_response
+from collector.api.base.numbers import Amount, Number
+from collector.api.base.pages import At
+from collector.api.base.routing import CallerDep, ContextDep
+from collector.api.kernel import Creation, Operation, Resource, router_of
+from collector.api.responses.declaration import response_model
+from collector.api.responses.reviewing import (
     AddedEntries,
     ReviewEntryDetail,
     ReviewEntryPage,
@@ -19,13 +26,6 @@ from collector.api.answers.reviewing import (
     ReviewProgress,
     ReviewQueueDocument,
 )
-from collector.api.base.context import Context
-from collector.api.base.exact_json import HexSpan, HexTrace, body_of, exactly
-from collector.api.base.numbers import Amount, Number
-from collector.api.base.pages import At
-from collector.api.base.routing import Here, Who
-from collector.api.base.written import encoded
-from collector.api.kernel import Creation, Operation, Resource, router_of
 from collector.api.review.annotations import (
     VERDICT,
     By,
@@ -37,7 +37,7 @@ from collector.api.review.annotations import (
 )
 from collector.api.review.review_documents import entry_detail, entry_document, queue_document
 from collector.live.upkeep.review_feeder import feeds_of
-from storage.errors import BadQuery, Missing
+from storage.errors import BadQuery, NotFound
 from storage.offline.runs import Run
 from storage.review.annotations import AnnotationTarget
 from storage.review.review_feeding import FeedPolicy
@@ -163,14 +163,14 @@ class EntryFilters(BaseModel):
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-def _create(here: Context, queue_id: str, body: QueueBody, new: Creation) -> None:
-    check_feeds(here, new["tenant"], body)
-    here.store.review_queues.create(queue_id, body.text(), **new)
+def _create(context: Context, queue_id: str, body: QueueBody, new: Creation) -> None:
+    check_feeds(context, new["tenant"], body)
+    context.store.review_queues.create(queue_id, body.text(), **new)
 
 
-def _replace(here: Context, queue: ReviewQueue, body: QueueBody) -> None:
-    check_feeds(here, queue.tenant, body)
-    here.store.review_queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
+def _replace(context: Context, queue: ReviewQueue, body: QueueBody) -> None:
+    check_feeds(context, queue.tenant, body)
+    context.store.review_queues.replace(queue, body.text(), now_us=context.now_ns() // 1000)
 
 
 QUEUES: Final = Resource[ReviewQueue, QueueBody](
@@ -178,7 +178,7 @@ QUEUES: Final = Resource[ReviewQueue, QueueBody](
     path="/api/v1/review-queues",
     kind="review queue",
     key="queue_id",
-    body=Annotated[QueueBody, Depends(exactly(QueueBody))],
+    body=Annotated[QueueBody, Depends(json_body(QueueBody))],
     body_schema=body_of(QueueBody),
     document=ReviewQueueDocument,
     read=Permission.SEE_QUEUES,
@@ -210,28 +210,30 @@ Own = Annotated[ReviewQueue, Depends(QUEUES.own)]
 Voting = Annotated[ReviewQueue, Depends(_UNCOUNTED.own)]
 """A queue in which the caller may vote, without its progress: a vote does not wait for the count."""
 
-Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
+Added = Annotated[EntriesBody, Depends(json_body(EntriesBody))]
 
 
 @router.get(_ONE + "/progress")
 @needs(Permission.SEE_QUEUES, by_tenant=True)
-@answers(ReviewProgress)
-def show_progress(queue: Seen, here: Here) -> Response:
+@response_model(ReviewProgress)
+def show_progress(queue: Seen, context: ContextDep) -> Response:
     """Return the progress of the queue, and the activity of each reviewer."""
-    people = here.store.review_queues.progress(queue, now_us=here.now_ns() // 1000)
-    return encoded(ReviewProgress.of(queue, reviewers=list(map(ReviewerDocument.of, people))))
+    people = context.store.review_queues.progress(queue, now_us=context.now_ns() // 1000)
+    return json_response(ReviewProgress.of(queue, reviewers=list(map(ReviewerDocument.of, people))))
 
 
 @router.get(_ONE + "/entries")
 @needs(Permission.SEE_QUEUES, by_tenant=True)
-@answers(ReviewEntryPage)
-def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]) -> Response:
+@response_model(ReviewEntryPage)
+def list_entries(
+    queue: Seen, context: ContextDep, caller: CallerDep, at: At, filters: Annotated[EntryFilters, Query()]
+) -> Response:
     """List entries in the order added."""
-    author, now_us = author_of(who, filters.by), here.now_ns() // 1000
-    rows = here.store.review_queues.entries(
+    author, now_us = author_of(caller, filters.by), context.now_ns() // 1000
+    rows = context.store.review_queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
     )
-    return encoded(ReviewEntryPage.page([entry_document(queue, each) for each in rows], at.page, at.size))
+    return json_response(ReviewEntryPage.page([entry_document(queue, each) for each in rows], at.page, at.size))
 
 
 @router.post(
@@ -240,88 +242,88 @@ def list_entries(queue: Seen, here: Here, who: Who, at: At, filters: Annotated[E
     openapi_extra=body_of(EntriesBody),
 )
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AddedEntries)
-def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, object]:
+@response_model(AddedEntries)
+def add_entries(queue: Own, body: Added, context: ContextDep, caller: CallerDep) -> dict[str, object]:
     """Add what is named, or the items of a run; what is in the queue already is not added again."""
     entries = (
-        [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
+        [NewEntry(about=queue_target(context, queue, each), reason="hand") for each in body.targets]
         if body.runId is None
-        else entries_of_run(here, queue, body.runId, body.share)
+        else entries_of_run(context, queue, body.runId, body.share)
     )
-    now_us = here.now_ns() // 1000
-    return {"added": here.store.review_queues.add(queue, entries, by=who.key_name, now_us=now_us)}
+    now_us = context.now_ns() // 1000
+    return {"added": context.store.review_queues.add(queue, entries, by=caller.key_name, now_us=now_us)}
 
 
 @router.get(_ENTRY)
 @needs(Permission.SEE_QUEUES, by_tenant=True)
-@answers(ReviewEntryDetail)
-def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+@response_model(ReviewEntryDetail)
+def show_entry(queue: Seen, entry_id: EntryId, context: ContextDep, caller: CallerDep, by: By = None) -> Response:
     """Return an entry with its content, and opinions of others if the caller may see them."""
-    return encoded(entry_detail(here, queue, entry_in(here, queue, entry_id, author_of(who, by))))
+    return json_response(entry_detail(context, queue, entry_in(context, queue, entry_id, author_of(caller, by))))
 
 
 @router.delete(_ENTRY, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
-def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
+def remove_entry(queue: Own, entry_id: EntryId, context: ContextDep) -> Response:
     """Remove an entry from the queue; votes stay."""
-    here.store.review_queues.remove(queue, entry_id)
+    context.store.review_queues.remove(queue, entry_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.post(_ONE + "/fill")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AddedEntries)
-def fill(queue: Own, here: Here) -> dict[str, object]:
+@response_model(AddedEntries)
+def fill(queue: Own, context: ContextDep) -> dict[str, object]:
     """Fill a queue from its feeds now; the server does so every few seconds."""
-    return {"added": here.store.review_feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
+    return {"added": context.store.review_feeding.fill(queue, feeds_of(queue), now_us=context.now_ns() // 1000)}
 
 
-def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
+def entry_in(context: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
     """Return an entry of a queue, as this author sees it.
 
     Raises:
-        Missing: the queue has no such entry.
+        NotFound: the queue has no such entry.
     """
-    entry = here.store.review_queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
+    entry = context.store.review_queues.entry(queue, entry_id, author=author, now_us=context.now_ns() // 1000)
     if entry is None:
-        raise Missing("this queue has no such entry; its target may have expired")
+        raise NotFound("this queue has no such entry; its target may have expired")
     return entry
 
 
-def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
+def check_feeds(context: Context, tenant: str, body: QueueBody) -> None:
     """Refuse feeds from rules that the tenant does not see.
 
     Raises:
         BadQuery: a rule does not exist for the tenant.
     """
-    known = {kept.stored.rule_id for kept in here.rules.kept() if kept.stored.tenant in {tenant, ""}}
+    known = {kept.stored.rule_id for kept in context.rules.kept() if kept.stored.tenant in {tenant, ""}}
     for each in body.feeds:
         unknown = {each.ruleId, each.againstRuleId or each.ruleId} - known
         if unknown:
             raise BadQuery(f"feeds: there is no rule {min(unknown)}")
 
 
-def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
+def queue_target(context: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
     """Return the named target, if it belongs to the queue's tenant."""
     if body.itemResultId is None:
-        return own_target(here, queue.tenant, str(body.traceId), body.spanId)
-    item = here.store.run_items.find(queue.tenant, int(body.itemResultId))
-    run = None if item is None else _run(here, queue, item["run_id"])
+        return own_target(context, queue.tenant, str(body.traceId), body.spanId)
+    item = context.store.run_items.find(queue.tenant, int(body.itemResultId))
+    run = None if item is None else _run(context, queue, item["run_id"])
     if run is None:
-        raise Missing(f"no item {body.itemResultId} of a run here")
-    return item_target(here, run, int(body.itemResultId))
+        raise NotFound(f"no item {body.itemResultId} of a run here")
+    return item_target(context, run, int(body.itemResultId))
 
 
-def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
+def entries_of_run(context: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
     """Return the items of a run as new entries, each with its sampling probability.
 
     Raises:
-        Missing: the queue's tenant has no such run.
+        NotFound: the queue's tenant has no such run.
     """
-    run = _run(here, queue, run_id.lower())
+    run = _run(context, queue, run_id.lower())
     if run is None:
-        raise Missing(f"there is no run {run_id} here")
-    items: list[Any] = here.store.run_items.keys(run.run_id, after=0, most=MOST_ENTRIES)
+        raise NotFound(f"there is no run {run_id} here")
+    items: list[Any] = context.store.run_items.keys(run.run_id, after=0, most=MOST_ENTRIES)
     return [
         NewEntry(
             about=AnnotationTarget(
@@ -334,6 +336,6 @@ def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float)
     ]
 
 
-def _run(here: Context, queue: ReviewQueue, run_id: str) -> Run | None:
-    run = here.store.runs.find(queue.tenant, run_id)
+def _run(context: Context, queue: ReviewQueue, run_id: str) -> Run | None:
+    run = context.store.runs.find(queue.tenant, run_id)
     return run if run is not None and run.tenant == queue.tenant else None

@@ -8,12 +8,12 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, tenant_of, visible_tenant_of
-from collector.api.answers.annotations import AnnotationDocument
-from collector.api.answers.declared import answers
 from collector.api.base.exact_json import body_of
+from collector.api.base.json_encoding import json_response
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.annotations import AnnotationDocument
+from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import (
     VERDICT,
     AnnotationBody,
@@ -37,30 +37,32 @@ SessionId = Annotated[str, Query(alias="sessionId", min_length=1, max_length=1_0
 
 @router.put("", responses=_NOT_HERE, openapi_extra=body_of(AnnotationBody))
 @needs(Permission.WRITE, by_tenant=True)
-@answers(AnnotationDocument)
-def annotate_session(session_id: SessionId, body: Voted, here: Here, who: Who, tenant: Tenant = None) -> Response:
+@response_model(AnnotationDocument)
+def annotate_session(
+    session_id: SessionId, body: Voted, context: ContextDep, caller: CallerDep, tenant: Tenant = None
+) -> Response:
     """Vote on a session; a vote of the caller's before this one stays in the history."""
-    return vote_on(here, who, session_target(here, tenant_of(who, tenant), session_id), body)
+    return vote_on(context, caller, session_target(context, tenant_of(caller, tenant), session_id), body)
 
 
 @router.get("", responses=_NOT_HERE)
 @needs(Permission.READ, by_tenant=True)
-@answers(AnnotationDocument)
+@response_model(AnnotationDocument)
 def show_of_session(
-    session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
+    session_id: SessionId, context: ContextDep, caller: CallerDep, tenant: Tenant = None, name: Question = VERDICT
 ) -> Response:
     """Return the vote that counts: the adjudicator's, else the latest of a person."""
-    vote = counting(votes_on(here, session_seen(here, visible_tenant_of(who, tenant), session_id), name))
+    vote = counting(votes_on(context, session_seen(context, visible_tenant_of(caller, tenant), session_id), name))
     if vote is None:
         return problem(HTTPStatus.NOT_FOUND, "it has no votes")
-    return encoded(annotation_document(vote))
+    return json_response(annotation_document(vote))
 
 
 @router.delete("", status_code=HTTPStatus.NO_CONTENT, responses=_NOT_HERE)
 @needs(Permission.WRITE, by_tenant=True)
 def withdraw_of_session(
-    session_id: SessionId, here: Here, who: Who, vote: Withdrawn, tenant: Tenant = None
+    session_id: SessionId, context: ContextDep, caller: CallerDep, vote: Withdrawn, tenant: Tenant = None
 ) -> Response:
     """Withdraw the caller's vote; it stays in the history."""
-    withdraw(here, who, session_target(here, tenant_of(who, tenant), session_id), vote)
+    withdraw(context, caller, session_target(context, tenant_of(caller, tenant), session_id), vote)
     return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -3,36 +3,36 @@
 from typing import Final
 
 from collector.api.base.context import Context
-from storage.errors import Missing
-from storage.query.traces_like import TracesLike
+from storage.errors import NotFound
+from storage.query.trace_criteria import TraceCriteria
 from storage.review.annotations import AnnotationTarget
 
 _SESSION_S: Final = 10.0
 """Timeout of the search for a session's latest trace. A guess."""
 
 
-def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTarget:
+def session_target(context: Context, tenant: str, session_id: str) -> AnnotationTarget:
     """Return a session of a tenant as a target.
 
     Raises:
-        Missing: the tenant has no trace of the session.
+        NotFound: the tenant has no trace of the session.
     """
-    target = session_seen(here, tenant, session_id)
+    target = session_seen(context, tenant, session_id)
     if target.tenant != tenant:
-        raise Missing("no such session exists for votes of this key")
+        raise NotFound("no such session exists for votes of this key")
     return target
 
 
-def session_seen(here: Context, visible_tenant: str | None, session_id: str) -> AnnotationTarget:
+def session_seen(context: Context, visible_tenant: str | None, session_id: str) -> AnnotationTarget:
     """Return a session as a target, from a trace of the tenant or of none; with None, of any tenant.
 
     Raises:
-        Missing: the session has no visible trace.
+        NotFound: the session has no visible trace.
     """
-    like = TracesLike(session=session_id)
-    traces = here.store.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
+    like = TraceCriteria(session=session_id)
+    traces = context.store.listing.traces(like, limit=1, tenant=visible_tenant, within_s=_SESSION_S).traces
     if not traces:
-        raise Missing("there is no such session here")
+        raise NotFound("there is no such session here")
     return AnnotationTarget(
         tenant=traces[0].tenant or "",
         target="session",

@@ -7,12 +7,12 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.offline import UndecidedItem, UndecidedItemPage
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
-from storage.offline.run_items import UndecidedLike
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.declaration import response_model
+from collector.api.responses.offline import UndecidedItem, UndecidedItemPage
+from storage.offline.run_items import UndecidedCriteria
 
 router = api_router(prefix="/api/v1/review-queue")
 
@@ -32,19 +32,19 @@ class UndecidedFilters(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(UndecidedItemPage)
-def list_undecided(here: Here, who: Who, filters: Annotated[UndecidedFilters, Query()]) -> Response:
+@response_model(UndecidedItemPage)
+def list_undecided(context: ContextDep, caller: CallerDep, filters: Annotated[UndecidedFilters, Query()]) -> Response:
     """List items of the latest 100 runs that did not pass and have no vote, or only unsure ones.
 
     The latest run comes first. `outcome` selects another outcome.
     """
-    like = UndecidedLike(
-        tenant=who.visible_tenant,
+    like = UndecidedCriteria(
+        tenant=caller.visible_tenant,
         project=filters.projectName,
         experiment_id=filters.experimentId,
         run_id=filters.runId,
         outcome=filters.outcome,
     )
-    page = here.store.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
+    page = context.store.run_items.undecided(like, skip=filters.page * filters.size, most=filters.size + 1)
     items = [UndecidedItem.of(item) for item in page]
-    return encoded(UndecidedItemPage.page(items, filters.page, filters.size))
+    return json_response(UndecidedItemPage.page(items, filters.page, filters.size))

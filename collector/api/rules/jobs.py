@@ -9,12 +9,12 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.declared import answers
-from collector.api.answers.judging import JobDocument, JobPage, RetriedJob, RetriedJobs
+from collector.api.base.json_encoding import json_response
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.documents.judgement_documents import refusal
+from collector.api.responses.declaration import response_model
+from collector.api.responses.judging import JobDocument, JobPage, RetriedJob, RetriedJobs
 from storage.judging.jobs import JobFilter
 from storage.judging.repeating import MOST_RETRIED
 
@@ -53,28 +53,28 @@ class Failed(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(JobPage)
-def list_jobs(here: Here, who: Who, query: Annotated[JobQuery, Query()]) -> Response:
+@response_model(JobPage)
+def list_jobs(context: ContextDep, caller: CallerDep, query: Annotated[JobQuery, Query()]) -> Response:
     """List jobs, newest first."""
     filters = JobFilter(
         state=query.state,
         rule=query.rule,
         trace_id=None if query.trace is None else query.trace.lower(),
-        tenant=who.visible_tenant,
+        tenant=caller.visible_tenant,
     )
-    rows = here.store.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
-    return encoded(JobPage.page([JobDocument.of(row) for row in rows], query.page, query.size))
+    rows = context.store.jobs.page(filters, limit=query.size + 1, skipped=query.page * query.size)
+    return json_response(JobPage.page([JobDocument.of(row) for row in rows], query.page, query.size))
 
 
 @router.post("/{job_id}/retry")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RetriedJob)
-def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> Response:
+@response_model(RetriedJob)
+def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], context: ContextDep, caller: CallerDep) -> Response:
     """Retry a failed job as a new one; a job that waits for its next attempt runs now."""
-    repeated = here.store.jobs.retry([job_id], now_us=_now_us(), tenant=who.visible_tenant)
-    here.jobs_changed()
+    repeated = context.store.jobs.retry([job_id], now_us=_now_us(), tenant=caller.visible_tenant)
+    context.jobs_changed()
     if job_id not in repeated.refused:
-        return encoded(RetriedJob(retried=repeated.jobs))
+        return json_response(RetriedJob(retried=repeated.jobs))
     state = repeated.refused[job_id]
     status = HTTPStatus.NOT_FOUND if state is None else HTTPStatus.CONFLICT
     return problem(status, f"job {job_id}: {refusal(state)}")
@@ -82,14 +82,14 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 
 @router.post("/retry")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RetriedJobs)
-def retry_failed(failed: Failed, here: Here, who: Who) -> Response:
+@response_model(RetriedJobs)
+def retry_failed(failed: Failed, context: ContextDep, caller: CallerDep) -> Response:
     """Retry failed jobs, the oldest first."""
-    repeated = here.store.jobs.retry_failed(
-        rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.visible_tenant
+    repeated = context.store.jobs.retry_failed(
+        rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=caller.visible_tenant
     )
-    here.jobs_changed()
-    return encoded(RetriedJobs(retried=repeated.jobs, more=repeated.jobs == MOST_RETRIED))
+    context.jobs_changed()
+    return json_response(RetriedJobs(retried=repeated.jobs, more=repeated.jobs == MOST_RETRIED))
 
 
 def _now_us() -> int:

@@ -7,9 +7,9 @@ from pydantic.alias_generators import to_camel
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
-from collector.api.answers.declared import answers
-from collector.api.answers.judging import JudgedNowDocument
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.declaration import response_model
+from collector.api.responses.judging import JudgedNowDocument
 from collector.api.rules.judging_now import judge_now, offer_of, target_of
 from collector.api.rules.rules import RULES, find_own
 
@@ -28,19 +28,21 @@ class ToJudge(BaseModel):
 
 @router.post(f"{RULES}/{{rule_id}}/judge")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(JudgedNowDocument)
-def judge(project: str, rule_id: str, body: ToJudge, here: Here, who: Who, tenant: Tenant = None) -> dict[str, Any]:
+@response_model(JudgedNowDocument)
+def judge(
+    project: str, rule_id: str, body: ToJudge, context: ContextDep, caller: CallerDep, tenant: Tenant = None
+) -> dict[str, Any]:
     """Have a rule judge a span or a trace now, whether its conditions match it or not.
 
     A score replaces the rule's earlier result; monitors do not count it.
     """
-    kept = find_own(here, who, project, rule_id)
-    target = target_of(here, visible_tenant_of(who, tenant), body.trace_id, body.span_id)
-    offer = offer_of(here, kept, target)
+    kept = find_own(context, caller, project, rule_id)
+    target = target_of(context, visible_tenant_of(caller, tenant), body.trace_id, body.span_id)
+    offer = offer_of(context, kept, target)
     most = {"costUsdAtMost": offer.usd, "model": ", ".join(each.model for each in offer.terms) or None}
     if body.price_only:
         return most | {"result": None, "jobId": None}
-    verdict = judge_now(here, kept, target)
+    verdict = judge_now(context, kept, target)
     result = verdict.result
     return most | {
         "jobId": verdict.job_id,

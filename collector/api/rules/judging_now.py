@@ -11,12 +11,12 @@ from collector.conventions.values import text_of
 from collector.evaluation.rule_trial import TargetExample
 from collector.live.jobs.trials import TrialAnswers, most_of
 from collector.live.judges.judges import JudgeTerms
+from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.executor_kinds import executor_kind_of
-from collector.live.rules.rules_in_force import KeptRule
 from evaluators.chat.request import cost_usd
 from evaluators.chat.request_budget import Estimate
 from evaluators.errors import BadConfiguration
-from storage.errors import BadQuery, Conflict, Missing
+from storage.errors import BadQuery, Conflict, NotFound
 from storage.judging.job_results import JobResult
 from storage.judging.jobs import JudgedByHand
 from storage.judging.judgements import TargetToJudge
@@ -30,7 +30,7 @@ _NOWHERE: Final = "this rule does not judge it now: "
 class RuleOffer:
     """A rule that can judge a target now, and the maximum cost."""
 
-    kept: KeptRule
+    kept: LoadedRule
     terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: it asks no model, or cannot, and `problem` says why
     usd: float | None = None  # None: it costs nothing, or a model has no price
     problem: str | None = None
@@ -47,28 +47,28 @@ class ManualVerdict:
     job_id: int | None  # None: it is not stored
 
 
-def target_of(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
+def target_of(context: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
     """Return a trace or a span of the tenant, or of none, to be judged; with None, of any tenant.
 
     Raises:
-        Missing: no such trace or span is stored.
+        NotFound: no such trace or span is stored.
     """
-    key, outline = trace_id.lower(), here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
+    key, outline = trace_id.lower(), context.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
     if outline is not None:
         span = None if span_id is None else span_id.lower()
-        target = here.store.judgements.target(key, span, tenant=outline.summary.tenant)
+        target = context.store.judgements.target(key, span, tenant=outline.summary.tenant)
         if target is not None:
             return target
-    raise Missing(f"there is no such {'trace' if span_id is None else 'span'} here")
+    raise NotFound(f"there is no such {'trace' if span_id is None else 'span'} here")
 
 
-def offers(here: Context, who: Caller, target: TargetToJudge) -> list[RuleOffer]:
+def offers(context: Context, caller: Caller, target: TargetToJudge) -> list[RuleOffer]:
     """Return the caller's rules that can judge the target now, by name, whether or not their conditions match it."""
-    able = [kept for kept in here.rules.kept() if who.owns(kept.stored.tenant) and _refusal(kept, target) is None]
-    return [_offer(here, kept) for kept in sorted(able, key=lambda kept: kept.active.rule.name)]
+    able = [kept for kept in context.rules.kept() if caller.owns(kept.stored.tenant) and _refusal(kept, target) is None]
+    return [_offer(context, kept) for kept in sorted(able, key=lambda kept: kept.active.rule.name)]
 
 
-def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
+def offer_of(context: Context, kept: LoadedRule, target: TargetToJudge) -> RuleOffer:
     """Return the maximum cost of judging a target by the rule.
 
     Raises:
@@ -78,13 +78,13 @@ def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
     why = _refusal(kept, target)
     if why is not None:
         raise BadQuery(_NOWHERE + why)
-    offer = _offer(here, kept)
+    offer = _offer(context, kept)
     if offer.problem is not None:
         raise Conflict(offer.problem)
     return offer
 
 
-def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> ManualVerdict:
+def judge_now(context: Context, kept: LoadedRule, target: TargetToJudge) -> ManualVerdict:
     """Judge a target by a rule, and store the score in place of the rule's earlier one.
 
     The call is charged like any, and costs no more than was offered.
@@ -93,12 +93,12 @@ def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> ManualVer
         BadQuery, Conflict: as `offer_of`.
         Overloaded: too many calls are running, or the score cannot be stored now.
     """
-    offer = offer_of(here, kept, target)
+    offer = offer_of(context, kept, target)
     rule, example = kept.active.rule, _example(target)
     if offer.terms:
-        answers = here.trials.ask(kept.stored.tenant, kept.stored.rule_id, rule, [example])
+        answers = context.trials.ask(kept.stored.tenant, kept.stored.rule_id, rule, [example])
     else:
-        results = here.trials.evaluate(rule, [example])
+        results = context.trials.evaluate(rule, [example])
         answers = TrialAnswers(results=results, calls=0, taken=Estimate(input_tokens=0, output_tokens=0), usd=None)
     (result,) = answers.results
     return ManualVerdict(
@@ -106,11 +106,11 @@ def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> ManualVer
         calls=answers.calls,
         taken=answers.taken,
         usd=answers.usd,
-        job_id=_stored(here, kept, target, result) if result.outcome == "scored" else None,
+        job_id=_stored(context, kept, target, result) if result.outcome == "scored" else None,
     )
 
 
-def _refusal(kept: KeptRule, target: TargetToJudge) -> str | None:
+def _refusal(kept: LoadedRule, target: TargetToJudge) -> str | None:
     """Return why a rule cannot judge the target now, or None."""
     rule, kind = kept.active.rule, "TRACE" if target.span_id is None else "SPAN"
     if rule.target != kind:
@@ -126,11 +126,11 @@ def _refusal(kept: KeptRule, target: TargetToJudge) -> str | None:
     return None
 
 
-def _offer(here: Context, kept: KeptRule) -> RuleOffer:
+def _offer(context: Context, kept: LoadedRule) -> RuleOffer:
     if executor_kind_of(kept.active.rule) != "judge":
         return RuleOffer(kept=kept)
     try:
-        terms = here.trials.terms(kept.stored.tenant, kept.stored.rule_id, kept.active.rule)
+        terms = context.trials.terms(kept.stored.tenant, kept.stored.rule_id, kept.active.rule)
     except BadConfiguration as error:
         return RuleOffer(kept=kept, problem=str(error))
     costs = []
@@ -156,7 +156,7 @@ def _example(target: TargetToJudge) -> TargetExample:
     )
 
 
-def _stored(here: Context, kept: KeptRule, target: TargetToJudge, result: JobResult) -> int:
+def _stored(context: Context, kept: LoadedRule, target: TargetToJudge, result: JobResult) -> int:
     judged = JudgedByHand(
         revision=kept.active.revision,
         seq=target.seq,
@@ -164,19 +164,19 @@ def _stored(here: Context, kept: KeptRule, target: TargetToJudge, result: JobRes
         project=target.project,
         trace_id=target.trace_id,
         span_id=target.span_id,
-        release=_release(here, kept, target),
+        release=_release(context, kept, target),
         result=result,
     )
-    return here.store.jobs.store_by_hand(judged, now_us=time.time_ns() // _US)
+    return context.store.jobs.store_by_hand(judged, now_us=time.time_ns() // _US)
 
 
-def _release(here: Context, kept: KeptRule, target: TargetToJudge) -> str | None:
+def _release(context: Context, kept: LoadedRule, target: TargetToJudge) -> str | None:
     """Return the release, by the rule's `compare_by` attribute, of the span or of the trace's first span."""
-    outline = here.store.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
+    outline = context.store.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
     if outline is None:
         return None
     first = next((each.span_id for each in outline.spans), "")
-    whole = here.store.outlines.span(outline, target.span_id or first)
+    whole = context.store.outlines.span(outline, target.span_id or first)
     return None if whole is None else _attribute(whole.span, kept.active.rule.compare_by)
 
 

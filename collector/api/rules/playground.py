@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.base import ApiAnswer, JsonObject
-from collector.api.answers.declared import answers
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.base import ApiAnswer, JsonObject
+from collector.api.responses.declaration import response_model
 from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground_trace import reply_message
 
@@ -59,7 +59,7 @@ class PlaygroundDocument(ApiAnswer):
     """The answers, in the order of the requests."""
 
     at_most: MostDocument
-    answers: list[PlaygroundAnswerDocument]
+    response_model: list[PlaygroundAnswerDocument]
 
 
 router = api_router(prefix="/api/v1/playground")
@@ -67,19 +67,19 @@ router = api_router(prefix="/api/v1/playground")
 
 @router.post("")
 @needs(Permission.WRITE, by_tenant=True)
-@answers(PlaygroundDocument)
-async def play(body: PlaygroundBody, here: Here, who: Who) -> dict[str, Any]:
+@response_model(PlaygroundDocument)
+async def play(body: PlaygroundBody, context: ContextDep, caller: CallerDep) -> dict[str, Any]:
     """Continue a conversation with one or more models; the status is 200 if a model fails, too.
 
     Each request counts against the project's and the connection's budgets, and is stored as a trace, which
     rules ignore.
     """
-    question = question_of(who, body)
-    prices = await asyncio.to_thread(priced, here, question, body)
+    question = question_of(caller, body)
+    prices = await asyncio.to_thread(priced, context, question, body)
     if body.price_only:
         answers = [StoredAnswer(priced=each, response=None) for each in prices]
     else:
-        answers = await played(here, who, question, prices, body)
+        answers = await played(context, caller, question, prices, body)
     return {"atMost": _most(prices), "answers": [_answer(each) for each in answers]}
 
 

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from collector.access.caller import Caller
-from collector.api.answers.base import JsonObject
 from collector.api.base.context import Context
+from collector.api.responses.base import JsonObject
 from collector.conventions.definitions import definitions_of, once_by_name
-from collector.doors.status import failure_of
+from collector.listeners.status import failure_of
 from collector.live.judges.playground import (
     MOST_ANSWERS,
     AnswerTerms,
@@ -114,10 +114,10 @@ class StoredAnswer:
     not_stored: str | None = None  # the reason why no trace was stored
 
 
-def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
+def question_of(caller: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
     """Return the question to ask, for the caller's tenant."""
     return PlaygroundQuestion(
-        tenant=who.tenant,
+        tenant=caller.tenant,
         project=body.project,
         dialogue=ChatDialogue(
             messages=body.messages, tools=once_by_name(definitions_of(list(body.tools))), top_p=body.top_p
@@ -129,21 +129,21 @@ def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
     )
 
 
-def priced(here: Context, question: PlaygroundQuestion, body: PlaygroundBody) -> list[PricedAnswer]:
+def priced(context: Context, question: PlaygroundQuestion, body: PlaygroundBody) -> list[PricedAnswer]:
     """Return the maximum cost of each answer, without calling a model."""
     wishes = [AnswerWish(connection=each.connection_id, model=each.model) for each in body.answers]
-    return [_priced(here, question, wish) for wish in wishes]
+    return [_priced(context, question, wish) for wish in wishes]
 
 
-def _priced(here: Context, question: PlaygroundQuestion, wish: AnswerWish) -> PricedAnswer:
+def _priced(context: Context, question: PlaygroundQuestion, wish: AnswerWish) -> PricedAnswer:
     try:
-        return PricedAnswer(wish=wish, terms=here.playground.terms(question, wish), problem=None)
+        return PricedAnswer(wish=wish, terms=context.playground.terms(question, wish), problem=None)
     except (BadConfiguration, BadQuery, NotSendable) as error:
         return PricedAnswer(wish=wish, terms=None, problem=str(error))
 
 
 async def played(
-    here: Context, who: Caller, question: PlaygroundQuestion, prices: Sequence[PricedAnswer], body: PlaygroundBody
+    context: Context, caller: Caller, question: PlaygroundQuestion, prices: Sequence[PricedAnswer], body: PlaygroundBody
 ) -> list[StoredAnswer]:
     """Call the models, and store each answer as a trace of its own before returning them.
 
@@ -151,13 +151,13 @@ async def played(
         Overloaded: too many calls are running; no model was called.
     """
     terms = [each.terms for each in prices if each.terms is not None]
-    responses = iter(await asyncio.to_thread(here.playground.ask, question, terms) if terms else ())
+    responses = iter(await asyncio.to_thread(context.playground.ask, question, terms) if terms else ())
     answers = [StoredAnswer(priced=each, response=None if each.terms is None else next(responses)) for each in prices]
-    return list(await asyncio.gather(*(_stored(here, who, question, each, body.origin) for each in answers)))
+    return list(await asyncio.gather(*(_stored(context, caller, question, each, body.origin) for each in answers)))
 
 
 async def _stored(
-    here: Context, who: Caller, question: PlaygroundQuestion, answer: StoredAnswer, origin: OriginBody | None
+    context: Context, caller: Caller, question: PlaygroundQuestion, answer: StoredAnswer, origin: OriginBody | None
 ) -> StoredAnswer:
     """Store the answer as a trace. A failure is noted in the answer, which is paid for, and not raised."""
     if answer.response is None:
@@ -167,7 +167,7 @@ async def _stored(
         source = PlaygroundOrigin(trace_id=origin.trace_id.lower(), span_id=origin.span_id.lower())
     trace = trace_of(question, answer.response, source)
     try:
-        receipt = await here.reader.take(trace.body, who)
+        receipt = await context.reader.take(trace.body, caller)
     except Exception as error:  # noqa: BLE001 - the answer is returned in any case
         failure = failure_of(error)
         log.warning("a response of the playground is not stored: %s", failure.message)

@@ -13,19 +13,10 @@ from pydantic import BaseModel, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import refuse_shared
-from collector.api.answers.declared import answers
-from collector.api.answers.judging import (
-    ExplainedTrace,
-    ProjectDocument,
-    PromptDocument,
-    RuleDocument,
-    RuleList,
-    RuleTrialDocument,
-)
+from collector.api.base.json_encoding import json_response
 from collector.api.base.pages import PARTED, Part
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, created, seen, shown
-from collector.api.base.written import encoded
 from collector.api.documents.rule_documents import (
     comparisons_of,
     problems_of,
@@ -33,12 +24,21 @@ from collector.api.documents.rule_documents import (
     rules_document,
     trial_document,
 )
+from collector.api.responses.declaration import response_model
+from collector.api.responses.judging import (
+    ExplainedTrace,
+    ProjectDocument,
+    PromptDocument,
+    RuleDocument,
+    RuleList,
+    RuleTrialDocument,
+)
 from collector.api.rules.body import BODY, RuleBody, rule_body
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.active_rules import LoadedRule
 from collector.path_names import path_segment
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.query.query_options import QueryOptions
 
 router = api_router(prefix="/api/v1")
@@ -64,53 +64,55 @@ class RuleReference:
     rule_id: str
 
 
-def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
-    find_own(here, who, project, rule_id)
-    return RuleReference(about_of(here, who, project), rule_id)
+def _named(project: str, rule_id: str, context: ContextDep, caller: CallerDep) -> RuleReference:
+    find_own(context, caller, project, rule_id)
+    return RuleReference(about_of(context, caller, project), rule_id)
 
 
 @router.get("/projects", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[ProjectDocument])
-def list_projects(here: Here, who: Who, part: Part) -> Response:
+@response_model(list[ProjectDocument])
+def list_projects(context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List projects by name: those created, and those that traces name."""
-    return part.answer(here.store.rulebook.projects(who.visible_tenant), ProjectDocument.of)
+    return part.answer(context.store.rulebook.projects(caller.visible_tenant), ProjectDocument.of)
 
 
 @router.get("/trace-eval-rules", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(RuleList)
-def list_all(here: Here, who: Who, part: Part) -> Response:
+@response_model(RuleList)
+def list_all(context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List all rules with their recent results, and problems of rule files."""
-    activity = here.store.status.rule_activity(here.now_ns(), who.visible_tenant)
-    ids = here.store.rulebook.project_ids(who.visible_tenant)
-    problems = here.rules.problems if who.sees_all else ()
-    problem_of = problems_of(here, who)
-    comparison_of = comparisons_of(here, who.visible_tenant)
-    rules = rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of, comparison_of)
+    activity = context.store.status.rule_activity(context.now_ns(), caller.visible_tenant)
+    ids = context.store.rulebook.project_ids(caller.visible_tenant)
+    problems = context.rules.problems if caller.sees_all else ()
+    problem_of = problems_of(context, caller)
+    comparison_of = comparisons_of(context, caller.visible_tenant)
+    rules = rules_document(part.of(_kept(context, caller)), ids, activity, problems, problem_of, comparison_of)
     return part.encoded(rules)
 
 
 @router.get(RULES, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-@answers(list[RuleDocument])
-def list_rules(project: str, here: Here, who: Who, part: Part) -> Response:
+@response_model(list[RuleDocument])
+def list_rules(project: str, context: ContextDep, caller: CallerDep, part: Part) -> Response:
     """List the rules of a project, oldest first, among them those of all projects."""
-    about = {about_of(here, who, project), None}
-    ids = here.store.rulebook.project_ids(who.visible_tenant)
-    kept = [each for each in _kept(here, who) if each.stored.project in about]
-    notes = problems_of(here, who), comparisons_of(here, who.visible_tenant)
+    about = {about_of(context, caller, project), None}
+    ids = context.store.rulebook.project_ids(caller.visible_tenant)
+    kept = [each for each in _kept(context, caller) if each.stored.project in about]
+    notes = problems_of(context, caller), comparisons_of(context, caller.visible_tenant)
     return part.answer(kept, lambda each: rule_document(each, ids, *notes))
 
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RuleDocument)
-def create(project: str, body: Body, here: Here, who: Who) -> Response:
+@response_model(RuleDocument)
+def create(project: str, body: Body, context: ContextDep, caller: CallerDep) -> Response:
     """Put a rule in force, and make the project if this is its first."""
-    kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
+    kept = context.rules.create(
+        about_of(context, caller, project, make=True), body.parsed, body.text, tenant=caller.tenant
+    )
     place = f"/api/v1/projects/{path_segment(project)}/trace-eval-rules/{kept.stored.rule_id}"
-    return created(_document(here, who, kept), kept.stored.version, at=place)
+    return created(_document(context, caller, kept), kept.stored.version, at=place)
 
 
 class TrialQuery(BaseModel):
@@ -127,23 +129,23 @@ class TrialQuery(BaseModel):
 
 @router.post(f"{RULES}/test", openapi_extra=BODY)
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RuleTrialDocument | ExplainedTrace)
+@response_model(RuleTrialDocument | ExplainedTrace)
 def try_out(
     project: str,
     body: Body,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     query: Annotated[TrialQuery, Query()],
 ) -> Response:
     """Try a rule on stored traces: what it would match, and the cost; or explain the decisions on one trace.
 
     `prompt` adds what its judge would be sent for the newest example; no model is called.
     """
-    rule = here.rules.checked(about_of(here, who, project, make=True), body.parsed, tenant=who.tenant)
+    rule = context.rules.checked(about_of(context, caller, project, make=True), body.parsed, tenant=caller.tenant)
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
-        settings = here.settings
-        return here.store.queries.sql(
+        settings = context.settings
+        return context.store.queries.sql(
             select,
             parameters,
             max_rows=settings.sql_rows,
@@ -153,101 +155,105 @@ def try_out(
 
     trace = query.trace
     if trace is None:
-        window_s = query.window_s if query.newest is None else _window_s(here, who, query.window_s, query.newest)
-        trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=who.tenant or None)
+        window_s = query.window_s if query.newest is None else _window_s(context, caller, query.window_s, query.newest)
+        trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=caller.tenant or None)
         document = trial_document(trial)
         if query.prompt:
-            preview = here.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
+            preview = context.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
             document.prompt = convert(preview, PromptDocument | None)
-        return encoded(document)
-    explained = explain_trace(rule, trace.strip().lower(), ask, tenant=who.tenant or None)
+        return json_response(document)
+    explained = explain_trace(rule, trace.strip().lower(), ask, tenant=caller.tenant or None)
     if explained is None:
-        raise Missing(f"no trace {trace} here")
+        raise NotFound(f"no trace {trace} here")
     return JSONResponse(explained)
 
 
-def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
+def _window_s(context: ContextDep, caller: Caller, window_s: float, newest: int) -> float:
     # Shorter if more than `newest` spans started in it.
-    now_ns = here.now_ns()
-    start_ns, _ = here.store.rule_record.start_of_newest(
-        now_ns - int(window_s * _NS), newest, tenant=who.tenant or None
+    now_ns = context.now_ns()
+    start_ns, _ = context.store.rule_record.start_of_newest(
+        now_ns - int(window_s * _NS), newest, tenant=caller.tenant or None
     )
     return window_s if start_ns is None else min(max((now_ns - start_ns) / _NS, _LEAST_S), window_s)
 
 
 @router.get(f"{RULES}/{{rule_id}}", responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
-@answers(RuleDocument)
-def show(project: str, rule_id: str, here: Here, who: Who) -> Response:
+@response_model(RuleDocument)
+def show(project: str, rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Return a rule."""
-    kept = find(here, who, project, rule_id)
-    return shown(_document(here, who, kept), kept.stored.version)
+    kept = find(context, caller, project, rule_id)
+    return shown(_document(context, caller, kept), kept.stored.version)
 
 
 @router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
-@answers(RuleDocument)
+@response_model(RuleDocument)
 def replace(
-    one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, who: Who, if_match: IfMatch = ""
+    one: Annotated[RuleReference, Depends(_named)],
+    body: Body,
+    context: ContextDep,
+    caller: CallerDep,
+    if_match: IfMatch = "",
 ) -> Response:
     """Replace the text of a rule."""
-    kept = here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
-    return shown(_document(here, who, kept), kept.stored.version)
+    kept = context.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match))
+    return shown(_document(context, caller, kept), kept.stored.version)
 
 
 @router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
-def delete(one: Annotated[RuleReference, Depends(_named)], here: Here, if_match: IfMatch = "") -> Response:
+def delete(one: Annotated[RuleReference, Depends(_named)], context: ContextDep, if_match: IfMatch = "") -> Response:
     """Delete a rule; its results stay."""
-    here.rules.delete(one.project, one.rule_id, seen=seen(if_match))
+    context.rules.delete(one.project, one.rule_id, seen=seen(if_match))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def about_of(here: Here, who: Caller, key: str, *, make: bool = False) -> str | None:
+def about_of(context: ContextDep, caller: Caller, key: str, *, make: bool = False) -> str | None:
     """Return the name of a project that the caller sees, from its name or id; None for all projects.
 
     With `make`, an unknown name is accepted: its first rule creates the project.
 
     Raises:
-        Missing: the caller sees no such project.
+        NotFound: the caller sees no such project.
     """
     if key == ALL:
         return None
-    row = here.store.rulebook.project(who.visible_tenant, key)
+    row = context.store.rulebook.project(caller.visible_tenant, key)
     if row is None and not make:
-        raise Missing(f"there is no project {key!r}")
+        raise NotFound(f"there is no project {key!r}")
     return key if row is None else row.name
 
 
-def find(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
+def find(context: ContextDep, caller: Caller, project: str, rule_id: str) -> LoadedRule:
     """Return the rule with that id of a project, or of all projects, if the caller sees it.
 
     Raises:
-        Missing: the caller sees no such rule.
+        NotFound: the caller sees no such rule.
     """
-    about = about_of(here, who, project)
-    kept = here.rules.find(about, rule_id)
-    if not who.sees(kept.stored.tenant):
-        raise Missing(f"there is no rule {rule_id}")
+    about = about_of(context, caller, project)
+    kept = context.rules.find(about, rule_id)
+    if not caller.sees(kept.stored.tenant):
+        raise NotFound(f"there is no rule {rule_id}")
     return kept
 
 
-def find_own(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
+def find_own(context: ContextDep, caller: Caller, project: str, rule_id: str) -> LoadedRule:
     """Return a rule that the caller may change.
 
     Raises:
-        Missing: the caller sees no such rule.
+        NotFound: the caller sees no such rule.
         Forbidden: the rule is shared.
     """
-    kept = find(here, who, project, rule_id)
-    refuse_shared(who, kept.stored.tenant, f"the rule {kept.stored.name!r}")
+    kept = find(context, caller, project, rule_id)
+    refuse_shared(caller, kept.stored.tenant, f"the rule {kept.stored.name!r}")
     return kept
 
 
-def _kept(here: Here, who: Caller) -> list[KeptRule]:
-    return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
+def _kept(context: ContextDep, caller: Caller) -> list[LoadedRule]:
+    return [kept for kept in context.rules.kept() if caller.sees(kept.stored.tenant)]
 
 
-def _document(here: Here, who: Caller, kept: KeptRule) -> RuleDocument:
-    comparison_of = comparisons_of(here, who.visible_tenant, kept.stored.rule_id)
-    return rule_document(kept, here.store.rulebook.project_ids(), problems_of(here, who), comparison_of)
+def _document(context: ContextDep, caller: Caller, kept: LoadedRule) -> RuleDocument:
+    comparison_of = comparisons_of(context, caller.visible_tenant, kept.stored.rule_id)
+    return rule_document(kept, context.store.rulebook.project_ids(), problems_of(context, caller), comparison_of)

@@ -11,7 +11,7 @@ from collector.api.base.context import Context
 from collector.api.base.exact_json import bound_errors
 from collector.api.base.problems import RetryOnReopen, answer_problems
 from collector.api.serving.gate import Admission, Gate, Site
-from collector.api.serving.repetition import Repetitions
+from collector.api.serving.idempotency import Repetitions
 
 
 def complete(

@@ -12,12 +12,12 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from collector.access.permission import Need, Permission, Role, changes, may, need_of, needs
-from collector.api.answers.declared import DeclaredAnswer, declared_answer, schemas_of
+from collector.access.permission import Permission, Requirements, Role, changes, may, needs, requirements_of
 from collector.api.base.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
 from collector.api.base.routing import api_router
+from collector.api.responses.declaration import DeclaredAnswer, declared_answer, schemas_of
 from collector.api.serving.contract_page import SECURITY_POLICY, page
-from collector.api.serving.repetition import KEY_PATTERN, may_be_repeated
+from collector.api.serving.idempotency import KEY_PATTERN, may_be_repeated
 
 router = api_router()
 
@@ -123,7 +123,7 @@ def _described(document: _Document, routes: Sequence[BaseRoute]) -> _Document:
             operation |= {"tags": [subject], "operationId": f"{subject}_{route.endpoint.__name__}"}
             if declaration := declared.get(route.endpoint):
                 _add_answer(operation, declaration, answer_schemas[id(declaration)], route.status_code or HTTPStatus.OK)
-            _complete(operation, need_of(route.endpoint, method), method)
+            _complete(operation, requirements_of(route.endpoint, method), method)
     return document
 
 
@@ -133,7 +133,7 @@ def _add_answer(operation: _Document, declared: DeclaredAnswer, schema: _Documen
         answer["content"] = {**answer.get("content", {}), "application/json": {"schema": schema}}
 
 
-def _complete(operation: _Document, need: Need, method: str) -> None:
+def _complete(operation: _Document, need: Requirements, method: str) -> None:
     """Add to an operation what all operations of its kind have in common."""
     is_open = need.permission is Permission.OPEN
     operation["security"] = [] if is_open else [{"key": []}]
@@ -154,7 +154,7 @@ def _complete(operation: _Document, need: Need, method: str) -> None:
         answer.setdefault("headers", {})["X-Request-Id"] = {"schema": {"type": "string"}}
 
 
-def _answers_of(operation: Mapping[str, Any], need: Need, method: str) -> dict[int, str]:
+def _answers_of(operation: Mapping[str, Any], need: Requirements, method: str) -> dict[int, str]:
     is_open = need.permission is Permission.OPEN
     in_path = any(parameter["in"] == "path" for parameter in operation.get("parameters", ()))
     writes = changes(method) and need.permission is not Permission.READ

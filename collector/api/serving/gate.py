@@ -21,18 +21,18 @@ from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
-from collector.access.permission import Need, Permission, changes, need_of
+from collector.access.permission import Permission, Requirements, changes, requirements_of
 from collector.api.base.problems import answer
 from collector.api.base.route_turns import MATCHED
-from collector.doors.answer_resources import closing_resources
-from collector.doors.body import HeldBody
-from collector.doors.held_answer import RETRY_AFTER_S, AnswerRoom, HeldAnswer, Refused
-from collector.doors.otlp_http import address_of
-from collector.doors.status import failure_of
 from collector.ingest import ByteBudget
+from collector.listeners.answer_resources import closing_resources
+from collector.listeners.body import HeldBody
+from collector.listeners.otlp_http import address_of
+from collector.listeners.response_buffer import RETRY_AFTER_S, BufferedResponse, Refused, ResponseBufferLimit
+from collector.listeners.status import failure_of
 from collector.logs import request_id, request_id_of
-from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
 from collector.path_names import route_path, subject_of
+from collector.self_tracing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
 from storage.errors import Overloaded
 from storage.limit import Limit
 
@@ -75,7 +75,7 @@ class Admission:
 
     authenticator: Authenticator
     bodies: ByteBudget
-    answers: AnswerRoom
+    answers: ResponseBufferLimit
     watch: Watch | None = None  # hears of each request that was answered, but for those that send spans
 
 
@@ -164,7 +164,7 @@ class Gate:
             is_done = _is_change(scope["state"]["need"], scope["method"])
             await _without_room(scope, why, is_done=is_done)(scope, receive, passage.send)
 
-        held = HeldAnswer(self._answers, caller.client, passage.send, refuse)
+        held = BufferedResponse(self._answers, caller.client, passage.send, refuse)
         try:
             async with closing_resources(self._answers.resources):
                 await self._application(scope, receive, held.send)
@@ -178,7 +178,7 @@ class Gate:
             held.let_go()
 
     def _enter(self, scope: Scope, headers: Headers, request_info: RequestInfo, *, is_page: bool) -> Caller:
-        need: Need = scope["state"]["need"]
+        need: Requirements = scope["state"]["need"]
         authorization = headers.get("authorization")
 
         def without_key() -> None:
@@ -189,21 +189,21 @@ class Gate:
         signed_in = self._site.key_of(scope) if self._site and is_page else None
         return self._authenticator.enter(authorization, request_info, need, without_key, signed_in=signed_in)
 
-    def _crowded(self, scope: Scope, caller: Caller, need: Need) -> Response | None:
+    def _crowded(self, scope: Scope, caller: Caller, need: Requirements) -> Response | None:
         # Refuse a change up front if there may be no room for its answer.
         why = self._answers.lack(caller.client) if _is_change(need, scope["method"]) else None
         return None if why is None else _without_room(scope, why, is_done=False)
 
-    def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
+    def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Requirements, bool, str | None]:
         """Return the need of the request, whether it is for a page, and its route, or None."""
         for route in self._candidates(scope):
             match, child_scope = route.matches(scope)
             if match is Match.FULL:
                 scope[MATCHED] = route, child_scope
-                need = need_of(child_scope.get("endpoint"), scope["method"])
+                need = requirements_of(child_scope.get("endpoint"), scope["method"])
                 return need, id(route) in self._of_pages, getattr(route, "path", None)
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
-        return need_of(None, scope["method"]), is_page, None
+        return requirements_of(None, scope["method"]), is_page, None
 
     def _candidates(self, scope: Scope) -> Sequence[BaseRoute]:
         return self._routes.get(subject_of(route_path(scope)), ())
@@ -216,7 +216,7 @@ class Gate:
         return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
 
     def _note(
-        self, request_info: RequestInfo, caller: Caller, status: int, need: Need, *, only_looked: bool = False
+        self, request_info: RequestInfo, caller: Caller, status: int, need: Requirements, *, only_looked: bool = False
     ) -> None:
         # No entry for received spans, which are many and carry their time, nor for forms that only preview a change.
         is_write = _is_change(need, request_info.method)
@@ -270,7 +270,7 @@ class _Passage:
         await self._send(message)
 
 
-def _is_change(need: Need, method: str) -> bool:
+def _is_change(need: Requirements, method: str) -> bool:
     writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
     return need.permission in writing and changes(method)
 
@@ -282,7 +282,7 @@ def _without_room(scope: Scope, why: str, *, is_done: bool) -> Response:
     return answer(Request(scope), 503, why, headers={"retry-after": str(RETRY_AFTER_S)})
 
 
-def _most_bytes(need: Need) -> int:
+def _most_bytes(need: Requirements) -> int:
     if need.takes_files:
         return MAX_FILE_BYTES
     return _MAX_OPEN_BYTES if need.permission is Permission.OPEN else MAX_JSON_BYTES

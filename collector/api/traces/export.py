@@ -10,12 +10,12 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.streamed import streamed
 from collector.api.base.times import DATE_TIME, stored_ns
 from collector.api.traces.sql_formats import FORMS
 from collector.otlp.encode import LINES_TYPE, json_lines
-from storage.query.exports import LEFT_OUT, Unread, left_out_text
+from storage.query.exports import LEFT_OUT, DamagedRange, left_out_text
 
 router = api_router(prefix="/api/v1")
 
@@ -68,8 +68,8 @@ _DAMAGE: Final = (
 )
 @needs(Permission.READ, by_tenant=True)
 def spans(
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     start: Annotated[str, Query(alias="from", json_schema_extra=DATE_TIME)],
     end: Annotated[str, Query(alias="to", json_schema_extra=DATE_TIME)],
     form: Annotated[Literal["arrow", "otlp-json"], Query(alias="format")] = "arrow",
@@ -84,21 +84,21 @@ def spans(
         from_ns, to_ns = stored_ns(start), stored_ns(end)
     except ValueError:
         return problem(400, "from and to are times such as 2026-11-21T00:00:00Z")
-    unread: list[Unread] = []
-    tenant, damaged = who.visible_tenant, unread if damage == "leave-out" else None
+    unread: list[DamagedRange] = []
+    tenant, damaged = caller.visible_tenant, unread if damage == "leave-out" else None
     if form == "arrow":
-        rows = here.store.exports.rows(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+        rows = context.store.exports.rows(from_ns, to_ns, tenant=tenant, client_id=caller.client, unread=damaged)
         return streamed(_arrow(rows, unread), rows, media_type=_ARROW_TYPE)
-    batches = here.store.exports.spans(from_ns, to_ns, tenant=tenant, asker=who.client, unread=damaged)
+    batches = context.store.exports.spans(from_ns, to_ns, tenant=tenant, client_id=caller.client, unread=damaged)
     return streamed(chain(json_lines(batches), _left_out_line(unread)), batches, media_type=LINES_TYPE)
 
 
-def _left_out_line(unread: Sequence[Unread]) -> Iterator[bytes]:
+def _left_out_line(unread: Sequence[DamagedRange]) -> Iterator[bytes]:
     if unread:  # complete once the lines before it were read
         yield f'{{"{LEFT_OUT}":{left_out_text(unread)}}}\n'.encode()
 
 
-def _arrow(batches: Iterator[pa.RecordBatch], unread: Sequence[Unread]) -> Iterator[bytes]:
+def _arrow(batches: Iterator[pa.RecordBatch], unread: Sequence[DamagedRange]) -> Iterator[bytes]:
     first = next(batches)  # an empty one, for the schema
     chunks = _Chunks()
     with pa.ipc.new_stream(pa.PythonFile(chunks, mode="w"), first.schema) as writer:

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.traces.jaeger_documents import answer, failure, operation_documents, trace_document
 from collector.api.traces.jaeger_search import (
     MOST_TRACES,
@@ -19,7 +19,7 @@ from collector.api.traces.jaeger_search import (
     tags_of,
     traces_in_short,
 )
-from storage.query.search import SpanLike
+from storage.query.search import SpanCriteria
 
 router = api_router(prefix="/jaeger/api", include_in_schema=False)  # Jaeger documents it
 
@@ -30,23 +30,27 @@ _FARTHEST_US = (2**63 - 1) // 1000
 
 @router.get("/services")
 @needs(Permission.READ, by_tenant=True)
-def services(here: Here, who: Who) -> Response:
+def services(context: ContextDep, caller: CallerDep) -> Response:
     """List the services that sent spans."""
-    return answer(here.store.search.services(tenant=who.visible_tenant))
+    return answer(context.store.search.services(tenant=caller.visible_tenant))
 
 
 @router.get("/services/{service:name}/operations")
 @needs(Permission.READ, by_tenant=True)
-def operations_of(service: str, here: Here, who: Who) -> Response:
+def operations_of(service: str, context: ContextDep, caller: CallerDep) -> Response:
     """List the names of a service's spans."""
-    return answer(sorted({name for name, _ in here.store.search.operations(service, tenant=who.visible_tenant)}))
+    return answer(sorted({name for name, _ in context.store.search.operations(service, tenant=caller.visible_tenant)}))
 
 
 @router.get("/operations")
 @needs(Permission.READ, by_tenant=True)
-def operations(here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = "") -> Response:
+def operations(
+    context: ContextDep, caller: CallerDep, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = ""
+) -> Response:
     """List the operations of a service, with their span kinds."""
-    return answer(operation_documents(here.store.search.operations(service, tenant=who.visible_tenant), span_kind))
+    return answer(
+        operation_documents(context.store.search.operations(service, tenant=caller.visible_tenant), span_kind)
+    )
 
 
 @router.get("/dependencies")
@@ -58,9 +62,9 @@ def dependencies() -> Response:
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
-def trace(trace_id: str, here: Here, who: Who) -> Response:
+def trace(trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Return a trace; leading zeros of its id may be left out."""
-    stored = here.store.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    stored = context.store.queries.trace(padded(trace_id), tenant=caller.visible_tenant)
     return failure(404, "trace not found") if stored is None else answer([trace_document(stored)])
 
 
@@ -81,7 +85,7 @@ class _Find(BaseModel):
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
-def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
+def traces(context: ContextDep, caller: CallerDep, find: Annotated[_Find, Query()]) -> Response:
     """Return traces with a matching span, times in microseconds; or those with the ids."""
     try:
         like = _like(find)
@@ -89,8 +93,8 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
         return failure(400, str(error))
     most = max(1, min(find.limit, MOST_TRACES))
     named = [padded(each) for each in find.trace_ids[:most]]
-    ids = named or here.store.search.traces(like, limit=most, tenant=who.visible_tenant)
-    documents = [trace_document(each) for each in traces_in_short(here, who, ids)]
+    ids = named or context.store.search.traces(like, limit=most, tenant=caller.visible_tenant)
+    documents = [trace_document(each) for each in traces_in_short(context, caller, ids)]
     if documents and not named and len(documents) < len(ids):
         warnings = documents[-1]["warnings"]
         left_out = f"{len(ids) - len(documents)} more traces are not shown"
@@ -98,7 +102,7 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> Response:
     return answer(documents)
 
 
-def _like(find: _Find) -> SpanLike:
+def _like(find: _Find) -> SpanCriteria:
     return span_like(
         window=_window(find.start, find.end),
         names=(find.service, find.operation),

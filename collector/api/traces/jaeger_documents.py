@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from fastapi.responses import JSONResponse, Response
 
-from collector.api.answers.base import json_value
-from collector.api.base.written import written_in_pieces
+from collector.api.base.json_encoding import written_in_pieces
+from collector.api.responses.base import json_value
 from storage.records import AttributeValue, Link, Resource, Span, SpanEvent, Trace
 
 Document = dict[str, object]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collector.access.caller import Caller
 from collector.api.base.context import Context
 from collector.api.traces.jaeger_documents import KINDS
-from storage.query.search import SpanLike
+from storage.query.search import SpanCriteria
 from storage.records import Trace
 
 MOST_TRACES = 200
@@ -28,9 +28,9 @@ def padded(trace_id: str) -> str:
     return trace_id.lower().zfill(32)
 
 
-def traces_in_short(here: Context, who: Caller, ids: Sequence[str]) -> Iterator[Trace]:
+def traces_in_short(context: Context, caller: Caller, ids: Sequence[str]) -> Iterator[Trace]:
     """Yield the first traces that fit into a response, each with as many spans as a list shows."""
-    return here.store.queries.traces(ids, tenant=who.visible_tenant, max_spans=_MOST_SPANS)
+    return context.store.queries.traces(ids, tenant=caller.visible_tenant, max_spans=_MOST_SPANS)
 
 
 def span_like(
@@ -39,7 +39,7 @@ def span_like(
     names: tuple[str, str],
     durations: tuple[int | None, int | None],
     tags: Mapping[str, str],
-) -> SpanLike:
+) -> SpanCriteria:
     """Return the filter for spans by window, service and operation (empty for any), duration, and tags.
 
     Raises:
@@ -48,7 +48,7 @@ def span_like(
     others = dict(tags)
     kind, is_error = _kind(others.pop("span.kind", "")), _truth(others.pop("error", None))
     (from_ns, to_ns), (service, operation), (least_ns, most_ns) = window, names, durations
-    return SpanLike(
+    return SpanCriteria(
         from_ns=from_ns,
         to_ns=to_ns,
         service=service or None,

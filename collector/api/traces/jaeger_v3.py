@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import QueryParams
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.times import stored_ns
 from collector.api.traces.jaeger_documents import operation_documents
 from collector.api.traces.jaeger_search import (
@@ -20,7 +20,7 @@ from collector.api.traces.jaeger_search import (
     traces_in_short,
 )
 from collector.otlp.encode import resource_spans
-from storage.query.search import SpanLike
+from storage.query.search import SpanCriteria
 
 router = api_router(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger documents it
 
@@ -29,16 +29,16 @@ _DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
 
 @router.get("/services")
 @needs(Permission.READ, by_tenant=True)
-def services(here: Here, who: Who) -> JSONResponse:
+def services(context: ContextDep, caller: CallerDep) -> JSONResponse:
     """List the services that sent spans."""
-    return JSONResponse({"services": here.store.search.services(tenant=who.visible_tenant)})
+    return JSONResponse({"services": context.store.search.services(tenant=caller.visible_tenant)})
 
 
 @router.get("/operations")
 @needs(Permission.READ, by_tenant=True)
 def operations(
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     service: str = "",
     kind: Annotated[str, Query(alias="spanKind")] = "",
     earlier_kind: Annotated[str, Query(alias="span_kind")] = "",
@@ -46,28 +46,28 @@ def operations(
     """List the operations of a service, with their span kinds."""
     if not service:
         return _failure(400, "service is required")
-    rows = here.store.search.operations(service, tenant=who.visible_tenant)
+    rows = context.store.search.operations(service, tenant=caller.visible_tenant)
     return JSONResponse({"operations": operation_documents(rows, kind or earlier_kind)})
 
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
-def trace(trace_id: str, here: Here, who: Who) -> Response:
+def trace(trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Return a trace; leading zeros of its id may be left out."""
-    stored = here.store.queries.trace(padded(trace_id), tenant=who.visible_tenant)
+    stored = context.store.queries.trace(padded(trace_id), tenant=caller.visible_tenant)
     return _failure(404, "trace not found") if stored is None else _result([resource_spans(stored.spans)])
 
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
-def traces(here: Here, who: Who, request: Request) -> Response:
+def traces(context: ContextDep, caller: CallerDep, request: Request) -> Response:
     """Return traces with a matching span, latest span first; times are RFC 3339, and required."""
     try:
         like, most = _like(request.query_params), _depth(request.query_params)
     except BadSearchParameter as error:
         return _failure(400, str(error))
-    ids = here.store.search.traces(like, limit=most, tenant=who.visible_tenant)
-    results = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
+    ids = context.store.search.traces(like, limit=most, tenant=caller.visible_tenant)
+    results = [resource_spans(one.spans) for one in traces_in_short(context, caller, ids)]
     return _result(results) if results else _failure(404, "No traces found")
 
 
@@ -85,7 +85,7 @@ def _parameter(parameters: QueryParams, name: str, *earlier: str) -> str:
     return next((value for each in (name, *earlier) if (value := parameters.get(f"query.{each}"))), "")
 
 
-def _like(parameters: QueryParams) -> SpanLike:
+def _like(parameters: QueryParams) -> SpanCriteria:
     for name in ("filter", "pagination.pageToken"):
         if _parameter(parameters, name):  # without it, other traces would be found than were asked for
             raise BadSearchParameter(f"query.{name} is not supported")

@@ -8,7 +8,7 @@ from typing import Final, get_args
 from collector.api.base.times import time_text
 from collector.api.traces.trace_filters import Filters, like_of
 from storage.errors import BadQuery
-from storage.query.traces_like import Ranking, TracesLike
+from storage.query.trace_criteria import Ranking, TraceCriteria
 from storage.records import number_in
 
 LABELS: Final[Mapping[str, str]] = {
@@ -70,7 +70,7 @@ class TraceFilter:
     """Filters of a list's URL: texts, the query that they make, and problems of invalid ones."""
 
     values: Mapping[str, str]
-    like: TracesLike
+    like: TraceCriteria
     by: Ranking | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ def filter_of(params: Mapping[str, str], now_ns: int) -> TraceFilter:
         like = like_of(filters, rule=usable["rule"] or None, outcome=outcome, passed=passed)
     except BadQuery as error:
         name, _, message = str(error).partition(": ")
-        return TraceFilter(values=values, like=TracesLike(), by=by, problems={**problems, name: message})
+        return TraceFilter(values=values, like=TraceCriteria(), by=by, problems={**problems, name: message})
     like = replace(like, has_result=usable["verdict"] == "any")
     return TraceFilter(values=values, like=like, by=by, problems=problems)
 

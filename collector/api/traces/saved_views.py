@@ -6,9 +6,9 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from collector.api.answers.saved_views import SavedViewDocument
 from collector.api.base.times import time_text
 from collector.api.kernel import Operation, Resource, router_of
+from collector.api.responses.saved_views import SavedViewDocument
 from collector.api.traces.list_filters import filter_of
 from storage.operation.saved_views import SavedView, SavedViewText
 

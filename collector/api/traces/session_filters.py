@@ -9,8 +9,8 @@ from fastapi import Query
 from collector.api.base.times import DATE_TIME
 from collector.api.traces.trace_filters import instant_of
 from storage.errors import BadQuery
-from storage.query.sessions import SessionPosition, SessionsLike, TracePosition
-from storage.query.traces_like import LAST_NS
+from storage.query.sessions import SessionCriteria, SessionPosition, TracePosition
+from storage.query.trace_criteria import LAST_NS
 
 _PLACE: Final = r"^[0-9]{1,19}/[^/]*/"
 _TURN: Final = r"^[0-9]{1,19}/[0-9a-f]{32}$"
@@ -51,13 +51,13 @@ class SessionFilters:
     ] = None
 
 
-def sessions_like(filters: SessionFilters) -> SessionsLike:
+def sessions_like(filters: SessionFilters) -> SessionCriteria:
     """Return the filter in the form that the store takes.
 
     Raises:
         BadQuery: a time is not RFC 3339.
     """
-    return SessionsLike(
+    return SessionCriteria(
         project=filters.project,
         user=filters.user,
         text=filters.text,

@@ -7,12 +7,12 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
-from collector.api.answers.declared import answers
-from collector.api.answers.sessions import SessionDocument, SessionList, SessionSummaryDocument, TurnDocument
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
-from collector.api.base.written import encoded
+from collector.api.base.routing import CallerDep, ContextDep, api_router
+from collector.api.responses.declaration import response_model
+from collector.api.responses.sessions import SessionDocument, SessionList, SessionSummaryDocument, TurnDocument
 from collector.api.traces.session_filters import (
     SessionFilters,
     TurnPlace,
@@ -30,47 +30,51 @@ router = api_router(prefix="/api/v1/sessions")
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(SessionList)
+@response_model(SessionList)
 def list_sessions(
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     filters: Annotated[SessionFilters, Depends()],
     size: Annotated[int, Query(ge=1, le=200)] = 50,
     tenant: Tenant = None,
 ) -> Response:
     """List sessions with a matching trace by the start of their latest trace, newest first."""
     after = None if filters.before is None else session_place(filters.before)
-    listed = here.store.sessions.page(
-        sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(who, tenant)
+    listed = context.store.sessions.page(
+        sessions_like(filters), after=after, limit=size, tenant=visible_tenant_of(caller, tenant)
     )
-    content = [SessionSummaryDocument.of(each, state=session_state(here, each)) for each in listed.sessions]
+    content = [SessionSummaryDocument.of(each, state=session_state(context, each)) for each in listed.sessions]
     next_place = None if listed.next is None else session_place_text(listed.next)
-    return encoded(SessionList.of(listed, content=content, size=size, number_of_elements=len(content), next=next_place))
+    return json_response(
+        SessionList.of(listed, content=content, size=size, number_of_elements=len(content), next=next_place)
+    )
 
 
 @router.get("/{session_id:name}")
 @needs(Permission.READ, by_tenant=True)
-@answers(SessionDocument)
+@response_model(SessionDocument)
 def show_session(
     session_id: str,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     before: TurnPlace = None,
     size: Annotated[int, Query(ge=1, le=200, description="The maximum number of turns.")] = 50,
     tenant: Tenant = None,
 ) -> Response:
     """Return a session as one conversation: its latest turns in order of time, each message once."""
     place = None if before is None else turn_place(before)
-    stored = here.store.sessions.traces(session_id, before=place, limit=size, tenant=visible_tenant_of(who, tenant))
+    stored = context.store.sessions.traces(
+        session_id, before=place, limit=size, tenant=visible_tenant_of(caller, tenant)
+    )
     if stored is None:
         return problem(404, "there is no such session here")
-    evaluations = here.store.judgements.evaluations_of(stored.extents, tenant=stored.summary.tenant)
-    turns = read_session(stored, evaluations, here.own_keys)
-    judged = here.store.judgements.of_session(session_id, tenant=stored.summary.tenant)
+    evaluations = context.store.judgements.evaluations_of(stored.extents, tenant=stored.summary.tenant)
+    turns = read_session(stored, evaluations, context.own_keys)
+    judged = context.store.judgements.of_session(session_id, tenant=stored.summary.tenant)
     document = SessionDocument.of(
         stored.summary,
         judged,
-        state=session_state(here, stored.summary),
+        state=session_state(context, stored.summary),
         turns=[
             TurnDocument.of(turn.trace.summary, turn, turn.trace, number=number)
             for number, turn in enumerate(turns, stored.first_number)
@@ -78,9 +82,9 @@ def show_session(
         earlier=None if stored.earlier is None else turn_place_text(stored.earlier),
         truncated=stored.is_cut,
     )
-    return encoded(document)
+    return json_response(document)
 
 
-def session_state(here: Context, session: SessionSummary) -> str:
+def session_state(context: Context, session: SessionSummary) -> str:
     """Return `closed` if the last span started or ended at least `session_idle_seconds` ago, else `open`."""
-    return "open" if here.now_ns() - session.last_ns < here.settings.session_idle_seconds * 1e9 else "closed"
+    return "open" if context.now_ns() - session.last_ns < context.settings.session_idle_seconds * 1e9 else "closed"

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.traces.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
 from storage.query.query_options import QueryOptions
 
@@ -80,8 +80,8 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 @needs(Permission.READ)
 async def answer(
     query: Query,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     request: Request,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     form_name: Annotated[Literal["json", "csv", "rawcsv", "arrow", "parquet"] | None, Parameter(alias="format")] = None,
@@ -93,10 +93,10 @@ async def answer(
     Administrators may query all tables, others the documented views. Keys with a tenant may not: a view of one tenant
     would hide the rows of the others, but not whether a condition on them fails.
     """
-    asker = who.client
-    terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)
-    async with here.turns.turn(request.is_disconnected, asker=asker):
-        running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
+    client_id = caller.client
+    terms = QueryOptions(views_only=not caller.may(Permission.ADMINISTER), client_id=client_id)
+    async with context.turns.turn(request.is_disconnected, client_id=client_id):
+        running = asyncio.create_task(context.turns.run(_ask, query, context, form_of(form_name, accept), terms))
         try:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
                 if await request.is_disconnected():
@@ -106,8 +106,8 @@ async def answer(
         return running.result()
 
 
-def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: QueryOptions) -> Response:
-    settings, ask = here.settings, here.store.queries
+def _ask(query: Query, context: Context, form: TableForm | ArrowForm, terms: QueryOptions) -> Response:
+    settings, ask = context.settings, context.store.queries
     match form:
         case TableForm():
             return form.write(

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fastapi.responses import Response
 
-from collector.api.answers.base import json_value
-from collector.api.base.written import written_in_pieces
+from collector.api.base.json_encoding import written_in_pieces
 from collector.api.documents.documents import table_document
+from collector.api.responses.base import json_value
 from collector.spreadsheet import safe_cell
 from storage.records import Table
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from collector.api.base.times import DATE_TIME, instant_ns
 from storage.errors import BadQuery
 from storage.query.listing import ListPosition
-from storage.query.traces_like import LAST_NS, TracesLike
+from storage.query.trace_criteria import LAST_NS, TraceCriteria
 
 _MOST_ATTRIBUTES: Final = 8
 _ID_DIGITS: Final = 32
@@ -64,13 +64,13 @@ class Filters:
         return self != plain
 
 
-def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: bool | None) -> TracesLike:
+def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: bool | None) -> TraceCriteria:
     """Return the filter in the form that the store takes.
 
     Raises:
         BadQuery: a time is not RFC 3339, or an attribute is not `key=value`.
     """
-    return TracesLike(
+    return TraceCriteria(
         project=filters.project,
         service=filters.service,
         name=filters.name,

@@ -11,19 +11,19 @@ from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import Tenant, visible_tenant_of
-from collector.api.answers.declared import answers
-from collector.api.answers.traces import TraceDocument, TraceExport, TracePage, TraceSummaryDocument
 from collector.api.base.context import Context
+from collector.api.base.json_encoding import json_response
 from collector.api.base.problems import problem
-from collector.api.base.routing import Here, Who, api_router
+from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.base.streamed import streamed
 from collector.api.base.times import time_text
-from collector.api.base.written import encoded
 from collector.api.documents.documents import trace_document
+from collector.api.responses.declaration import response_model
+from collector.api.responses.traces import TraceDocument, TraceExport, TracePage, TraceSummaryDocument
 from collector.api.traces.trace_filters import Filters, like_of, place_of, place_text
 from collector.conventions.trace import read_trace
-from collector.doors.body import Disconnected
-from collector.doors.status import failure_of
+from collector.listeners.body import Disconnected
+from collector.listeners.status import failure_of
 from collector.otlp.encode import json_document
 from storage.errors import BadQuery
 from storage.records import ANY_JUDGING, Judging
@@ -70,10 +70,10 @@ class TracesReceipt(BaseModel):
     responses={200: {"model": TracesReceipt}, 408: {"description": "The request took too long."}},
 )
 @needs(Permission.SEND, by_tenant=True, takes_spans=True)
-async def ingest(request: Request, here: Here, who: Who) -> Response:
+async def ingest(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """Take an OTLP `ExportTraceServiceRequest`, protobuf or JSON; the counts are those of this request."""
     try:
-        receipt = await here.reader.read(request.scope, request.receive, who, counts_traces=True)
+        receipt = await context.reader.read(request.scope, request.receive, caller, counts_traces=True)
     except Disconnected:
         return Response(status_code=400)
     except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
@@ -111,31 +111,35 @@ class PageQuery:
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-@answers(TracePage)
+@response_model(TracePage)
 def list_traces(
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     judging: Annotated[Judging, Depends(_judging)],
     at: Annotated[PageQuery, Depends()],
     filters: Annotated[Filters, Depends()],
     tenant: Tenant = None,
 ) -> Response:
     """List traces that match all filters by start time, newest first; `before` continues after a page."""
-    visible_tenant, offset, limit = visible_tenant_of(who, tenant), at.page * at.size, at.size + 1
+    visible_tenant, offset, limit = visible_tenant_of(caller, tenant), at.page * at.size, at.size + 1
     if filters.is_new or at.within_ms is not None:
-        return _listed(here, judging, at, filters, visible_tenant)
+        return _listed(context, judging, at, filters, visible_tenant)
     project = filters.project
     if judging == ANY_JUDGING:
-        summaries = here.store.queries.newest_traces(tenant=visible_tenant, project=project, offset=offset, limit=limit)
+        summaries = context.store.queries.newest_traces(
+            tenant=visible_tenant, project=project, offset=offset, limit=limit
+        )
     else:
-        summaries = here.store.queries.judged_traces(
+        summaries = context.store.queries.judged_traces(
             judging, tenant=visible_tenant, project=project, offset=offset, limit=limit
         )
     documents = [TraceSummaryDocument.of(summary) for summary in summaries]
-    return encoded(TracePage.page(documents, at.page, at.size, next=None, searched_to=None))
+    return json_response(TracePage.page(documents, at.page, at.size, next=None, searched_to=None))
 
 
-def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None) -> Response:
+def _listed(
+    context: Context, judging: Judging, at: PageQuery, filters: Filters, visible_tenant: str | None
+) -> Response:
     # A page number does not say where these lists go on, so only `before` selects the next page.
     if at.page:
         raise BadQuery(
@@ -144,8 +148,8 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
     after = None if filters.before is None else place_of(filters.before)
     within_s = _LONGEST_S if at.within_ms is None else at.within_ms / 1000
-    listed = here.store.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
-    return encoded(
+    listed = context.store.listing.traces(like, after=after, limit=at.size, tenant=visible_tenant, within_s=within_s)
+    return json_response(
         TracePage(
             content=[TraceSummaryDocument.of(summary) for summary in listed.traces],
             number=0,
@@ -161,25 +165,25 @@ def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, vi
 
 @router.get("/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
-@answers(TraceDocument)
-def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
+@response_model(TraceDocument)
+def show_trace(trace_id: str, context: ContextDep, caller: CallerDep, tenant: Tenant = None) -> Response:
     """Return a trace with its spans by start time (at most 10,000), their meaning, and the results of rules."""
-    trace = here.store.queries.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
+    trace = context.store.queries.trace(trace_id.lower(), tenant=visible_tenant_of(caller, tenant))
     if trace is None:
         return _not_found(trace_id)
-    reading = read_trace(trace.spans, trace.logs, here.own_keys)
-    judged = here.store.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
+    reading = read_trace(trace.spans, trace.logs, context.own_keys)
+    judged = context.store.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
     is_part = len(trace.spans) < trace.summary.span_count
-    sums = here.store.listing.reading(trace.summary) if is_part else None
-    return encoded(trace_document(trace, reading, judged, sums))
+    sums = context.store.listing.reading(trace.summary) if is_part else None
+    return json_response(trace_document(trace, reading, judged, sums))
 
 
 @router.get("/{trace_id}/otlp", response_class=JSONResponse)
 @needs(Permission.READ, by_tenant=True)
-@answers(TraceExport)
-def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
+@response_model(TraceExport)
+def export_trace(trace_id: str, context: ContextDep, caller: CallerDep, tenant: Tenant = None) -> Response:
     """Export a trace as the OTLP/JSON request that would send it, however many spans it has."""
-    batches = here.store.exports.trace(trace_id.lower(), tenant=visible_tenant_of(who, tenant))
+    batches = context.store.exports.trace(trace_id.lower(), tenant=visible_tenant_of(caller, tenant))
     if batches is None:
         return _not_found(trace_id)
     return streamed(json_document(batches), batches, media_type="application/json")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from collector.conventions import index
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.plan import Mark, Shape, ShapePlan, mark_of, name_mark, plan_of
 from collector.conventions.values import taken
 from storage.ingest.attributes import decode_value

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.conventions.collected import Collected, Memo
 from collector.conventions.columnar.laid import Laid, Shapes
 from collector.conventions.columnar.normal import halved, normal_messages
 from collector.conventions.columnar.numbered_messages import gathered
@@ -28,10 +27,11 @@ from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
 from collector.conventions.finish import last_finish, may_tell_reason, read_finish_reason, reason_of
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.parts import may_think
 from collector.conventions.plan import ShapePlan
 from collector.conventions.raw import raw_text
+from collector.conventions.slot_values import Memo, SlotValues
 from collector.conventions.span import RAW, is_pending, read_content, read_definitions, read_model
 from collector.conventions.table import Slot
 from collector.conventions.values import encodable, is_redacted
@@ -137,25 +137,25 @@ class _Reading:
             self._alike[id(recipe)] = reasons or None
         return self._alike[id(recipe)]
 
-    def _collected(self, row: int, recipe: Recipe) -> Collected:
-        return Collected(recipe.plan, self._laid.values(row), self._fields.span(row), memo=self._memo)
+    def _collected(self, row: int, recipe: Recipe) -> SlotValues:
+        return SlotValues(recipe.plan, self._laid.values(row), self._fields.span(row), memo=self._memo)
 
     def _slowly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row:
         """Read the content and some more fields, in the order in which `read` does, so that notes come in the same."""
         values, keys = self._laid.values(row), recipe.plan.keys
-        collected = Collected(recipe.plan, values, self._fields.span(row), memo=self._memo)
-        content = read_content(collected, ())
-        read = row_of(content, collected, lambda key: values[keys.index(key)] if key in keys else None)
+        slot_values = SlotValues(recipe.plan, values, self._fields.span(row), memo=self._memo)
+        content = read_content(slot_values, ())
+        read = row_of(content, slot_values, lambda key: values[keys.index(key)] if key in keys else None)
         if row in self._fields.has_content:
-            read["tool_definitions"] = definitions_text(read_definitions(collected))
+            read["tool_definitions"] = definitions_text(read_definitions(slot_values))
         elif recipe.definitions:
-            read["tool_definitions"] = self._offered(row, recipe, collected)
+            read["tool_definitions"] = self._offered(row, recipe, slot_values)
         if recipe.seeks_reason or row in self._fields.has_content or slots is ALL_FIELDS:
-            reason = read_finish_reason(collected, content.output_messages)
+            reason = read_finish_reason(slot_values, content.output_messages)
             if reason is not None or slots is ALL_FIELDS:
                 read["finish_reason"] = reason
-        _add_fields(read, collected, slots)
-        if is_pending(collected):
+        _add_fields(read, slot_values, slots)
+        if is_pending(slot_values):
             read["pending"] = True
         return read
 
@@ -194,9 +194,9 @@ class _Reading:
         halves = halved(text) if self._laid.letters[place] == _TEXT else None
         if halves is None or any(mark in text for marks in recipe.odd_ids.values() for mark in marks):
             return None
-        collected = self._collected(row, recipe)
-        output = raw_text(collected, "output", ("output",), None) or halves.answer
-        if output is None or collected.notes:
+        slot_values = self._collected(row, recipe)
+        output = raw_text(slot_values, "output", ("output",), None) or halves.answer
+        if output is None or slot_values.notes:
             return None
         read: Row = {
             "input": halves.words,
@@ -216,15 +216,17 @@ class _Reading:
         may_fail = recipe.can_fail or self._fields.statuses[row] == ERROR or row in self._fields.events
         if not (may_fail or recipe.definitions or slots):
             return read
-        collected = self._collected(row, recipe)
+        slot_values = self._collected(row, recipe)
         if may_fail:
             has_input, has_output = (read.get(side) is not None for side in ("input", "output"))
-            read["error"], read["error_type"] = failure_of(collected, None, has_input=has_input, has_output=has_output)
+            read["error"], read["error_type"] = failure_of(
+                slot_values, None, has_input=has_input, has_output=has_output
+            )
         if recipe.definitions:
-            read["tool_definitions"] = self._offered(row, recipe, collected)
+            read["tool_definitions"] = self._offered(row, recipe, slot_values)
         for slot in slots:
-            read[slot] = _field(collected, slot)
-        return None if collected.notes else read
+            read[slot] = _field(slot_values, slot)
+        return None if slot_values.notes else read
 
     def _side(self, row: int, recipe: Recipe, side: Literal["input", "output"]) -> Row | None:
         """Return one side of a dialogue; None if it needs the slow path."""
@@ -253,49 +255,49 @@ class _Reading:
         if side == "output":
             row_of_side["output_is_answer"] = words is not None
         if words is None:
-            collected = self._collected(row, recipe)
-            words = raw_text(collected, side, RAW[side], messages)
-            if words is None or collected.notes:
+            slot_values = self._collected(row, recipe)
+            words = raw_text(slot_values, side, RAW[side], messages)
+            if words is None or slot_values.notes:
                 return None
         row_of_side[side] = words
         return row_of_side
 
-    def _offered(self, row: int, recipe: Recipe, collected: Collected) -> str | None:
+    def _offered(self, row: int, recipe: Recipe, slot_values: SlotValues) -> str | None:
         """Return the offered tools, read once for all spans that offer the same."""
         start, texts = self._starts[row], self._laid.texts
         sources = ((texts[start + at], word) for at, word in recipe.definitions)
         key = (id(recipe), *[text if text is not None and word in text else None for text, word in sources])
         if key in self._definitions:
             return self._definitions[key]
-        notes = len(collected.notes)
-        text = definitions_text(read_definitions(collected))
-        if len(collected.notes) == notes:
+        notes = len(slot_values.notes)
+        text = definitions_text(read_definitions(slot_values))
+        if len(slot_values.notes) == notes:
             self._definitions[key] = text
         return text
 
 
 def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
     """Return the stored row of one span and the log records that belong to it."""
-    collected = Collected.of(span, logs, own)
-    content = read_content(collected, logs)
-    read = row_of(content, collected, span.attributes.get)
-    read["tool_definitions"] = definitions_text(read_definitions(collected))
-    read["finish_reason"] = read_finish_reason(collected, content.output_messages)
-    _add_fields(read, collected, ALL_FIELDS)
-    read["span_type"] = collected.kind or "other"
-    read["dialect"] = collected.dialect.name if collected.dialect else None
-    read["pending"] = True if is_pending(collected) else None
+    slot_values = SlotValues.of(span, logs, own)
+    content = read_content(slot_values, logs)
+    read = row_of(content, slot_values, span.attributes.get)
+    read["tool_definitions"] = definitions_text(read_definitions(slot_values))
+    read["finish_reason"] = read_finish_reason(slot_values, content.output_messages)
+    _add_fields(read, slot_values, ALL_FIELDS)
+    read["span_type"] = slot_values.kind or "other"
+    read["dialect"] = slot_values.dialect.name if slot_values.dialect else None
+    read["pending"] = True if is_pending(slot_values) else None
     return read
 
 
-def _add_fields(row: Row, collected: Collected, slots: Sequence[Slot]) -> None:
+def _add_fields(row: Row, slot_values: SlotValues, slots: Sequence[Slot]) -> None:
     """Add fields, and the notes; the id of the response adds none, and fields that follow from the content stay."""
     for slot in slots:
         if slot not in ("response_id", REASON, *TOOL_TEXTS):  # added below, or by the content
-            row[slot] = _field(collected, slot)
-    row["notes"] = "\n".join(collected.notes) or None
+            row[slot] = _field(slot_values, slot)
+    row["notes"] = "\n".join(slot_values.notes) or None
     if "response_id" in slots:
-        row["response_id"] = collected.text("response_id")
+        row["response_id"] = slot_values.text("response_id")
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -304,14 +306,14 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.table(columns, schema=MEANINGS)
 
 
-def _field(collected: Collected, slot: Slot) -> str | float | None:
+def _field(slot_values: SlotValues, slot: Slot) -> str | float | None:
     if slot == "model":
-        return read_model(collected)
+        return read_model(slot_values)
     if slot in COUNTS:
-        return read_count(collected, slot)
+        return read_count(slot_values, slot)
     if slot == COST:
-        return read_cost(collected)
-    return collected.text(slot)
+        return read_cost(slot_values)
+    return slot_values.text(slot)
 
 
 def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequence[Recipe]) -> pa.Table:

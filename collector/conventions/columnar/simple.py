@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.conventions.collected import BLANKS
 from collector.conventions.columnar.laid import Laid
 from collector.conventions.finish import reason_of
 from collector.conventions.plan import ShapePlan
+from collector.conventions.slot_values import BLANKS
 from collector.conventions.span import UNKNOWN_MODEL
 from collector.conventions.table import Slot
 from collector.conventions.tool import METHOD

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from collector.conventions.collected import Collected, Memo
+from collector.conventions.slot_values import Memo, SlotValues
 from collector.conventions.span import Content, tells_nothing
 from collector.conventions.values import encodable
 from storage.records import AttributeValue, JsonValue, Message, OfferedTool
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 LONG_ENOUGH: Final = 16  # characters: shorter texts are stored as they are
 
 
-def row_of(content: Content, collected: Collected, attribute_of: Callable[[str], AttributeValue]) -> Row:
+def row_of(content: Content, slot_values: SlotValues, attribute_of: Callable[[str], AttributeValue]) -> Row:
     """Return the content of a span as a row; `attribute_of` returns an attribute of the span."""
     row: Row = {
         "input": content.input,
@@ -26,9 +26,9 @@ def row_of(content: Content, collected: Collected, attribute_of: Callable[[str],
     }
     if content.output_messages is not None:
         row["output_is_answer"] = content.is_answer
-    elif collected.is_bare and tells_nothing(content):
+    elif slot_values.is_bare and tells_nothing(content):
         row["output_is_answer"] = False  # a record of what a call used
-    sources, memo = collected.sources, collected.memo
+    sources, memo = slot_values.sources, slot_values.memo
     for name, messages in (("input_messages", content.input_messages), ("output_messages", content.output_messages)):
         if messages is not None:
             key = sources.get(name, "")

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.conventions import unwrap
-from collector.conventions.collected import BLANKS, REDACTED
 from collector.conventions.columnar.normal import MAYBE_JSON, normal_messages
 from collector.conventions.columnar.stored import LONG_ENOUGH, Row, json_text
 from collector.conventions.plan import Lead, ShapePlan
 from collector.conventions.raw import EMPTY
+from collector.conventions.slot_values import BLANKS, REDACTED
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, is_redacted
 

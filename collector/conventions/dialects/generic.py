@@ -1,6 +1,6 @@
 """Keys of no dialect, and our own, which override every other."""
 
-from collector.conventions.own import FIELDS
+from collector.conventions.own_keys import FIELDS
 from collector.conventions.table import Dialect, Sign
 
 DOKIMOS = Dialect(

@@ -11,12 +11,12 @@ from collector.datasets.importers.reading import (
     Place,
     as_map,
     is_nothing,
+    non_empty,
     parsed,
     read_json,
     read_lines,
     read_rows,
     read_text,
-    without_nothing,
 )
 from tracejury.file_ending import ending_of
 
@@ -92,11 +92,11 @@ def _golden(golden: Mapping[str, Any]) -> dict[str, Any]:
         "context": golden.get("context"),
         "toolCalls": _calls(golden.get("expected_tools")),
     }
-    metadata = without_nothing({name: golden.get(name) for name in _KEPT})
-    return without_nothing(
+    metadata = non_empty({name: golden.get(name) for name in _KEPT})
+    return non_empty(
         {
             "inputs": {"input": golden["input"]},
-            "expectedOutputs": without_nothing(expected),
+            "expectedOutputs": non_empty(expected),
             "metadata": metadata
             | as_map(golden.get("additional_metadata", golden.get("metadata")), "additional_metadata"),
         }
@@ -104,15 +104,15 @@ def _golden(golden: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conversation(golden: Mapping[str, Any]) -> dict[str, Any]:
-    inputs = without_nothing({name: golden.get(name) for name in _CONVERSATION})
+    inputs = non_empty({name: golden.get(name) for name in _CONVERSATION})
     if isinstance(golden.get("turns"), list):
-        inputs["turns"] = [without_nothing(turn) if isinstance(turn, dict) else turn for turn in golden["turns"]]
+        inputs["turns"] = [non_empty(turn) if isinstance(turn, dict) else turn for turn in golden["turns"]]
     kept = ("name", "comments", "custom_column_key_values", "expectations")
-    metadata = without_nothing({name: golden.get(name) for name in kept})
-    return without_nothing(
+    metadata = non_empty({name: golden.get(name) for name in kept})
+    return non_empty(
         {
             "inputs": {"input": golden["scenario"]} | inputs,
-            "expectedOutputs": without_nothing({"output": golden.get("expected_outcome")}),
+            "expectedOutputs": non_empty({"output": golden.get("expected_outcome")}),
             "metadata": metadata | as_map(golden.get("additional_metadata"), "additional_metadata"),
         }
     )

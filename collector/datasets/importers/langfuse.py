@@ -11,11 +11,11 @@ from collector.datasets.importers.reading import (
     Place,
     as_map,
     is_nothing,
+    non_empty,
     parsed,
     read_json,
     read_lines,
     read_rows,
-    without_nothing,
 )
 from tracejury.file_ending import ending_of
 
@@ -54,10 +54,10 @@ def _documents(path: Path) -> Iterator[Place]:
 
 
 def _item(item: Mapping[str, Any]) -> dict[str, Any]:
-    source = without_nothing(
+    source = non_empty(
         {name: item.get(name) for name in ("datasetName", "sourceTraceId", "sourceObservationId", "createdAt")}
     )
-    return without_nothing(
+    return non_empty(
         {
             "id": item.get("id"),
             "inputs": as_map(item["input"], "input"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from collector.datasets.importers.reading import NO_INPUT, BadExport, Place, read_json, read_lines, without_nothing
+from collector.datasets.importers.reading import NO_INPUT, BadExport, Place, non_empty, read_json, read_lines
 from tracejury.file_ending import ending_of
 
 _REFERENCE: Final = re.compile(r"\{\{\s*item\.([A-Za-z0-9_]+)\s*\}\}")
@@ -72,13 +72,13 @@ def _item(place: str, document: object, references: Sequence[str]) -> dict[str, 
     messages = inputs.get("input")
     if isinstance(messages, list):
         inputs = {**inputs, "input": _last_user_content(messages), "messages": messages}
-    if not without_nothing(inputs):
+    if not non_empty(inputs):
         return NO_INPUT
     metadata = row.get("metadata")
-    return without_nothing(
+    return non_empty(
         {
             "id": row.get("id") if isinstance(row.get("id"), str | int) else None,
-            "inputs": without_nothing(inputs),
+            "inputs": non_empty(inputs),
             "expectedOutputs": {} if name is None else _expected(row[name]),
             "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
         }

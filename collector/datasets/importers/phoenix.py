@@ -11,12 +11,12 @@ from collector.datasets.importers.reading import (
     Place,
     as_map,
     is_nothing,
+    non_empty,
     parsed,
     read_header,
     read_json,
     read_lines,
     read_rows,
-    without_nothing,
 )
 from tracejury.file_ending import ending_of
 
@@ -91,7 +91,7 @@ def _example(place: str, document: object) -> dict[str, Any] | None:
         return _of_messages(place, document)
     if is_nothing(document.get("input")):
         return NO_INPUT
-    return without_nothing(
+    return non_empty(
         {
             "id": document.get("id"),
             "inputs": as_map(document["input"], "input"),
@@ -116,10 +116,10 @@ def _of_messages(place: str, example: Mapping[str, Any]) -> dict[str, Any]:
         expected = last.get("content")
     if not messages:
         raise BadExport(f"{place}: there is no input")
-    inputs = without_nothing({"input": _last_user_content(messages), "messages": messages})
-    metadata = without_nothing({"tools": example.get("tools")})
+    inputs = non_empty({"input": _last_user_content(messages), "messages": messages})
+    metadata = non_empty({"tools": example.get("tools")})
     expectation = as_map(expected or None, "output")
-    return without_nothing({"inputs": inputs, "expectedOutputs": expectation, "metadata": metadata})
+    return non_empty({"inputs": inputs, "expectedOutputs": expectation, "metadata": metadata})
 
 
 def _last_user_content(messages: list[Mapping[str, Any]]) -> object:

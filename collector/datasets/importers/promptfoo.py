@@ -21,10 +21,10 @@ from collector.datasets.importers.reading import (
     NO_INPUT,
     BadExport,
     Place,
+    non_empty,
     read_header,
     read_lines,
     read_rows,
-    without_nothing,
 )
 from tracejury.dataset_text import shown
 from tracejury.file_ending import ending_of
@@ -165,7 +165,7 @@ def _assertion(cell: str) -> dict[str, Any]:
     if match is None or kind not in _TYPES:
         return {"type": "equals", "value": cell}
     threshold = None if match[3] is None else float(match[3])
-    return without_nothing({"type": f"{match[1] or ''}{kind}", "value": match[4], "threshold": threshold})
+    return non_empty({"type": f"{match[1] or ''}{kind}", "value": match[4], "threshold": threshold})
 
 
 def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -> Iterator[Place]:
@@ -177,20 +177,20 @@ def _cases(place: str, test: object, default: Mapping[str, Any], folder: Path) -
     asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
     metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
     metadata.pop(_INTERNAL, None)
-    metadata |= without_nothing({name: test.get(name) for name in ("description", "threshold", "metric")})
+    metadata |= non_empty({name: test.get(name) for name in ("description", "threshold", "metric")})
     metadata |= {"assert": asserted} if asserted else {}
     try:
         tables = named_variables(default, folder), named_variables(test, folder)
         check_combinations(math.prod(map(len, tables)))
         for variables in itertools.product(*tables):
             merged = {**variables[0], **variables[1]}
-            if not without_nothing(merged):
+            if not non_empty(merged):
                 yield place, NO_INPUT
                 continue
             for inputs in _combined(merged, folder):
                 expected = _expected(asserted, inputs, folder)
                 case = {"inputs": inputs, "expectedOutputs": expected, "metadata": metadata}
-                yield place, without_nothing(case)
+                yield place, non_empty(case)
     except BadExport as error:
         raise BadExport(f"{place}: {error}") from None
 

@@ -128,7 +128,7 @@ def parsed(cell: object) -> object:
     return cell
 
 
-def without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
+def non_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are not empty."""
     return {name: value for name, value in values.items() if not is_nothing(value)}
 

@@ -27,7 +27,7 @@ from collector.live.budgets.payers import (
     nano_usd_of,
     shortage_of,
 )
-from evaluators.chat.client import Unanswered
+from evaluators.chat.client import ModelCallFailed
 from evaluators.chat.request_budget import UNSENT, Estimate, RequestUsage
 from evaluators.errors import HeldBack, OverBudget
 from storage.judging.call_journal import ReservedCall, SettledCall
@@ -123,8 +123,8 @@ class Budgets:
     ) -> "AccountBudget":
         """Return the budget of the requests made on behalf of `account`; `paid` is called with the usage of each.
 
-        `account` is called before each request, so that lowered budgets act on the next one. It raises `Broken` if no
-        request may be made any more. The payers do not change.
+        `account` is called before each request, so that lowered budgets act on the next one. It raises
+        `EvaluationError` if no request may be made any more. The payers do not change.
         """
         return AccountBudget(self, account, paid)
 
@@ -338,7 +338,7 @@ class AccountBudget:
             OverBudget: the budget has less left than the estimate.
             HeldBack: reservations of an ended process hold too much of the budget; they expire.
             Stopped: no request may be made any more.
-            Unanswered: the call could not be recorded.
+            ModelCallFailed: the call could not be recorded.
         """
         while isinstance(held := self._budgets.hold(self._account(), most), Future):
             await asyncio.wrap_future(held)
@@ -348,7 +348,7 @@ class AccountBudget:
         except BaseException as error:  # raised again: nothing stays reserved, also if the task is cancelled
             reservation.settle(UNSENT)
             if isinstance(error, Exception):
-                raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error
+                raise ModelCallFailed("unavailable", f"the call could not be put on record: {error}", 5) from error
             raise
         return reservation
 

@@ -29,7 +29,7 @@ class Capped:
         """Reserve the most that one request may use.
 
         Raises:
-            Broken: the request must not be made; `OverBudget` if it might take more than is left.
+            EvaluationError: the request must not be made; `OverBudget` if it might take more than is left.
         """
         taken, end = self._taken, self._most
         total = Estimate(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.evaluation.item_case import spans_below, with_trace
 from collector.evaluation.trace_case import case_of_trace

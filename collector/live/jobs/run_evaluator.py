@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from collector.children.process import ChildFailed, ChildProcess
 from collector.evaluation.item_case import case_document
-from collector.following import LastingReason
+from collector.follower import WaitLog
 from collector.live.active import ActiveRule
 from collector.live.jobs.item_traces import CompletedItem, ItemTraces, TraceAwaited
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
@@ -178,7 +178,7 @@ class RunEvaluator:
         )
 
     def _run(self) -> None:
-        waits = LastingReason(log, "runs cannot be evaluated now, and wait: %s")
+        waits = WaitLog(log, "runs cannot be evaluated now, and wait: %s")
         while not self._stopping.is_set():
             self._changed.clear()
             pause_s = _LOOK_S
@@ -430,20 +430,20 @@ class RunEvaluator:
         evaluation, active, health = progress.evaluation, progress.active, self._judges.health
         of_run = _OfRun(evaluation.tenant, evaluation.project)
         target, connection_id = (evaluation.run_id, item.item_number), progress.connection_id
-        asker = JudgeSubject("evaluation", evaluation.evaluation_id)
+        client_id = JudgeSubject("evaluation", evaluation.evaluation_id)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             if (vote := progress.votes.get((item.item_number, over))) is not None:
                 return vote  # of an attempt at which another judge of the jury failed
             judge_of = partial(self._judges.judge, active, of_run, over=over)
             answer = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
-            health.note(JudgeSubject("connection", over or connection_id or ""), answer[0], target, asker)
+            health.note(JudgeSubject("connection", over or connection_id or ""), answer[0], target, client_id)
             if not isinstance(answer[0], Failure):
                 progress.votes[item.item_number, over] = answer
             return answer
 
         outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
-        health.note(asker, outcome, target)
+        health.note(client_id, outcome, target)
         latency_ms = (time.perf_counter() - began_s) * 1000
         score = score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
         if isinstance(outcome, Failure) and outcome.kind in RETRYABLE:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from collector.children.process import ChildFailed
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.evaluation.prompt_preview import PromptPreview, preview_prompt
 from collector.evaluation.rule_trial import TargetExample
 from collector.live.active import ActiveRule
@@ -26,7 +26,7 @@ from collector.live.judges.judges import ConnectedJudges, JudgeTerms
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.connection import Price
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.outcome import Outcome, Verdict
 from rules.rule import Rule
 from storage.errors import Overloaded

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.asking import JudgeExecutor, Result
 from collector.live.jobs.work.checks import Checks

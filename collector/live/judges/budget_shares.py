@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from collector.live.budgets.budgets import Budgets, SpentToday
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judges import ANY_PROJECT
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.active_rules import LoadedRule
 from collector.metric_monitor_text import MetricMonitorText
 from rules.rule import Budget
 
@@ -16,7 +16,7 @@ class BudgetShares:
     def __init__(
         self,
         budgets: Budgets,
-        rules: Callable[[], tuple[KeptRule, ...]],
+        rules: Callable[[], tuple[LoadedRule, ...]],
         connections: LlmConnections,
         of_projects: Mapping[str, Budget],
     ) -> None:

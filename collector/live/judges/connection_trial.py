@@ -13,8 +13,8 @@ from collector.live.judges.judges import connection_payer
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.client import ChatModel
 from evaluators.chat.judge import ChatJudge
-from evaluators.errors import Broken
-from evaluators.judging import CostMeter, PromptMessage
+from evaluators.errors import EvaluationError
+from evaluators.judge_interface import CostMeter, PromptMessage
 from evaluators.outcome import Usage
 from storage.errors import Overloaded
 
@@ -89,7 +89,7 @@ async def try_connection(connection: LlmConnection, connections: LlmConnections,
         async with ChatModel(once) as model:
             meter = CostMeter(ChatJudge(model, budgets.request_budget(lambda: account)))
             await meter(_QUESTION, {"ok": {"type": "boolean"}})
-    except Broken as broken:
+    except EvaluationError as broken:
         usage = None if meter is None else meter.usage
         return ConnectionTrial(usage=usage, error_kind=broken.kind, error=str(broken))
     return ConnectionTrial(usage=meter.usage, error_kind=None, error=None)

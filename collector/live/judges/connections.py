@@ -19,7 +19,7 @@ from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from evaluators.chat.connection import BadConnection, ModelConnection
 from evaluators.chat.urls import BadUrl
 from evaluators.errors import BadConfiguration
-from storage.errors import Conflict, Missing, Moved, Overloaded, require_version
+from storage.errors import Conflict, NotFound, Overloaded, WriteConflict, require_version
 from storage.operation.connections import ConnectionRow, Connections
 
 log = logging.getLogger(__name__)
@@ -74,11 +74,11 @@ class LlmConnections:
         """Return the connection with this id, of any tenant.
 
         Raises:
-            Missing: no connection has this id.
+            NotFound: no connection has this id.
         """
         connection = self._here.get(connection_id)
         if connection is None:
-            raise Missing(f"there is no connection {connection_id}")
+            raise NotFound(f"there is no connection {connection_id}")
         return connection
 
     def follow(self, changed: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ class LlmConnections:
         host; `"apiKey": null` or a `credentialRef` removes it.
 
         Raises:
-            Missing: no connection has this id.
+            NotFound: no connection has this id.
             Stale: the connection has another version.
             BadText: the document is not valid, or its key cannot be kept.
             Conflict: the name is taken, enabled rules use the old one, or the connection is that of a file.
@@ -203,7 +203,7 @@ class LlmConnections:
         """Delete a connection and its key, if it has one of the versions in `seen`.
 
         Raises:
-            Missing: no connection has this id.
+            NotFound: no connection has this id.
             Stale: the connection has another version.
             Conflict: an enabled rule names the connection, or a file defines it.
             Overloaded: the database cannot be written now.
@@ -337,7 +337,7 @@ class LlmConnections:
         with self._changing:
             try:
                 return change()
-            except Moved:
+            except WriteConflict:
                 self._read_all()
                 return change()
 

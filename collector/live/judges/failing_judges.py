@@ -12,11 +12,11 @@ from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judge_health import JudgeSubject, Streak
 from collector.live.judges.judges import ConnectedJudges
-from collector.live.rules.rules_in_force import KeptRule, RulesInForce
+from collector.live.rules.active_rules import ActiveRules, LoadedRule
 from collector.units import count_text, instant_text
 from evaluators.chat.pace import ANOTHER_MAY_ANSWER
 from evaluators.errors import BadConfiguration
-from storage.errors import Missing
+from storage.errors import NotFound
 
 _SHOWN_CHARACTERS: Final = 300
 
@@ -105,7 +105,7 @@ class FailingJudges:
         judges: ConnectedJudges,
         budgets: Budgets,
         connections: LlmConnections,
-        rules: Callable[[], Sequence[KeptRule]],
+        rules: Callable[[], Sequence[LoadedRule]],
         waiting: Waiting,
     ) -> None:
         self._judges = judges
@@ -137,7 +137,7 @@ class FailingJudges:
         problems += self._too_small(rules)
         return problems
 
-    def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, KeptRule]) -> bool:
+    def _still_counts(self, subject: JudgeSubject, streak: Streak, rules: Mapping[str, LoadedRule]) -> bool:
         """Return True if a subject is unchanged since it first failed, and a rule still uses it; else forget it."""
         changed_ns = self._changed_ns(subject, rules)
         is_idle = bool(streak.askers) and all(
@@ -148,12 +148,12 @@ class FailingJudges:
             return False
         return True
 
-    def _changed_ns(self, subject: JudgeSubject, rules: Mapping[str, KeptRule]) -> int | None:
+    def _changed_ns(self, subject: JudgeSubject, rules: Mapping[str, LoadedRule]) -> int | None:
         """Return when a subject was changed last; None if it does not exist any more."""
         if subject.kind == "connection":
             try:
                 return _ns(self._connections.get(subject.identity).row.updated_at)
-            except Missing:
+            except NotFound:
                 return None
         if subject.kind == "rule":
             kept = rules.get(subject.identity)
@@ -185,7 +185,7 @@ class FailingJudges:
             is_doubtful=len(streak.askers) == 1 and streak.kind not in ANOTHER_MAY_ANSWER,
         )
 
-    def _too_small(self, rules: Mapping[str, KeptRule]) -> Iterator[FailingJudge]:
+    def _too_small(self, rules: Mapping[str, LoadedRule]) -> Iterator[FailingJudge]:
         """Yield budgets that are too small for a single request, if unchanged since they refused it."""
         for each in self._budgets.too_small:
             payer = each.payer
@@ -249,7 +249,7 @@ class RuleProblems:
     """Reasons why rules judge nothing: their configuration, or a judge without verdicts."""
 
     judges: ConnectedJudges
-    rules: RulesInForce
+    rules: ActiveRules
     failing: Callable[[int], Sequence[FailingJudge]]  # at an instant
 
     def unable(self, active: ActiveRule) -> str | None:
@@ -282,7 +282,7 @@ class _View:
     """The rules and the waiting evaluations at one moment."""
 
     judges: ConnectedJudges
-    rules: Mapping[str, KeptRule]
+    rules: Mapping[str, LoadedRule]
     waiting: Mapping[str, int]
     runs: Sequence[WaitingOfRun]
 
@@ -344,7 +344,7 @@ def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant:
 
 
 def _ended_of(
-    askers: Collection[JudgeSubject], streaks: Mapping[JudgeSubject, Streak], rules: Mapping[str, KeptRule]
+    askers: Collection[JudgeSubject], streaks: Mapping[JudgeSubject, Streak], rules: Mapping[str, LoadedRule]
 ) -> tuple[Mapping[str, int], str | None]:
     """Count the evaluations of these rules without a verdict for good, by kind; name the rule if it is one."""
     ended, names = Counter[str](), set[str]()

@@ -18,9 +18,9 @@ from evaluators.chat.connection import ModelConnection, Price
 from evaluators.chat.judge import ChatJudge
 from evaluators.chat.request_budget import RequestBudget, RequestUsage
 from evaluators.errors import BadConfiguration
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from rules.rule import Budget
-from storage.errors import Missing
+from storage.errors import NotFound
 
 PLAYGROUND: Final = "playground"
 """Id under which calls of the playground count, in place of a rule's."""
@@ -253,13 +253,13 @@ class ConnectedJudges:
             return self._connections.resolve(active.rule.connection, active.tenant)
         try:
             return self._connections.get(over)
-        except Missing as error:
+        except NotFound as error:
             raise BadConfiguration(str(error)) from None
 
     def _as_it_is(self, stored: LlmConnection) -> LlmConnection:
         try:
             return self._connections.get(stored.connection_id)
-        except Missing:
+        except NotFound:
             return stored
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:

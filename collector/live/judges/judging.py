@@ -6,7 +6,7 @@ from typing import Protocol
 
 from collector.live.active import ActiveRule
 from collector.live.judges.judge_health import JudgeHealth
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from storage.judging.jobs import Job
 
 

@@ -17,9 +17,9 @@ from evaluators.chat.dialogue import ChatDialogue, NotSendable, dialogue_request
 from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import ModelReply
-from evaluators.errors import BadConfiguration, Broken
+from evaluators.errors import BadConfiguration, EvaluationError
 from evaluators.outcome import Usage
-from storage.errors import BadQuery, Missing, Overloaded
+from storage.errors import BadQuery, NotFound, Overloaded
 from storage.judging.spending import NANO
 from storage.limit import Limit
 
@@ -109,7 +109,7 @@ class Playground:
         """Return the terms and the highest cost of an answer, without a call.
 
         Raises:
-            Missing: there is no such connection for this tenant.
+            NotFound: there is no such connection for this tenant.
             BadConfiguration: the connection cannot be used; the message says what to do.
             BadQuery: the connection does not allow the request.
             NotSendable: the conversation has something that the protocol has no place for.
@@ -117,7 +117,7 @@ class Playground:
         try:
             stored = self._connections.resolve(wish.connection, question.tenant)
         except BadConfiguration as error:
-            raise Missing(str(error)) from None
+            raise NotFound(str(error)) from None
         own = self._connections.usable(stored)
         adapted = self._connection_for(question, wish, stored, own)
         account = self._judges.account_of_playground(stored, adapted, tenant=question.tenant, project=question.project)
@@ -184,7 +184,7 @@ class Playground:
             reply, usage = answered.answer, answered.usage
             if terms.adapted.model == terms.own.model:
                 self._judges.health.answered(terms.stored.connection_id, is_verdict=False)
-        except Broken as broken:
+        except EvaluationError as broken:
             failed = (broken.kind, str(broken))
             usage = broken.usage if isinstance(broken.usage, Usage) else None
         except NotSendable as error:

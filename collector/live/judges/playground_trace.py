@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from collector.live.judges.playground import GivenAnswer, PlaygroundQuestion
 from collector.otlp.encode import Attribute, key_values
 from evaluators.chat.dialogue import MEDIA
-from evaluators.chat.pictures import image_of
+from evaluators.chat.images import image_of
 from evaluators.chat.wire import ModelReply
 from rules.marker import PLAYGROUND_MARK
 from storage.records import JsonValue, Message, OfferedTool

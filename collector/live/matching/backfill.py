@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from collector.live.active import ActiveRule
-from collector.live.matching.questions import Questions, questions_of
+from collector.live.matching.rule_queries import RuleQueries, questions_of
 from collector.live.matching.settler import Settler
 from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, UNDECIDED, RuleMatcherDb
-from storage.errors import Conflict, Moved
+from storage.errors import Conflict, WriteConflict
 from storage.judging.backfills import Backfill, BackfillStep
 from storage.judging.baselines import BaselineRequest, BaselineTargets, ComparedStream
 from storage.judging.matching import Matching
@@ -176,7 +176,7 @@ class Backfills:
             return 0
         try:
             self._matching.backfills.store(replace(step, backfill=running))
-        except Moved as error:  # cancelled meanwhile, or stored by an attempt that seemed to fail
+        except WriteConflict as error:  # cancelled meanwhile, or stored by an attempt that seemed to fail
             log.info("%s", error)
             return 0
         return int(step.jobs.num_rows)
@@ -223,7 +223,7 @@ class Backfills:
             first=backfill.until_seq,
         )
 
-    def _spans(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
+    def _spans(self, backfill: Backfill, active: ActiveRule, questions: RuleQueries) -> BackfillStep | None:
         selection = SpanSelection(columns=questions.columns, limits=_LIMITS)
         window = self._matching.backfills.spans(backfill, active.judges, selection)
         if window is None:
@@ -240,7 +240,9 @@ class Backfills:
             first=backfill.after_seq + 1,
         )
 
-    def _traces_or_sessions(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
+    def _traces_or_sessions(
+        self, backfill: Backfill, active: ActiveRule, questions: RuleQueries
+    ) -> BackfillStep | None:
         until, stored = self._matching.state().seq, self._matching.backfills
         look = stored.traces if questions.traces else stored.sessions
         window = look(backfill, active.judges, until=until, rows=_TRACE_ROWS)

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collector.following import CaughtUp, FollowerThread, IngestFirst
+from collector.follower import CatchUpBarrier, FollowerThread, IngestPriority
 from collector.live.active import ActiveRule
 from collector.live.matching.backfill import Backfills
-from collector.live.matching.questions import SAMPLED, Questions, questions_of
+from collector.live.matching.rule_queries import SAMPLED, RuleQueries, questions_of
 from collector.live.matching.session_settler import SessionSettler
 from collector.live.matching.settler import Settler
-from collector.observing import FinishedWork, Watch, all_ours
+from collector.self_tracing import FinishedWork, Watch, all_ours
 from rules.settling import Settling
 from storage.clock import steady_clock
 from storage.engine.rule_matcher_db import RuleMatcherDb
@@ -32,7 +32,7 @@ _TICK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class MatcherEnvironment:
     """Environment of the matcher: the clock, whether ingest is behind, and the callback for finished work."""
 
     clock: Callable[[], int] = field(default_factory=steady_clock)
@@ -51,21 +51,21 @@ class Matcher:
         *,
         enqueued: Callable[[], None],
         revision: Callable[[int], ActiveRule | None] = lambda _: None,
-        surroundings: Surroundings | None = None,
+        surroundings: MatcherEnvironment | None = None,
     ) -> None:
         self._matching = matching
         self._rules = rules
         self._enqueued = enqueued
-        surroundings = surroundings or Surroundings()
-        self._ingest_first, self._clock = IngestFirst(surroundings.ingest_is_behind), surroundings.clock
+        surroundings = surroundings or MatcherEnvironment()
+        self._ingest_first, self._clock = IngestPriority(surroundings.ingest_is_behind), surroundings.clock
         self._watch = surroundings.watch
         self._matcher_db = RuleMatcherDb(SAMPLED)
         self._settler = Settler(matching, self._matcher_db, settling, self._clock)
         self._session_settler = SessionSettler(matching, self._settler, settling.session_s, self._clock)
         self.backfills = Backfills(matching, revision, self._matcher_db, self._settler, self._clock)
         self._compiled_rules: Sequence[ActiveRule] = ()
-        self._questions: Questions = questions_of(())
-        self._caught_up = CaughtUp()
+        self._questions: RuleQueries = questions_of(())
+        self._caught_up = CatchUpBarrier()
         self._passed_s = 0.0  # when the cursor was moved last while there was no rule
         self._thread = FollowerThread(self._match_on, name="matcher", doing="matching", log=log, pause_s=_PAUSE_S)
 
@@ -154,7 +154,7 @@ class Matcher:
                 self._watch(_matched(step, spans.num_rows, questions.count, began_ns))
         return True
 
-    def _ask(self) -> Questions:
+    def _ask(self) -> RuleQueries:
         rules = self._rules()
         if rules is not self._compiled_rules:
             self._compiled_rules, self._questions = rules, questions_of(rules)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from collector.live.matching.questions import Questions
+from collector.live.matching.rule_queries import RuleQueries
 from collector.live.matching.settler import Settler
 from storage.judging.matching import Matching
 
@@ -34,7 +34,7 @@ class SessionSettler:
             self._matching.open_sessions.turn_back(self._clock() // 1000)
             self._has_begun = True
 
-    def settle(self, questions: Questions, *, at_once: bool) -> int | None:
+    def settle(self, questions: RuleQueries, *, at_once: bool) -> int | None:
         """Decide about some sessions that have come to rest; return the number of new jobs, None if no session has."""
         began_s = time.monotonic()
         if not at_once and began_s < self._next_look_s:
@@ -51,7 +51,7 @@ class SessionSettler:
         self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         return None
 
-    def _settle(self, questions: Questions, waits: dict[float | None, int], settle_us: int) -> int | None:
+    def _settle(self, questions: RuleQueries, waits: dict[float | None, int], settle_us: int) -> int | None:
         """Decide about quiet sessions by the rules with these waits."""
         now_us = self._clock() // 1000
         rested = self._matching.open_sessions.rested(waits.values(), settle_us, now_us=now_us, most=_SESSIONS)
@@ -63,5 +63,5 @@ class SessionSettler:
         self._matching.open_sessions.store(rested, settlement)
         return int(settlement.jobs.num_rows)
 
-    def _waits(self, questions: Questions) -> dict[float | None, int]:
+    def _waits(self, questions: RuleQueries) -> dict[float | None, int]:
         return {each: round((self._idle_s if each is None else each) * 1_000_000) for each in questions.sessions}

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from collector.live.matching.questions import Questions
+from collector.live.matching.rule_queries import RuleQueries
 from rules.settling import Settling
-from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, RuleMatcherDb, RuleQuestion
+from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, RuleMatcherDb, RuleQuery
 from storage.judging.matching import Matching
 from storage.judging.open_traces import Settled, Settlement, SettleWaits, opened_sessions
 from storage.judging.span_window import SpanSelection, WindowLimits
@@ -48,7 +48,7 @@ class Settler:
             self._matching.open_traces.turn_back(self._clock() // 1000)
             self._has_begun = True
 
-    def settle(self, questions: Questions, *, at_once: bool) -> int | None:
+    def settle(self, questions: RuleQueries, *, at_once: bool) -> int | None:
         """Decide about some settled traces; return the number of new jobs, None if no trace has settled."""
         began_s = time.monotonic()
         if not at_once and began_s < self._next_look_s:
@@ -89,7 +89,7 @@ class Settler:
         return now_us >= self._due_us
 
     def decide(
-        self, settled: Settled, questions: Questions, rule_questions: Sequence[RuleQuestion], now_us: int
+        self, settled: Settled, questions: RuleQueries, rule_questions: Sequence[RuleQuery], now_us: int
     ) -> Settlement:
         """Decide some of the rules for traces or sessions, part by part of their spans.
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from collector.following import FollowerThread
+from collector.follower import FollowerThread
 from collector.live.monitors.metric_looks import BudgetShare, MetricLooker, text_of
 from collector.live.monitors.streams import log_text
 from storage.alerting.metric_monitors import MetricLook, MetricMonitorRow, MetricMonitors

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from collector.following import CaughtUp, FollowerThread, IngestFirst
+from collector.follower import CatchUpBarrier, FollowerThread, IngestPriority
 from collector.live.active import ActiveRule
 from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, StreamSource, log_text
 from rules.monitoring import AS_USUAL, Monitoring
 from rules.statistics.events import StreamRate
-from rules.statistics.sample import Stretch
+from rules.statistics.sample import ResultRange
 from storage.alerting.alerts import AlertFinding, ComparedSide, Escalation
 from storage.alerting.monitors import (
     Counted,
@@ -62,11 +62,11 @@ class MonitorThread:
         self._monitors = monitors
         self._revision = revision
         self._source = StreamSource(monitoring_of=self._monitoring_of, past=monitors.past)
-        self._ingest_first = IngestFirst(ingest_is_behind)
+        self._ingest_first = IngestPriority(ingest_is_behind)
         self._count_scores = count_scores
         self._clock = clock
         self._groups: dict[StreamKey, Group] = {}
-        self._caught_up = CaughtUp()
+        self._caught_up = CatchUpBarrier()
         self._wait_ended = threading.Event()  # set by a caller of `wait_watched`, so that gathering ends
         self._thread = FollowerThread(
             self._watch_on, name="monitors", doing="watching results", log=log, pause_s=_PAUSE_S
@@ -237,5 +237,5 @@ def _side(rate: StreamRate, release: str | None) -> ComparedSide:
     )
 
 
-def _parts(stretches: tuple[Stretch, ...]) -> list[StreamPart]:
+def _parts(stretches: tuple[ResultRange, ...]) -> list[StreamPart]:
     return [StreamPart(after=each.after, until=each.until, releases=each.releases) for each in stretches]

@@ -4,7 +4,7 @@ from typing import Final
 
 from collector.live.active import ExecutorKind
 from evaluators import code_judge
-from evaluators.errors import Broken
+from evaluators.errors import EvaluationError
 from evaluators.registry import kind_of
 from rules.rule import Rule
 
@@ -22,6 +22,6 @@ def executor_kind_of(rule: Rule) -> ExecutorKind:
     try:
         kind = kind_of(rule.evaluator)
         need = kind.judge(kind.settings(rule.configuration))
-    except Broken:
+    except EvaluationError:
         return "check"
     return "judge" if need == "always" or (need == "optional" and rule.connection is not None) else "check"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
-from collector.following import FollowerThread, IngestFirst, LastingReason
+from collector.follower import FollowerThread, IngestPriority, WaitLog
 from collector.live.upkeep.lake_mover import LakeMover
 from collector.settings import BadSettings, Settings
 from storage.backoff import backoff_s
@@ -34,10 +34,10 @@ class LakePublisher:
         self._lake = lake
         self.mover = mover
         self._interval_s = interval_s
-        self._ingest_first = IngestFirst(ingest_is_behind)
+        self._ingest_first = IngestPriority(ingest_is_behind)
         self._caught_up_s = time.monotonic()
         self._is_checked = False
-        self._reason = LastingReason(log, "rows wait for the lake: %s")
+        self._reason = WaitLog(log, "rows wait for the lake: %s")
         self.failures = 0  # since the start
         self.failing: str | None = None  # why rows wait now
         self.held: str | None = None  # why traces do not move now

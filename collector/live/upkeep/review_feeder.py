@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from collector.following import FollowerThread
+from collector.follower import FollowerThread
 from storage.review.review_feeding import Feed, ReviewFeeding
 from storage.review.review_queues import ReviewQueue, ReviewQueues
 

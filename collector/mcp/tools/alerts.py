@@ -5,9 +5,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
-from collector.api.answers.alerting import AlertDocument
-from collector.mcp.asking import Api, part
-from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.api.responses.alerting import AlertDocument
+from collector.mcp.client import Api, part
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 
 
 class ListAlerts(Arguments):
@@ -28,7 +28,7 @@ class AlertLine(BaseModel):
     """An alert of a list."""
 
 
-class ListedAlerts(Answer):
+class ListedAlerts(ToolOutput):
     """Alerts, the newest first."""
 
     alerts: list[AlertLine]
@@ -47,7 +47,7 @@ class OneAlert(Arguments):
     alert_id: str
 
 
-class ShownAlert(Answer):
+class ShownAlert(ToolOutput):
     """An alert with its evidence."""
 
     alert: dict[str, Any]

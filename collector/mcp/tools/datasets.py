@@ -6,11 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
-from collector.api.answers.offline import DatasetDocument, VersionDocument
-from collector.mcp.asking import Api, part
+from collector.api.responses.offline import DatasetDocument, VersionDocument
+from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
-from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 
 _MOST_DATASETS = 200
 
@@ -24,7 +24,7 @@ class DatasetLine(BaseModel):
     """A dataset of a list."""
 
 
-class ListedDatasets(Answer):
+class ListedDatasets(ToolOutput):
     """Datasets, by name."""
 
     datasets: list[DatasetLine]
@@ -51,7 +51,7 @@ class GetDataset(Arguments):
     limit: int = Field(default=20, ge=1, le=100)
 
 
-class ShownDataset(Answer):
+class ShownDataset(ToolOutput):
     """Items of a version of a dataset."""
 
     name: str
@@ -113,7 +113,7 @@ class PromoteToDataset(Arguments):
 
 
 @shows(VersionDocument, "datasetName", "version", "itemCount", "added", "changed")
-class MadeVersion(Answer):
+class MadeVersion(ToolOutput):
     """The new version."""
 
 
@@ -144,7 +144,7 @@ class Annotate(Arguments):
     expected_output: Any = Field(default=None, description="What would have been right.")
 
 
-class Annotated(Answer):
+class Annotated(ToolOutput):
     """The stored vote."""
 
     annotation: dict[str, Any]

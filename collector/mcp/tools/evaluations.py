@@ -8,14 +8,14 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
-from collector.api.answers.offline import RunEvaluationDocument
-from collector.mcp.application import Produced, outputs_of
-from collector.mcp.asking import Api, part
+from collector.api.responses.offline import RunEvaluationDocument
+from collector.mcp.application import ApplicationResult, outputs_of
+from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
 from collector.mcp.model_answers import AnsweringModel
 from collector.mcp.spending import asks_a_model, limited_connection
-from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 from collector.mcp.tools.datasets import version_of
 from collector.mcp.tools.runs import dataset_of
 
@@ -103,7 +103,7 @@ class EvaluateRun(JudgedBy):
     run_id: str = Field(description="A run that is stored; the application is not run again.")
 
 
-class RunResult(Answer):
+class RunResult(ToolOutput):
     """Summary of a run."""
 
     run_id: str
@@ -193,11 +193,11 @@ async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: flo
 
 
 async def _filled(
-    api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Sequence[Produced]
+    api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Sequence[ApplicationResult]
 ) -> None:
     """Store the outputs for the items of a run, or have a model answer the items, and end the run."""
 
-    async def store(item: dict[str, Any], made: Produced) -> None:
+    async def store(item: dict[str, Any], made: ApplicationResult) -> None:
         await api.post(f"{run}/items", {"items": [_reported(item, made)]})
 
     try:
@@ -226,7 +226,7 @@ class CancelRun(Arguments):
     run_id: str
 
 
-class CancelledRun(Answer):
+class CancelledRun(ToolOutput):
     """The run as it is now."""
 
     run_id: str
@@ -263,7 +263,7 @@ class RunEvaluationLine(BaseModel):
     """State of one evaluation of a run."""
 
 
-class ListedRunEvaluations(Answer):
+class ListedRunEvaluations(ToolOutput):
     """Evaluations, oldest first."""
 
     evaluations: list[RunEvaluationLine]
@@ -319,7 +319,7 @@ async def _of_file(api: Api, arguments: RunEvaluation) -> tuple[list[dict[str, A
 
 async def _made(
     api: Api, arguments: RunEvaluation, items: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[Produced]]:
+) -> tuple[list[dict[str, Any]], list[ApplicationResult]]:
     """Return the items of the run, and the outputs of the application."""
     if arguments.outputs is None:
         assert api.application is not None  # noqa: S101 - checked by the caller
@@ -332,13 +332,13 @@ async def _made(
             f"outputs: {arguments.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", known_items
         )
     made = [
-        Produced(outputs=outputs_of(each.output), error=each.error, trace_id=each.trace_id)
+        ApplicationResult(outputs=outputs_of(each.output), error=each.error, trace_id=each.trace_id)
         for each in arguments.outputs
     ]
     return [known[each.item_id] for each in arguments.outputs], made
 
 
-def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
+def _reported(item: dict[str, Any], made: ApplicationResult) -> dict[str, Any]:
     reported = {
         "actualOutputs": made.outputs,
         "error": made.error,

@@ -6,12 +6,12 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
-from collector.api.answers.alerting import QualityLineDocument
-from collector.api.answers.judging import RuleDocument
-from collector.mcp.asking import Api, part
+from collector.api.responses.alerting import QualityLineDocument
+from collector.api.responses.judging import RuleDocument
+from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.spending import asks_a_model, is_limited
-from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 from rules.statistics.finished import unpaired_passes
 from rules.statistics.formulas.rates import newcombe_two_samples
 
@@ -31,7 +31,7 @@ class ListedRule(BaseModel):
     """A rule of a list."""
 
 
-class ListedRules(Answer):
+class ListedRules(ToolOutput):
     """Rules, the oldest first."""
 
     rules: list[ListedRule]
@@ -61,7 +61,7 @@ class TestRule(Arguments):
     trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
 
 
-class Tested(Answer):
+class Tested(ToolOutput):
     """Result of a trial of a rule."""
 
     result: dict[str, Any]
@@ -87,7 +87,7 @@ class CreateRule(Arguments):
     rule: dict[str, Any] = Field(description="As for test_rule. A judge needs a budget: {callsPerDay: 1000}.")
 
 
-class CreatedRule(Answer):
+class CreatedRule(ToolOutput):
     """The new rule."""
 
     rule: dict[str, Any]
@@ -131,7 +131,7 @@ class QualityLine(BaseModel):
     """Results of one evaluator in a day, release or project. The interval of the rate is Wilson's, of 95 %."""
 
 
-class ShownQuality(Answer):
+class ShownQuality(ToolOutput):
     """Results of a rule, in numbers."""
 
     rule: str
@@ -162,7 +162,7 @@ class CompareReleases(Arguments):
     days: int = Field(default=90, ge=1, le=3650)
 
 
-class ComparedReleases(Answer):
+class ComparedReleases(ToolOutput):
     """Two releases of a service by the results of one evaluator."""
 
     service: str | None

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from collector.mcp.asking import Api, part
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.client import Api, part
+from collector.mcp.tool import Arguments, Tool, ToolOutput
 
 _MOST_CASES = 50
 _MOST_ITEMS = 200
@@ -40,7 +40,7 @@ class RunLine(BaseModel):
     average_scores: dict[str, float | None]
 
 
-class ListedRuns(Answer):
+class ListedRuns(ToolOutput):
     """Runs, the newest first."""
 
     count: int
@@ -121,7 +121,7 @@ class RunChanges(BaseModel):
     changed_case_count: int
 
 
-class RunComparison(Answer):
+class RunComparison(ToolOutput):
     """Two runs beside each other."""
 
     run_a: RunLine
@@ -210,7 +210,7 @@ class FailingQuery(BaseModel):
     evaluations: list[dict[str, Any]]
 
 
-class FailingQueries(Answer):
+class FailingQueries(ToolOutput):
     """The items of a run that did not pass."""
 
     run_id: str

@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from collector.api.answers.sessions import SessionSummaryDocument, TurnDocument
-from collector.mcp.asking import Api, part
-from collector.mcp.tool import Answer, Arguments, Tool, shows
+from collector.api.responses.sessions import SessionSummaryDocument, TurnDocument
+from collector.mcp.client import Api, part
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 from collector.mcp.tools.traces import judged
 
 _MOST_TEXTS = 120_000
@@ -34,7 +34,7 @@ class FindSessions(Arguments):
     before: str | None = Field(default=None, description="The `next` of the answer before, to go on.")
 
 
-class FoundSessions(Answer):
+class FoundSessions(ToolOutput):
     """Sessions by the start of their latest trace, newest first."""
 
     sessions: list[SessionLine]
@@ -69,7 +69,7 @@ class SessionTurnLine(BaseModel):
     evaluations: list[dict[str, Any]]
 
 
-class ShownSession(Answer):
+class ShownSession(ToolOutput):
     """A session as one conversation, each message once."""
 
     session: SessionLine

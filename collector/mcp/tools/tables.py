@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from collector.mcp.asking import Api
-from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.client import Api
+from collector.mcp.tool import Arguments, Tool, ToolOutput
 from storage.sql import documented_views
 
 
@@ -24,7 +24,7 @@ class ResultColumn(BaseModel):
     type: str
 
 
-class SqlResult(Answer):
+class SqlResult(ToolOutput):
     """Result of a statement."""
 
     columns: list[ResultColumn]
@@ -50,7 +50,7 @@ class View(BaseModel):
     columns: dict[str, str]
 
 
-class ListedViews(Answer):
+class ListedViews(ToolOutput):
     """The views that SQL can read."""
 
     views: list[View]

@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from collector.api.answers.traces import DecisionDocument, SpanDocument, TraceDocument, TraceSummaryDocument
-from collector.mcp.asking import Api, part
+from collector.api.responses.traces import DecisionDocument, SpanDocument, TraceDocument, TraceSummaryDocument
+from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
-from collector.mcp.tool import Answer, Arguments, Tool, shows
-from collector.result_words import OutcomeName
+from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
+from collector.result_labels import OutcomeName
 
 SEARCH_MS = 120
 """Time for a search back through traces, so that an answer takes 300 ms at most. Rare ones may need another search."""
@@ -42,7 +42,7 @@ class FindTraces(Arguments):
     before: str | None = Field(default=None, description="The `next` of the answer before, to go on.")
 
 
-class FoundTraces(Answer):
+class FoundTraces(ToolOutput):
     """Traces, the newest first."""
 
     traces: list[TraceLine]
@@ -80,7 +80,7 @@ class SpanLine(BaseModel):
 
 
 @shows(TraceDocument, *_HEAD, *_USED, "summedSpanCount", "sessionId", "userId", "input", "output", "toolCalls")
-class ShownTrace(Answer):
+class ShownTrace(ToolOutput):
     """A trace as read, and its spans in outline."""
 
     evaluations: list[dict[str, Any]] = Field(description="Results of rules about the trace.")
@@ -103,7 +103,7 @@ class GetSpan(Arguments):
     tenant: str | None = None
 
 
-class ShownSpan(Answer):
+class ShownSpan(ToolOutput):
     """A span whole: attributes, events, its reading, and the results of rules."""
 
     span: dict[str, Any]
@@ -130,7 +130,7 @@ class Decided(BaseModel):
     spanId: str | None
 
 
-class Explained(Answer):
+class Explained(ToolOutput):
     """Decisions of each rule, and their results."""
 
     decisions: list[Decided]

@@ -14,21 +14,21 @@ from collector.alert_lines import end_rate, end_text, service_of
 from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.rule_documents import comparisons_of
-from collector.api.review.judged_by_people import corrected_alert
+from collector.api.review.judge_accuracy import corrected_alert
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import SCOPES, MetricMonitorText
 from collector.units import metric_text
 from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
+from collector.web.charts.small import evidence_bar, whisker
 from collector.web.navigation import may_use
-from collector.web.pictures.small import evidence_bar, whisker
 from collector.web.quality.quality_numbers import is_of_people, short_print
 from collector.web.questions import criteria_of_revision, questions_of
 from collector.web.rendering import page, see_other
-from collector.web.visitor import Sent, page_router, with_parameters
+from collector.web.visitor import FormDep, page_router, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, NotFound
 from storage.records import AlertState
 
 router = page_router()
@@ -63,31 +63,35 @@ class AlertListing(BaseModel):
 
 @router.get("/alerts")
 @needs(Permission.READ, by_tenant=True)
-def list_alerts(request: Request, here: Here, who: Who, listing: Annotated[AlertListing, Query()]) -> Response:
+def list_alerts(
+    request: Request, context: ContextDep, caller: CallerDep, listing: Annotated[AlertListing, Query()]
+) -> Response:
     """List alerts by the time they were opened, newest first."""
-    rows = here.store.alerts.newest(
-        listing.filter, tenant=who.visible_tenant, offset=listing.page * _ROWS, limit=_ROWS + 1
+    rows = context.store.alerts.newest(
+        listing.filter, tenant=caller.visible_tenant, offset=listing.page * _ROWS, limit=_ROWS + 1
     )
     return page(
         request,
         "alerts.html",
         alerts=rows[:_ROWS],
-        criteria={each.alert_id: _criteria(here, each.finding) for each in rows[:_ROWS]},
+        criteria={each.alert_id: _criteria(context, each.finding) for each in rows[:_ROWS]},
         query=listing,
         states=STATES,
         older=with_parameters(request, page=listing.page + 1) if len(rows) > _ROWS else None,
         newer=with_parameters(request, page=listing.page - 1 or None) if listing.page else None,
-        watched=len(here.store.monitors.page(tenant=who.visible_tenant, limit=1)),
+        watched=len(context.store.monitors.page(tenant=caller.visible_tenant, limit=1)),
     )
 
 
 @router.get("/alerts/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
-def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Response:
+def show_alert(request: Request, alert_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show an alert with all that a person needs to check it."""
-    alert = _alert(here, who, alert_id)
-    receivers = {each.webhook_id: each for each in here.receivers.all(who.visible_tenant) if who.owns(each.tenant)}
-    deliveries = here.store.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
+    alert = _alert(context, caller, alert_id)
+    receivers = {
+        each.webhook_id: each for each in context.receivers.all(caller.visible_tenant) if caller.owns(each.tenant)
+    }
+    deliveries = context.store.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
     examples = _objects(alert.finding.document.get("examples"))
     return page(
         request,
@@ -95,21 +99,21 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         alert=alert,
         finding=alert.finding,
         examples=examples,
-        questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
-        criteria=_criteria(here, alert.finding),
-        comparison=_comparison_note(here, who, alert.finding),
+        questions=questions_of(context, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
+        criteria=_criteria(context, alert.finding),
+        comparison=_comparison_note(context, caller, alert.finding),
         reported=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
         how="; ".join(filter(None, (end_rate(alert), end_text(alert)))),
-        corrected=corrected_alert(here, alert.finding),
-        deliveries=[each for each in deliveries if each.webhook_id in receivers or who.sees_all],
+        corrected=corrected_alert(context, alert.finding),
+        deliveries=[each for each in deliveries if each.webhook_id in receivers or caller.sees_all],
         receivers=receivers,
-        may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),
-        mutes=mutes_of(here, alert.finding),
+        may_acknowledge=alert.state == "open" and may_use(caller, acknowledge_alert, "POST"),
+        mutes=mutes_of(context, alert.finding),
         mute_hours=HOURS,
-        may_mute=who.owns(alert.finding.tenant) and may_use(who, mute_alert, "POST"),
-        may_resolve=alert.state != "recovered" and may_use(who, resolve_alert, "POST"),
+        may_mute=caller.owns(alert.finding.tenant) and may_use(caller, mute_alert, "POST"),
+        may_resolve=alert.state != "recovered" and may_use(caller, resolve_alert, "POST"),
         compare=_comparison(alert.finding),
         quality=f"/quality?{_stream(alert.finding)}",
         whisker=whisker,
@@ -120,12 +124,12 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
 
 @router.post("/alerts/{alert_id}/acknowledge")
 @needs(Permission.WRITE, by_tenant=True)
-def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Response:
+def acknowledge_alert(alert_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Acknowledge an alert in the name that the form gives, else in that of the key."""
-    by = form.text("by").strip()[:_MOST_NAME] or who.key_name or who.key_id
-    alert = _alert(here, who, alert_id)
-    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
-    here.store.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
+    by = form.text("by").strip()[:_MOST_NAME] or caller.key_name or caller.key_id
+    alert = _alert(context, caller, alert_id)
+    refuse_shared(caller, alert.finding.tenant, f"the alert {alert_id}")
+    context.store.alerts.acknowledge(alert_id, context.now_ns(), by=by, tenant=alert.finding.tenant)
     if alert.state == "recovered":
         raise Conflict("this alert has recovered; it cannot be acknowledged")
     return see_other(f"/alerts/{alert.alert_id}")
@@ -133,35 +137,35 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
 
 @router.post("/alerts/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
-def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
+def resolve_alert(alert_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Note that an alert is resolved, by the name of the key."""
-    alert = _alert(here, who, alert_id)
-    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
-    ended = {"how": "resolved", "by": who.key_name or who.key_id}
-    if not here.store.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
+    alert = _alert(context, caller, alert_id)
+    refuse_shared(caller, alert.finding.tenant, f"the alert {alert_id}")
+    ended = {"how": "resolved", "by": caller.key_name or caller.key_id}
+    if not context.store.alerts.recover(alert_id, ended, context.now_ns(), tenant=alert.finding.tenant):
         raise Conflict("this alert has already recovered")
     return see_other(f"/alerts/{alert.alert_id}")
 
 
-def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
-    alert = here.store.alerts.get(alert_id, tenant=who.visible_tenant)
+def _alert(context: Context, caller: Caller, alert_id: str) -> Alert:
+    alert = context.store.alerts.get(alert_id, tenant=caller.visible_tenant)
     if alert is None:
-        raise Missing(f"there is no alert {alert_id}")
+        raise NotFound(f"there is no alert {alert_id}")
     return alert
 
 
-def _criteria(here: Context, finding: AlertFinding) -> str:
+def _criteria(context: Context, finding: AlertFinding) -> str:
     if finding.metric is not None:
         return ""
     is_people = is_of_people(finding.fingerprint)
-    return short_print(finding.fingerprint) if is_people else criteria_of_revision(here, finding.revision)
+    return short_print(finding.fingerprint) if is_people else criteria_of_revision(context, finding.revision)
 
 
-def _comparison_note(here: Context, who: Caller, finding: AlertFinding) -> str | None:
-    kept = next((each for each in here.rules.kept() if each.stored.rule_id == finding.rule_id), None)
+def _comparison_note(context: Context, caller: Caller, finding: AlertFinding) -> str | None:
+    kept = next((each for each in context.rules.kept() if each.stored.rule_id == finding.rule_id), None)
     if kept is None or finding.metric:
         return None
-    return comparisons_of(here, who.visible_tenant, finding.rule_id)(kept.active)
+    return comparisons_of(context, caller.visible_tenant, finding.rule_id)(kept.active)
 
 
 def _stream(finding: AlertFinding, **more: str) -> str:
@@ -199,9 +203,9 @@ def _text(value: object) -> str:
 
 @router.get("/metric-monitors")
 @needs(Permission.READ, by_tenant=True)
-def list_metric_monitors(request: Request, here: Here, who: Who) -> Response:
+def list_metric_monitors(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """List metric monitors by tenant and name, with their state."""
-    rows = here.store.metric_monitors.all(tenant=who.visible_tenant)
+    rows = context.store.metric_monitors.all(tenant=caller.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
     return page(request, "metric_monitors.html", monitors=monitors)
 

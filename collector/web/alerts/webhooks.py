@@ -17,18 +17,18 @@ from collector.api.access.tenants import own_webhooks
 from collector.api.alerting.webhooks import WebhookBody
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
-from collector.delivery.receivers import EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
+from collector.api.base.routing import CallerDep, ContextDep
+from collector.delivery.receivers import EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, RequestedWebhook
 from collector.delivery.signing import new_secret
 from collector.setting_groups import EVENTS
 from collector.web.confirming import Confirmation, ask, attempt, show_once
+from collector.web.edit_conflict import EditConflict, overtaken, version_seen, without_secret
 from collector.web.navigation import may_use
-from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field, page_router
+from collector.web.visitor import Form, FormDep, by_field, page_router
 from storage.alerting.webhooks import Template, Webhook, webhook_options
-from storage.errors import Conflict, Missing, Stale
+from storage.errors import Conflict, NotFound, Stale
 from storage.records import DeliveryState, Severity
 
 router = page_router()
@@ -73,9 +73,9 @@ class _WebhookFormState:
 
 @router.get("/webhooks")
 @needs(Permission.READ, by_tenant=True)
-def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> Response:
+def list_webhooks(request: Request, context: ContextDep, caller: CallerDep, project: str = "") -> Response:
     """List webhooks by project, oldest first, of every project or of one; keys with a tenant see only their own."""
-    webhooks = _all(here, who)
+    webhooks = _all(context, caller)
     return page(
         request,
         "webhooks.html",
@@ -83,7 +83,7 @@ def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> 
         projects=sorted({_project_of(each) for each in webhooks}),
         project=project,
         project_of=_project_of,
-        may_edit=may_use(who, create_webhook, "POST"),
+        may_edit=may_use(caller, create_webhook, "POST"),
     )
 
 
@@ -96,12 +96,12 @@ def new_webhook(request: Request, project: str = EVERY_PROJECT) -> Response:
 
 @router.post("/webhooks/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Response:
+def create_webhook(request: Request, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Add a webhook."""
     project = form.text("project").strip() or EVERY_PROJECT
     try:
-        seen = here.receivers.project(project, who.visible_tenant)
-        created = here.receivers.create(seen, _wish(form, is_kept=False), tenant=who.tenant)
+        seen = context.receivers.project(project, caller.visible_tenant)
+        created = context.receivers.create(seen, _wish(form, is_kept=False), tenant=caller.tenant)
     except (BadWebhook, ValidationError) as error:
         return _form(request, None, _sent(form, error), status=400)
     return see_other(f"/webhooks/{created.webhook_id}")
@@ -112,15 +112,15 @@ def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Respon
 def show_webhook(
     request: Request,
     webhook_id: str,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     state: str = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """Show a webhook and its deliveries."""
-    webhook = _find(here, who, webhook_id)
+    webhook = _find(context, caller, webhook_id)
     chosen = next((each for each in _STATES if each == state), None)
-    rows = here.store.outbox.deliveries(webhook_id, state=chosen, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
+    rows = context.store.outbox.deliveries(webhook_id, state=chosen, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
     return page(
         request,
         "webhook.html",
@@ -131,16 +131,16 @@ def show_webhook(
         number=number,
         state=chosen or "",
         states=_STATES,
-        may_send=may_use(who, test_webhook, "POST"),
-        may_edit=webhook.origin != "FILE" and may_use(who, replace_webhook, "POST"),
+        may_send=may_use(caller, test_webhook, "POST"),
+        may_edit=webhook.origin != "FILE" and may_use(caller, replace_webhook, "POST"),
     )
 
 
 @router.get("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
+def edit_webhook(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show the form of a webhook."""
-    webhook = _find(here, who, webhook_id)
+    webhook = _find(context, caller, webhook_id)
     values = _WebhookFormState(
         project=_project_of(webhook),
         url=webhook.url,
@@ -157,15 +157,17 @@ def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Res
 
 @router.post("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
+def replace_webhook(
+    request: Request, webhook_id: str, context: ContextDep, caller: CallerDep, form: FormDep
+) -> Response:
     """Replace a webhook by its form, if unchanged since the form was filled; an empty secret keeps the stored one."""
-    webhook = _find(here, who, webhook_id)
+    webhook = _find(context, caller, webhook_id)
     try:
-        _replace(here, webhook, _wish(form, is_kept=webhook.has_secret), seen=version_seen(form))
+        _replace(context, webhook, _wish(form, is_kept=webhook.has_secret), seen=version_seen(form))
     except (BadWebhook, ValidationError) as error:
         return _form(request, webhook, _sent(form, error), status=400)
     except Stale:
-        now = _find(here, who, webhook_id)
+        now = _find(context, caller, webhook_id)
         values = replace(_sent(form), version=now.version, overtaken=_overtaken(now, form))
         return _form(request, now, values, status=409)
     return see_other(f"/webhooks/{webhook_id}")
@@ -173,12 +175,12 @@ def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, for
 
 @router.post("/webhooks/{webhook_id}/switch")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
+def switch_webhook(webhook_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Switch a webhook off, or on; one that the server switched off begins anew."""
-    webhook = _find(here, who, webhook_id)
-    wish = replace(_as_it_is(webhook), keeps_secret=True, enabled=form.required("enabled") == "true")
+    webhook = _find(context, caller, webhook_id)
+    requested = replace(_as_it_is(webhook), keeps_secret=True, enabled=form.required("enabled") == "true")
     try:
-        _replace(here, webhook, wish, seen=webhook.version)
+        _replace(context, webhook, requested, seen=webhook.version)
     except BadWebhook as error:
         raise Conflict(str(error)) from None
     return see_other(f"/webhooks/{webhook_id}")
@@ -186,20 +188,20 @@ def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Respons
 
 @router.get("/webhooks/{webhook_id}/secret")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def ask_for_secret(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
+def ask_for_secret(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show the form of a new secret."""
-    return _secret_form(request, _find(here, who, webhook_id))
+    return _secret_form(request, _find(context, caller, webhook_id))
 
 
 @router.post("/webhooks/{webhook_id}/secret")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
+def rotate_secret(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Rotate the secret: use the entered one, or generate one and show it once."""
-    webhook, entered = _find(here, who, webhook_id), form.text("secret")
+    webhook, entered = _find(context, caller, webhook_id), form.text("secret")
     secret = entered or ("" if webhook.template in _OWN_SECRETS else new_secret())
-    wish = replace(_as_it_is(webhook), secret=secret)
+    requested = replace(_as_it_is(webhook), secret=secret)
     try:
-        _replace(here, webhook, wish, seen=webhook.version)
+        _replace(context, webhook, requested, seen=webhook.version)
     except BadWebhook as error:
         return _secret_form(request, webhook, str(error).removeprefix("secret: "), status=400)
     place = f"/webhooks/{webhook_id}"
@@ -211,68 +213,68 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
 
 @router.post("/webhooks/{webhook_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def test_webhook(webhook_id: str, here: Here, who: Who) -> Response:
+def test_webhook(webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Send a webhook a test, enabled or not."""
-    here.receivers.test(_find(here, who, webhook_id))
+    context.receivers.test(_find(context, caller, webhook_id))
     return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.post("/webhooks/{webhook_id}/deliveries/{delivery_id}/replay")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def replay_delivery(webhook_id: str, delivery_id: str, here: Here, who: Who) -> Response:
+def replay_delivery(webhook_id: str, delivery_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Repeat a delivery under the same id; one that waits anyway is left alone."""
-    webhook = _find(here, who, webhook_id)
+    webhook = _find(context, caller, webhook_id)
     if not webhook.enabled:
         raise Conflict("the webhook is disabled; enable it first")
-    if here.store.outbox.delivery(webhook_id, delivery_id) is None:
-        raise Missing(f"no delivery {delivery_id} here")
-    here.receivers.replay(webhook, delivery_id)
+    if context.store.outbox.delivery(webhook_id, delivery_id) is None:
+        raise NotFound(f"no delivery {delivery_id} here")
+    context.receivers.replay(webhook, delivery_id)
     return see_other(f"/webhooks/{webhook_id}")
 
 
 @router.get("/webhooks/{webhook_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def ask_to_delete(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
+def ask_to_delete(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Ask for confirmation."""
-    return ask(request, _question(_find(here, who, webhook_id)))
+    return ask(request, _question(_find(context, caller, webhook_id)))
 
 
 @router.post("/webhooks/{webhook_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Response:
+def delete_webhook(request: Request, webhook_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Delete a webhook; events that wait for it are not delivered."""
-    webhook = _find(here, who, webhook_id)
-    return attempt(request, _question(webhook), partial(here.receivers.delete, webhook), then="/webhooks")
+    webhook = _find(context, caller, webhook_id)
+    return attempt(request, _question(webhook), partial(context.receivers.delete, webhook), then="/webhooks")
 
 
-def _all(here: Context, who: Caller) -> list[Webhook]:
-    return own_webhooks(who, here.receivers.all(who.visible_tenant))
+def _all(context: Context, caller: Caller) -> list[Webhook]:
+    return own_webhooks(caller, context.receivers.all(caller.visible_tenant))
 
 
-def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
-    for each in _all(here, who):
+def _find(context: Context, caller: Caller, webhook_id: str) -> Webhook:
+    for each in _all(context, caller):
         if each.webhook_id == webhook_id:
             return each
-    raise Missing(f"there is no webhook {webhook_id}")
+    raise NotFound(f"there is no webhook {webhook_id}")
 
 
-def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
+def _replace(context: Context, webhook: Webhook, requested: RequestedWebhook, *, seen: int) -> None:
     try:
-        here.receivers.replace(webhook, wish, seen={seen})
+        context.receivers.replace(webhook, requested, seen={seen})
     except FromFile as error:
         raise Conflict(str(error)) from None
 
 
-def _as_it_is(webhook: Webhook) -> Wish:
+def _as_it_is(webhook: Webhook) -> RequestedWebhook:
     # Changes nothing, and has no secret.
-    return Wish(url=None, secret=None, events=webhook.events, **webhook_options(webhook))
+    return RequestedWebhook(url=None, secret=None, events=webhook.events, **webhook_options(webhook))
 
 
 def _project_of(webhook: Webhook) -> str:
     return EVERY_PROJECT if webhook.project is None else webhook.project
 
 
-def _wish(form: Form, *, is_kept: bool) -> Wish:
+def _wish(form: Form, *, is_kept: bool) -> RequestedWebhook:
     """Return the fields of a form as the API takes them. An empty URL or secret keeps the stored one.
 
     Empty rules and severities mean all, and empty minutes no digest.
@@ -295,7 +297,7 @@ def _wish(form: Form, *, is_kept: bool) -> Wish:
         document["secret"] = form.text("secret")
     elif form.checked(_FORGET) or template == _UNSIGNED:
         document["secret"] = None
-    return WebhookBody.model_validate(document).wish()
+    return WebhookBody.model_validate(document).requested()
 
 
 def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _WebhookFormState:
@@ -318,16 +320,16 @@ def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Web
 def _overtaken(now: Webhook, form: Form) -> EditConflict:
     """Return the differences between a webhook that was changed meanwhile and a form."""
     typed_secret, stored_secret = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
-    wish, url = _wish(form, is_kept=now.has_secret), form.text("url").strip() or now.url
-    if url != now.url and wish.template in SECRET_URLS:
+    requested, url = _wish(form, is_kept=now.has_secret), form.text("url").strip() or now.url
+    if url != now.url and requested.template in SECRET_URLS:
         url = "a new URL"
-    typed_fields = {"url": url, **_compared(wish)}
+    typed_fields = {"url": url, **_compared(requested)}
     return overtaken(
         "webhook", typed_fields | dict(typed_secret), {"url": now.url, **_compared(now)} | dict(stored_secret), _LABELS
     )
 
 
-def _compared(source: Wish | Webhook) -> dict[str, object]:
+def _compared(source: RequestedWebhook | Webhook) -> dict[str, object]:
     # The fields that may be shown: no URL and no secret.
     return {
         to_camel(name): ", ".join(value) if isinstance(value, (list, tuple)) else value

@@ -12,14 +12,14 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here
+from collector.api.base.routing import ContextDep
 from collector.api.offline.dataset_files import exported_version
 from collector.api.offline.datasets import Number, Seen, version_seen
 from collector.datasets.files import Format
 from collector.experiments.report import readable_json
 from collector.web.rendering import page, plain_text
 from collector.web.visitor import page_router
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.offline.datasets import Dataset, Item, Version, VersionChange
 
 router = page_router()
@@ -56,12 +56,12 @@ class ShownChange:
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
 def show_version(
-    request: Request, dataset: Seen, version: Number, here: Here, item: ItemId = "", number: PageNumber = 0
+    request: Request, dataset: Seen, version: Number, context: ContextDep, item: ItemId = "", number: PageNumber = 0
 ) -> Response:
     """Show the items of a version in their order, and one of them whole."""
-    shown = version_seen(here, dataset, version)
-    items = here.store.datasets.items(shown, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
-    chosen = _item(here, shown, item) if item else next(iter(items), None)
+    shown = version_seen(context, dataset, version)
+    items = context.store.datasets.items(shown, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    chosen = _item(context, shown, item) if item else next(iter(items), None)
     return page(
         request,
         "dataset_version.html",
@@ -80,15 +80,15 @@ def show_version(
 @router.get(_ONE + "/diff")
 @needs(Permission.READ, by_tenant=True)
 def show_differences(
-    request: Request, dataset: Seen, version: Number, here: Here, base: str = "", number: PageNumber = 0
+    request: Request, dataset: Seen, version: Number, context: ContextDep, base: str = "", number: PageNumber = 0
 ) -> Response:
     """Show what a version adds, removes and changes against another one, by default its predecessor."""
-    shown = version_seen(here, dataset, version)
-    against = _base(here, dataset, shown, base)
+    shown = version_seen(context, dataset, version)
+    against = _base(context, dataset, shown, base)
     changes: Sequence[VersionChange] = ()
     total = 0
     if against is not None:
-        changes, total = here.store.datasets.changes(against, shown, skip=number * _CHANGES, most=_CHANGES)
+        changes, total = context.store.datasets.changes(against, shown, skip=number * _CHANGES, most=_CHANGES)
     return page(
         request,
         "dataset_version.html",
@@ -97,7 +97,9 @@ def show_differences(
         view="diff",
         base=against,
         bases=[
-            each for each in here.store.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != shown.version
+            each
+            for each in context.store.datasets.versions(dataset, most=_MOST_VERSIONS)
+            if each.version != shown.version
         ],
         changes=[_shown(each) for each in changes],
         total=total,
@@ -109,33 +111,33 @@ def show_differences(
 @router.get(_ONE + "/export")
 @needs(Permission.READ, by_tenant=True)
 def export_version(
-    dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
+    dataset: Seen, version: Number, context: ContextDep, form: Annotated[Format, Query(alias="format")] = "jsonl"
 ) -> Response:
     """Export the version as a file."""
-    return exported_version(here, dataset, version_seen(here, dataset, version), form)
+    return exported_version(context, dataset, version_seen(context, dataset, version), form)
 
 
 @router.get(_ONE + "/text")
 @needs(Permission.READ, by_tenant=True)
-def show_text(dataset: Seen, version: Number, here: Here, item: ItemId, of: str = "inputs") -> Response:
+def show_text(dataset: Seen, version: Number, context: ContextDep, item: ItemId, of: str = "inputs") -> Response:
     """Show the whole of a text that the item's page cuts."""
     if of not in _TEXTS:
         raise HTTPException(404, "there is no such text here")
-    row = _item(here, version_seen(here, dataset, version), item)
+    row = _item(context, version_seen(context, dataset, version), item)
     return plain_text(getattr(row, of) or "")
 
 
-def _item(here: Context, version: Version, item_id: str) -> Item:
-    items = here.store.datasets.items_by_id(version, [item_id])
+def _item(context: Context, version: Version, item_id: str) -> Item:
+    items = context.store.datasets.items_by_id(version, [item_id])
     if not items:
-        raise Missing("this version has no such item")
+        raise NotFound("this version has no such item")
     return items[0]
 
 
-def _base(here: Context, dataset: Dataset, version: Version, base: str) -> Version | None:
+def _base(context: Context, dataset: Dataset, version: Version, base: str) -> Version | None:
     if base.isdecimal() and len(base) < 10:  # noqa: PLR2004 - digits of a number that a version may have
-        return version_seen(here, dataset, base)
-    return version_seen(here, dataset, str(version.version - 1)) if version.version > 1 else None
+        return version_seen(context, dataset, base)
+    return version_seen(context, dataset, str(version.version - 1)) if version.version > 1 else None
 
 
 def _item_fields(item: Item) -> Mapping[str, Any]:

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from collector.access.permission import Permission, needs
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.offline.datasets import NewDataset, Own, Seen
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Sent, by_field, page_router
+from collector.web.visitor import FormDep, by_field, page_router
 from storage.errors import Conflict
 from storage.offline.datasets import Dataset
 
@@ -30,9 +30,9 @@ Number = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
 
 @router.get("/datasets")
 @needs(Permission.READ, by_tenant=True)
-def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) -> Response:
+def list_datasets(request: Request, context: ContextDep, caller: CallerDep, number: Number = 0) -> Response:
     """List datasets by name."""
-    rows = here.store.datasets.all(who.visible_tenant)
+    rows = context.store.datasets.all(caller.visible_tenant)
     begin = number * _PAGE_ROWS
     return page(
         request,
@@ -40,7 +40,7 @@ def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) ->
         datasets=rows[begin : begin + _PAGE_ROWS],
         number=number,
         is_last=len(rows) <= begin + _PAGE_ROWS,
-        may_edit=may_use(who, create_dataset, "POST"),
+        may_edit=may_use(caller, create_dataset, "POST"),
     )
 
 
@@ -53,13 +53,13 @@ def new_dataset(request: Request) -> Response:
 
 @router.post("/datasets/new")
 @needs(Permission.WRITE, by_tenant=True)
-def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Response:
+def create_dataset(request: Request, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Create a dataset, which has no version yet."""
     values = {name: form.text(name).strip() for name in ("name", "description", "tags")}
     tags = [tag.strip() for tag in values["tags"].split(",") if tag.strip()]
     try:
         body = NewDataset.model_validate(values | {"tags": tags})
-        made = here.store.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+        made = context.store.datasets.create(caller.tenant, body.name, body.text(), now_us=context.now_ns() // 1000)
     except ValidationError as error:
         return _form(request, values, by_field(error), status=400)
     except Conflict as error:
@@ -69,9 +69,11 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
 
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
-def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: Number = 0) -> Response:
+def show_dataset(
+    request: Request, dataset: Seen, context: ContextDep, caller: CallerDep, number: Number = 0
+) -> Response:
     """Show a dataset, its versions and the latest runs on them."""
-    versions = here.store.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+    versions = context.store.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     return page(
         request,
         "dataset.html",
@@ -79,8 +81,8 @@ def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: 
         versions=versions[:_PAGE_ROWS],
         number=number,
         is_last=len(versions) <= _PAGE_ROWS,
-        runs=here.store.runs.on_dataset(who.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
-        may_delete=who.owns(dataset.tenant) and may_use(who, delete_dataset, "POST"),
+        runs=context.store.runs.on_dataset(caller.visible_tenant, dataset.dataset_id, most=_MOST_RUNS),
+        may_delete=caller.owns(dataset.tenant) and may_use(caller, delete_dataset, "POST"),
     )
 
 
@@ -96,9 +98,9 @@ def ask_to_delete(request: Request, dataset: Own) -> Response:
 
 @router.post(_ONE + "/delete")
 @needs(Permission.WRITE, by_tenant=True)
-def delete_dataset(dataset: Own, here: Here) -> Response:
+def delete_dataset(dataset: Own, context: ContextDep) -> Response:
     """Delete a dataset with all of its versions."""
-    here.store.datasets.delete(dataset, now_us=here.now_ns() // 1000)
+    context.store.datasets.delete(dataset, now_us=context.now_ns() // 1000)
     return see_other("/datasets")
 
 

@@ -11,14 +11,14 @@ from markupsafe import Markup
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.units import instant_text
-from collector.web.pictures.small import sparkline
-from collector.web.pictures.trend import Scale, TrendPoint, trend
+from collector.web.charts.small import sparkline
+from collector.web.charts.trend import Scale, TrendPoint, trend
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page
 from collector.web.visitor import page_router
-from storage.errors import Missing
+from storage.errors import NotFound
 from storage.offline.run_sums import Evaluated, RunSums
 from storage.offline.runs import Experiment, Run
 
@@ -47,21 +47,21 @@ class ListedExperiment:
 @needs(Permission.READ, by_tenant=True)
 def list_experiments(
     request: Request,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     project: Annotated[str, Query(max_length=200)] = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """List experiments by project and name, of every project or of one."""
     visible = sorted(
-        here.store.runs.experiments(who.visible_tenant), key=lambda each: (each.project, each.name, each.tenant)
+        context.store.runs.experiments(caller.visible_tenant), key=lambda each: (each.project, each.name, each.tenant)
     )
     chosen = [each for each in visible if project in {"", each.project}]
     begin = number * _PAGE_ROWS
     return page(
         request,
         "experiments.html",
-        rows=_rows(here, chosen[begin : begin + _PAGE_ROWS]),
+        rows=_rows(context, chosen[begin : begin + _PAGE_ROWS]),
         projects=sorted({each.project for each in visible}),
         project=project,
         number=number,
@@ -74,18 +74,18 @@ def list_experiments(
 def show_experiment(
     request: Request,
     experiment_id: str,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
     """Show an experiment: its pass rates over time, and its runs, newest first."""
-    matches = here.store.runs.experiments(who.visible_tenant, experiment_id=experiment_id)
+    matches = context.store.runs.experiments(caller.visible_tenant, experiment_id=experiment_id)
     if not matches:
-        raise Missing(f"there is no experiment {experiment_id[:64]} here")
-    listed = here.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+        raise NotFound(f"there is no experiment {experiment_id[:64]} here")
+    listed = context.store.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
-    latest = here.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
-    sums = here.store.runs.sums(list({run.run_id for run in (*listed[:_PAGE_ROWS], *latest)}))
+    latest = context.store.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
+    sums = context.store.runs.sums(list({run.run_id for run in (*listed[:_PAGE_ROWS], *latest)}))
     ended = [(run, sums[run.run_id]) for run in reversed(latest) if run.status in _ENDED and sums[run.run_id].items]
     return page(
         request,
@@ -106,11 +106,12 @@ def _best(ended: Sequence[EndedRun]) -> EndedRun | None:
     return ended[max(rates, key=lambda each: each[0])[1]] if rates else None
 
 
-def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
+def _rows(context: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
     runs = {
-        each.experiment_id: here.store.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS) for each in experiments
+        each.experiment_id: context.store.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS)
+        for each in experiments
     }
-    sums = here.store.runs.sums([run.run_id for listed in runs.values() for run in listed])
+    sums = context.store.runs.sums([run.run_id for listed in runs.values() for run in listed])
     return [_listed(each, runs[each.experiment_id], sums) for each in experiments]
 
 

@@ -12,7 +12,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.offline.datasets import NewDataset
 from collector.api.offline.runs import Seen
 from collector.api.review.dataset_promotion import (
@@ -25,9 +25,9 @@ from collector.api.review.dataset_promotion import (
     unstored_dataset,
 )
 from collector.web.rendering import page, see_other
-from collector.web.visitor import Form, Sent, by_field, page_router, with_query
+from collector.web.visitor import Form, FormDep, by_field, page_router, with_query
 from evaluators.model import text_of
-from storage.errors import BadQuery, Conflict, Missing
+from storage.errors import BadQuery, Conflict, NotFound
 from storage.offline.datasets import Dataset
 
 router = page_router()
@@ -69,39 +69,48 @@ class _PromotionFormState:
 @router.get("/traces/{trace_id}/promote")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_trace(
-    request: Request, trace_id: TraceId, here: Here, who: Who, span: SpanId = "", tenant: str | None = None
+    request: Request,
+    trace_id: TraceId,
+    context: ContextDep,
+    caller: CallerDep,
+    span: SpanId = "",
+    tenant: str | None = None,
 ) -> Response:
     """Show the form for a trace, or a span of it."""
-    recorded = _of_trace(here, who, trace_id.lower(), span, tenant)
-    return _form(request, here, who, recorded, _first(here, who, recorded))
+    recorded = _of_trace(context, caller, trace_id.lower(), span, tenant)
+    return _form(request, context, caller, recorded, _first(context, caller, recorded))
 
 
 @router.post("/traces/{trace_id}/promote")
 @needs(Permission.WRITE, by_tenant=True)
-def promote_trace(request: Request, trace_id: TraceId, here: Here, who: Who, form: Sent) -> Response:
+def promote_trace(
+    request: Request, trace_id: TraceId, context: ContextDep, caller: CallerDep, form: FormDep
+) -> Response:
     """Add the trace or span to a dataset."""
     tenant = form.text("tenant") if form.checked("tenant") else None
-    recorded = _of_trace(here, who, trace_id.lower(), form.text("span"), tenant)
-    return _promoted(request, here, who, recorded, form)
+    recorded = _of_trace(context, caller, trace_id.lower(), form.text("span"), tenant)
+    return _promoted(request, context, caller, recorded, form)
 
 
 @router.get(_OF_ITEM)
 @needs(Permission.WRITE, by_tenant=True)
-def ask_for_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who) -> Response:
+def ask_for_item(request: Request, run: Seen, number: ItemNumber, context: ContextDep, caller: CallerDep) -> Response:
     """Show the form for an item of a run."""
-    recorded = _of_item(here, run.run_id, number)
-    return _form(request, here, who, recorded, _first(here, who, recorded))
+    recorded = _of_item(context, run.run_id, number)
+    return _form(request, context, caller, recorded, _first(context, caller, recorded))
 
 
 @router.post(_OF_ITEM)
 @needs(Permission.WRITE, by_tenant=True)
-def promote_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who, form: Sent) -> Response:
+def promote_item(
+    request: Request, run: Seen, number: ItemNumber, context: ContextDep, caller: CallerDep, form: FormDep
+) -> Response:
     """Add the item; an item from the dataset keeps its id and takes its current expected output."""
-    return _promoted(request, here, who, _of_item(here, run.run_id, number), form)
+    return _promoted(request, context, caller, _of_item(context, run.run_id, number), form)
 
 
-def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str | None) -> Recorded:
-    case = json.loads(text_of(recorded_case(here, visible_tenant_of(who, tenant), trace_id, span or None)))
+def _of_trace(context: Context, caller: Caller, trace_id: str, span: str, tenant: str | None) -> Recorded:
+    case = json.loads(text_of(recorded_case(context, visible_tenant_of(caller, tenant), trace_id, span or None)))
     target = {"traceId": trace_id} | ({"spanId": span} if span else {})
     return Recorded(
         title="span" if span else "trace",
@@ -111,15 +120,15 @@ def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str 
         inputs=_value(case.get("inputs")),
         answered=_value(case.get("actualOutputs"), "output"),
         tenant=tenant or "",
-        corrected=_corrected(here, visible_tenant_of(who, tenant), target),
+        corrected=_corrected(context, visible_tenant_of(caller, tenant), target),
     )
 
 
-def _of_item(here: Context, run_id: str, number: int) -> Recorded:
-    row = next(iter(here.store.run_items.by_number(run_id, [number])), None)
+def _of_item(context: Context, run_id: str, number: int) -> Recorded:
+    row = next(iter(context.store.run_items.by_number(run_id, [number])), None)
     if row is None:
-        raise Missing("this run has no such item")
-    run = here.store.runs.find(None, run_id)
+        raise NotFound("this run has no such item")
+    run = context.store.runs.find(None, run_id)
     return Recorded(
         title="item of a run",
         back=f"/runs/{run_id}?item={number}",
@@ -128,13 +137,13 @@ def _of_item(here: Context, run_id: str, number: int) -> Recorded:
         inputs=_value(json.loads(row["inputs"])),
         answered=_value(json.loads(row["actual_outputs"])),
         expected=_value(json.loads(row["expected_outputs"])),
-        corrected=_corrected(here, run.tenant if run else None, {"itemResultId": str(number)}),
+        corrected=_corrected(context, run.tenant if run else None, {"itemResultId": str(number)}),
         dataset_id=None if run is None else run.dataset_id,
     )
 
 
-def _corrected(here: Context, tenant: str | None, target: dict[str, Any]) -> object:
-    return _value(corrected_by_people(here, tenant, Promoted.model_validate(target)), "output")
+def _corrected(context: Context, tenant: str | None, target: dict[str, Any]) -> object:
+    return _value(corrected_by_people(context, tenant, Promoted.model_validate(target)), "output")
 
 
 def _value(value: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
@@ -146,14 +155,14 @@ def _value(value: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
     return value or None
 
 
-def own_datasets(here: Context, who: Caller) -> list[Dataset]:
+def own_datasets(context: Context, caller: Caller) -> list[Dataset]:
     """Return the datasets that the caller may add to."""
-    return [each for each in here.store.datasets.all(who.visible_tenant) if who.owns(each.tenant)]
+    return [each for each in context.store.datasets.all(caller.visible_tenant) if caller.owns(each.tenant)]
 
 
-def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormState:
+def _first(context: Context, caller: Caller, recorded: Recorded) -> _PromotionFormState:
     """Return the form as it is opened: with the dataset of the item, else the only one."""
-    own = [each.dataset_id for each in own_datasets(here, who)]
+    own = [each.dataset_id for each in own_datasets(context, caller)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
     likely = (recorded.corrected, recorded.expected, recorded.answered)
     shown = next((each for each in likely if each is not None), None)
@@ -163,7 +172,7 @@ def _first(here: Context, who: Caller, recorded: Recorded) -> _PromotionFormStat
     return _PromotionFormState(dataset=chosen, expectation=expectation, expected=text)
 
 
-def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, form: Form) -> Response:
+def _promoted(request: Request, context: Context, caller: Caller, recorded: Recorded, form: Form) -> Response:
     values = _PromotionFormState(
         dataset=form.text("dataset"),
         name=form.text("name").strip(),
@@ -171,37 +180,37 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
         expected=form.text("expected"),
     )
     typed = values.expected.strip()
-    if values.expectation != "other" and typed not in {"", _first(here, who, recorded).expected.strip()}:
+    if values.expectation != "other" and typed not in {"", _first(context, caller, recorded).expected.strip()}:
         problem = "An expected output is entered, but another option is chosen: choose “Enter it”, or clear the field."
-        return _refused(request, here, who, (recorded, values), {"": problem})
+        return _refused(request, context, caller, (recorded, values), {"": problem})
     choices: dict[str, object] = {"useOutput": values.expectation == "output"}
     if values.expectation == "other":
         choices["overriddenExpectedOutput"] = _typed(values.expected)
     item = Promoted.model_validate(recorded.target | choices)
     try:
-        dataset = chosen_dataset(here, who, values.dataset, values.name)
+        dataset = chosen_dataset(context, caller, values.dataset, values.name)
         body = Promotion(datasetName=dataset.name, items=[item])
-        dataset, (version, _) = promoted(here, who, dataset, body)
+        dataset, (version, _) = promoted(context, caller, dataset, body)
     except ValidationError as error:
-        return _refused(request, here, who, (recorded, values), by_field(error))
+        return _refused(request, context, caller, (recorded, values), by_field(error))
     except (BadQuery, Conflict) as error:
-        return _refused(request, here, who, (recorded, values), {"": str(error)})
+        return _refused(request, context, caller, (recorded, values), {"": str(error)})
     place = f"/datasets/{dataset.dataset_id}/versions/{version.version}"
-    return see_other(with_query(place, item=id_in(here, dataset, item)))
+    return see_other(with_query(place, item=id_in(context, dataset, item)))
 
 
-def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Dataset:
+def chosen_dataset(context: Context, caller: Caller, dataset_id: str, name: str) -> Dataset:
     """Return the chosen dataset; if a name was typed, one that `promoted` creates.
 
     Raises:
         ValidationError: the name is not valid.
-        Missing: the chosen dataset was deleted.
+        NotFound: the chosen dataset was deleted.
     """
     if name or dataset_id == _NEW:
-        return unstored_dataset(who.tenant, NewDataset(name=name).name)
-    dataset = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
+        return unstored_dataset(caller.tenant, NewDataset(name=name).name)
+    dataset = next((each for each in own_datasets(context, caller) if each.dataset_id == dataset_id), None)
     if dataset is None:
-        raise Missing("this dataset no longer exists")
+        raise NotFound("this dataset no longer exists")
     return dataset
 
 
@@ -215,13 +224,17 @@ def _typed(text: str) -> object:
 
 
 def _refused(
-    request: Request, here: Context, who: Caller, shown: tuple[Recorded, _PromotionFormState], problems: dict[str, str]
+    request: Request,
+    context: Context,
+    caller: Caller,
+    shown: tuple[Recorded, _PromotionFormState],
+    problems: dict[str, str],
 ) -> Response:
     recorded, values = shown
     return _form(
         request,
-        here,
-        who,
+        context,
+        caller,
         recorded,
         _PromotionFormState(
             dataset=values.dataset,
@@ -235,7 +248,13 @@ def _refused(
 
 
 def _form(
-    request: Request, here: Context, who: Caller, recorded: Recorded, values: _PromotionFormState, *, status: int = 200
+    request: Request,
+    context: Context,
+    caller: Caller,
+    recorded: Recorded,
+    values: _PromotionFormState,
+    *,
+    status: int = 200,
 ) -> Response:
     return page(
         request,
@@ -243,6 +262,6 @@ def _form(
         status=status,
         recorded=recorded,
         values=values,
-        datasets=own_datasets(here, who),
+        datasets=own_datasets(context, caller),
         new=_NEW,
     )

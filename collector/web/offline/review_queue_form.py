@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.review.review_queues import (
     MOST_FEEDS,
     QUEUES,
@@ -25,8 +25,8 @@ from collector.api.review.review_queues import (
 from collector.web.record_pages import BadForm, FormState, RecordPages, Values, router_of
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field
-from storage.errors import BadQuery, Missing
+from collector.web.visitor import Form, FormDep, by_field
+from storage.errors import BadQuery, NotFound
 from storage.records import number_in
 from storage.review.review_queues import NewEntry, ReviewQueue
 
@@ -165,11 +165,11 @@ router = router_of(
 @router.get("/review/add")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_which_queue(
-    request: Request, here: Here, who: Who, run: Named = "", targets: Named = "", trace: Chosen = ()
+    request: Request, context: ContextDep, caller: CallerDep, run: Named = "", targets: Named = "", trace: Chosen = ()
 ) -> Response:
     """Ask which queue to add to: items of a run, named targets, or traces selected in a list."""
     named = [*targets.split(), *(each.partition(".")[0] for each in trace)]
-    return page(request, "review_add_to.html", queues=_own(here, who), run=run, targets=" ".join(named))
+    return page(request, "review_add_to.html", queues=_own(context, caller), run=run, targets=" ".join(named))
 
 
 @router.get(_ONE + "/add")
@@ -181,32 +181,32 @@ def ask_what_to_add(request: Request, queue: Own, run: Named = "", targets: Name
 
 @router.post(_ONE + "/add")
 @needs(Permission.WRITE, by_tenant=True)
-def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
+def add_to_queue(request: Request, queue: Own, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Add entries to a queue; those that it already has are not added again."""
     values = {name: form.text(name).strip() for name in ("run", "targets", "share")}
     try:
-        added = _added(here, who, queue, values)
+        added = _added(context, caller, queue, values)
     except ValidationError as error:
         return _adding(request, queue, values, {"": "; ".join(by_field(error).values())}, status=400)
     except (BadQuery, ValueError) as error:
         return _adding(request, queue, values, {"": str(error)}, status=400)
-    except Missing as error:
+    except NotFound as error:
         return _adding(request, queue, values, {"": str(error)}, status=404)
     return see_other(f"/review/{queue.queue_id}?added={added}")
 
 
-def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> int:
+def _added(context: Context, caller: Caller, queue: ReviewQueue, values: Values) -> int:
     """Add entries to a queue, and return how many."""
     if values["run"] and values["targets"]:
         raise ValueError("enter a run or targets, not both")
     if values["run"]:
         body = EntriesBody.model_validate({"runId": values["run"], "share": _share(values["share"])})
-        entries = entries_of_run(here, queue, str(body.runId), body.share)
+        entries = entries_of_run(context, queue, str(body.runId), body.share)
     else:
         named = [_named(each) for each in values["targets"].split()]
         body = EntriesBody.model_validate({"targets": named})
-        entries = [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
-    return here.store.review_queues.add(queue, entries, by=who.key_name, now_us=here.now_ns() // 1000)
+        entries = [NewEntry(about=queue_target(context, queue, each), reason="hand") for each in body.targets]
+    return context.store.review_queues.add(queue, entries, by=caller.key_name, now_us=context.now_ns() // 1000)
 
 
 def _named(text: str) -> dict[str, str]:
@@ -223,9 +223,9 @@ def _share(text: str) -> float:
         raise ValueError("the percentage must be a number") from None
 
 
-def _own(here: Context, who: Caller) -> list[ReviewQueue]:
-    visible = here.store.review_queues.find(who.visible_tenant, now_us=here.now_ns() // 1000)
-    return [each for each in visible if who.owns(each.tenant)]
+def _own(context: Context, caller: Caller) -> list[ReviewQueue]:
+    visible = context.store.review_queues.find(caller.visible_tenant, now_us=context.now_ns() // 1000)
+    return [each for each in visible if caller.owns(each.tenant)]
 
 
 def _adding(

@@ -12,18 +12,18 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.offline.run_export import exported
 from collector.api.offline.runs import Own, Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm
-from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED
+from collector.result_labels import NO_VERDICT, NOT_PASSED, PASSED
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_item
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page, plain_text, see_other
-from collector.web.visitor import Sent, page_router
-from storage.errors import Missing
-from storage.offline.run_items import ItemsLike
+from collector.web.visitor import FormDep, page_router
+from storage.errors import NotFound
+from storage.offline.run_items import ItemCriteria
 from storage.offline.runs import Run
 
 router = page_router()
@@ -59,20 +59,25 @@ class ItemQuery(BaseModel):
 
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
-def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated[ItemQuery, Query()]) -> Response:
+def show_run(
+    request: Request, run: Seen, context: ContextDep, caller: CallerDep, query: Annotated[ItemQuery, Query()]
+) -> Response:
     """Show the numbers of a run, its items, and one of these."""
-    like = ItemsLike(
+    like = ItemCriteria(
         outcome=query.outcome or None,
         text=query.text.strip() or None,
         evaluator=query.evaluator or None,
         sort=query.sort,
     )
-    sums = here.store.runs.sums([run.run_id])[run.run_id]
-    if like == ItemsLike():  # the whole list need not be looked through
-        items, total = here.store.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
+    sums = context.store.runs.sums([run.run_id])[run.run_id]
+    if like == ItemCriteria():  # the whole list need not be looked through
+        items, total = (
+            context.store.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS),
+            sums.items,
+        )
     else:
-        items, total = _page_of(here, run, like, query.page)
-    chosen = _item(here, run, query.item) if query.item else next(iter(items), None)
+        items, total = _page_of(context, run, like, query.page)
+    chosen = _item(context, run, query.item) if query.item else next(iter(items), None)
     return page(
         request,
         "run.html",
@@ -91,45 +96,45 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, query: Annotated
         orders=_ORDERS,
         forms=REPORT_FORMS,
         short_print=short_print,
-        may_promote=may_use(who, promote_item, "POST"),
-        may_pin=who.owns(run.tenant) and may_use(who, pin_run, "POST"),
+        may_promote=may_use(caller, promote_item, "POST"),
+        may_pin=caller.owns(run.tenant) and may_use(caller, pin_run, "POST"),
     )
 
 
 @router.post(_ONE + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
-def pin_run(run: Own, here: Here, form: Sent) -> Response:
+def pin_run(run: Own, context: ContextDep, form: FormDep) -> Response:
     """Keep a run beyond its expiry, or with `keep` 0 no longer."""
-    here.store.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
+    context.store.runs.pin(run, keep=form.text("keep") != "0", now_us=context.now_ns() // 1000)
     return see_other(f"/runs/{run.run_id}")
 
 
 @router.get(_ONE + "/export")
 @needs(Permission.READ, by_tenant=True)
-def export_run(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
+def export_run(run: Seen, context: ContextDep, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
     """Export the run as a file."""
-    return exported(here, run, form)
+    return exported(context, run, form)
 
 
 @router.get(_ONE + "/items/{number}/text")
 @needs(Permission.READ, by_tenant=True)
-def show_text(run: Seen, number: ItemNumber, here: Here, of: str = "inputs") -> Response:
+def show_text(run: Seen, number: ItemNumber, context: ContextDep, of: str = "inputs") -> Response:
     """Show the whole of a text that the run's page cuts."""
-    row = _item(here, run, number)
+    row = _item(context, run, number)
     if of not in _TEXTS or row[of] is None:
         raise HTTPException(404, "there is no such text here")
     return plain_text(row[of])
 
 
-def _page_of(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
-    numbers, total = here.store.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
-    return here.store.run_items.by_number(run.run_id, numbers), total
+def _page_of(context: Context, run: Run, like: ItemCriteria, number: int) -> tuple[list[dict[str, Any]], int]:
+    numbers, total = context.store.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    return context.store.run_items.by_number(run.run_id, numbers), total
 
 
-def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
-    rows = here.store.run_items.by_number(run.run_id, [number])
+def _item(context: Context, run: Run, number: int) -> Mapping[str, Any]:
+    rows = context.store.run_items.by_number(run.run_id, [number])
     if not rows:
-        raise Missing("this run has no such item")
+        raise NotFound("this run has no such item")
     return rows[0]
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.gating.run_diff import baseline_for
 from collector.api.gating.run_gate import compared_runs
 from collector.api.offline.runs import Seen
@@ -82,34 +82,36 @@ class ShownCase:
 
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
-def show_run_diff(request: Request, run: Seen, here: Here, who: Who, query: Annotated[DiffQuery, Query()]) -> Response:
+def show_run_diff(
+    request: Request, run: Seen, context: ContextDep, caller: CallerDep, query: Annotated[DiffQuery, Query()]
+) -> Response:
     """Show the verdict on a run and a baseline, and their items, flips first."""
     shown: dict[str, Any] = {"run": run, "query": query, "before": None, "comparison": None, "problem": None}
     shown["baselines"] = [
         each
-        for each in here.store.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
+        for each in context.store.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
         if each.status in _ENDED and each.run_id != run.run_id
     ]
     status = 200
     try:
-        baseline = baseline_for(run, query.baseline or None, here, who)
+        baseline = baseline_for(run, query.baseline or None, context, caller)
         if baseline is not None:
             shown["before"] = baseline.run
-            shown |= _difference(run, baseline, query, here)
+            shown |= _difference(run, baseline, query, context)
     except Conflict as error:
         shown["problem"], status = str(error), 409
     return page(request, "run_diff.html", status=status, **shown)
 
 
-def _difference(run: Run, before: Baseline, query: DiffQuery, here: Context) -> dict[str, Any]:
+def _difference(run: Run, before: Baseline, query: DiffQuery, context: Context) -> dict[str, Any]:
     options = Options(slices=(query.slices,) if query.slices else ())
-    compared = compared_runs(run, before.run, options, here)
+    compared = compared_runs(run, before.run, options, context)
     listed = compared.table.listed(DIFF_FILTERS[_SHOWN[query.show]])
     first = query.page * _PAGE_ROWS
     places = listed[first : first + _PAGE_ROWS]
     chosen = query.item if query.item is not None and query.item < compared.table.order.size else None
     chosen = chosen if chosen is not None else next(iter(places), None)
-    case = None if chosen is None else cases_of(compared, [chosen], here.store.run_items)[0]
+    case = None if chosen is None else cases_of(compared, [chosen], context.store.run_items)[0]
     verdict = compared.decision(Policy(options=options)).document
     return {
         "comparison": compared,

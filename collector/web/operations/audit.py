@@ -6,10 +6,10 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.web.rendering import page
 from collector.web.visitor import page_router
-from storage.operation.access import AuditWanted
+from storage.operation.access import AuditFilter
 
 router = page_router()
 
@@ -24,8 +24,8 @@ Text = Annotated[str, Query(max_length=1000)]
 @needs(Permission.ADMINISTER, by_tenant=True)
 def list_entries(
     request: Request,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     key: Text = "",
     path: Text = "",
     outcome: Text = "",
@@ -33,10 +33,10 @@ def list_entries(
     """List the entries of the audit log, newest first."""
     before = request.query_params.get("before", "")
     number = int(before) if before.isascii() and before.isdecimal() else None
-    criteria = AuditWanted(
-        tenant=who.visible_tenant, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
+    criteria = AuditFilter(
+        tenant=caller.visible_tenant, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
     )
-    rows = here.store.access.audit(
+    rows = context.store.access.audit(
         criteria, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1
     )
     entries = rows[:_PAGE_ROWS]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from collector.connection_text import ConnectionProblem, parse_connection
 from collector.live.judges.connections import READ_ONLY
 from collector.live.judges.llm_connection import LlmConnection
-from collector.web.overtaken import EditConflict, overtaken, without_secret
+from collector.web.edit_conflict import EditConflict, overtaken, without_secret
 from collector.web.visitor import Form
 
 _TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef", "reasoningEffort", "fallback")

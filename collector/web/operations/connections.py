@@ -13,13 +13,14 @@ from markupsafe import Markup
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import connection_seen, connections_seen, own_connection, spent_over_connections
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.connection_documents import connection_document
 from collector.api.documents.rule_documents import judge_problems
 from collector.connection_text import BadText
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.llm_connection import LlmConnection
 from collector.web.confirming import Confirmation, ask, attempt
+from collector.web.edit_conflict import EditConflict, version_seen
 from collector.web.navigation import may_use
 from collector.web.operations.connection_form import (
     LABELS,
@@ -30,10 +31,9 @@ from collector.web.operations.connection_form import (
     values_sent,
 )
 from collector.web.operations.spending import SpendingMeasure, measures
-from collector.web.overtaken import EditConflict, version_seen
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, page_router
+from collector.web.visitor import Form, FormDep, page_router
 from storage.errors import Conflict, Stale
 
 router = page_router()
@@ -54,16 +54,16 @@ class _ConnectionFormState:
 
 @router.get("/connections")
 @needs(Permission.READ, by_tenant=True)
-def list_connections(request: Request, here: Here, who: Who) -> Response:
+def list_connections(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """List connections by name; keys with a tenant see their own and those that their rules may use."""
-    spent = spent_over_connections(here, who)
-    problems = judge_problems(here, who)
+    spent = spent_over_connections(context, caller)
+    problems = judge_problems(context, caller)
     rows = [
         (each, _measures(each, spent), problems.of_connection(each.connection_id))
-        for each in connections_seen(here, who)
+        for each in connections_seen(context, caller)
     ]
     return page(
-        request, "connections.html", rows=rows, changed_ns=_ns, may_edit=may_use(who, create_connection, "POST")
+        request, "connections.html", rows=rows, changed_ns=_ns, may_edit=may_use(caller, create_connection, "POST")
     )
 
 
@@ -76,10 +76,10 @@ def new_connection(request: Request) -> Response:
 
 @router.post("/connections/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Response:
+def create_connection(request: Request, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Add a connection."""
     try:
-        created = here.judging.connections.create(connection_of(form, {}), who.tenant)
+        created = context.judging.connections.create(connection_of(form, {}), caller.tenant)
     except (BadText, Conflict) as error:
         return _refused(request, None, form, error)
     return see_other(f"/connections/{created.connection_id}")
@@ -87,24 +87,24 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
 
 @router.get("/connections/{connection_id}")
 @needs(Permission.READ, by_tenant=True)
-def show_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+def show_connection(request: Request, connection_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a connection."""
-    return _shown(request, here, who, connection_seen(here, who, connection_id))
+    return _shown(request, context, caller, connection_seen(context, caller, connection_id))
 
 
 @router.post("/connections/{connection_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def test_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+def test_connection(request: Request, connection_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Send its model one tiny request, and show the result."""
-    connection = own_connection(here, who, connection_id)
-    return _shown(request, here, who, connection, here.connection_trials.ask(connection).document())
+    connection = own_connection(context, caller, connection_id)
+    return _shown(request, context, caller, connection, context.connection_trials.ask(connection).document())
 
 
 @router.get("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+def edit_connection(request: Request, connection_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show the form of a connection."""
-    connection = own_connection(here, who, connection_id)
+    connection = own_connection(context, caller, connection_id)
     return _form(
         request,
         connection,
@@ -114,16 +114,18 @@ def edit_connection(request: Request, connection_id: str, here: Here, who: Who) 
 
 @router.post("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
+def replace_connection(
+    request: Request, connection_id: str, context: ContextDep, caller: CallerDep, form: FormDep
+) -> Response:
     """Replace a connection by its form, if it is unchanged since the form was filled."""
-    connection = own_connection(here, who, connection_id)
+    connection = own_connection(context, caller, connection_id)
     document = connection_of(form, connection_document(connection, ()))
     try:
-        here.judging.connections.replace(connection_id, document, seen={version_seen(form)})
+        context.judging.connections.replace(connection_id, document, seen={version_seen(form)})
     except (BadText, Conflict) as error:
         return _refused(request, connection, form, error)
     except Stale:
-        now = own_connection(here, who, connection_id)
+        now = own_connection(context, caller, connection_id)
         conflict = overtaken_by(now, form, document)
         shown = _ConnectionFormState(values=values_sent(form), version=now.row.version, overtaken=conflict)
         return _form(request, now, shown, status=409)
@@ -132,17 +134,17 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
 
 @router.get("/connections/{connection_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+def ask_to_delete(request: Request, connection_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Ask for confirmation."""
-    return ask(request, _question(own_connection(here, who, connection_id)))
+    return ask(request, _question(own_connection(context, caller, connection_id)))
 
 
 @router.post("/connections/{connection_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+def delete_connection(request: Request, connection_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Delete a connection and its key."""
-    connection = own_connection(here, who, connection_id)
-    delete = partial(here.judging.connections.delete, connection_id)
+    connection = own_connection(context, caller, connection_id)
+    delete = partial(context.judging.connections.delete, connection_id)
     return attempt(request, _question(connection), delete, then="/connections")
 
 
@@ -157,20 +159,24 @@ def _ns(moment: dt.datetime) -> int:
 
 
 def _shown(
-    request: Request, here: Context, who: Who, connection: LlmConnection, trial: dict[str, Any] | None = None
+    request: Request,
+    context: Context,
+    caller: CallerDep,
+    connection: LlmConnection,
+    trial: dict[str, Any] | None = None,
 ) -> Response:
-    is_own = who.owns(connection.row.tenant)
+    is_own = caller.owns(connection.row.tenant)
     return page(
         request,
         "connection.html",
         connection=connection,
-        problem=judge_problems(here, who).of_connection(connection.connection_id),
-        spent_today=_measures(connection, spent_over_connections(here, who)),
+        problem=judge_problems(context, caller).of_connection(connection.connection_id),
+        spent_today=_measures(connection, spent_over_connections(context, caller)),
         changed_ns=_ns,
         trial=trial,
         is_own=is_own,
-        may_test=is_own and may_use(who, test_connection, "POST"),
-        may_edit=is_own and connection.row.origin != "FILE" and may_use(who, replace_connection, "POST"),
+        may_test=is_own and may_use(caller, test_connection, "POST"),
+        may_edit=is_own and connection.row.origin != "FILE" and may_use(caller, replace_connection, "POST"),
     )
 
 

@@ -13,19 +13,19 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.judgement_documents import refusal
 from collector.api.rules.jobs import State
 from collector.live.upkeep.sweeper import wall_clock_us
-from collector.result_words import job_word
+from collector.result_labels import job_word
 from collector.units import count_text
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.operations.signing_in import own_path
 from collector.web.rendering import page, see_other
 from collector.web.text import one_line
-from collector.web.visitor import Sent, page_router
-from storage.errors import Conflict, Missing
+from collector.web.visitor import FormDep, page_router
+from storage.errors import Conflict, NotFound
 from storage.judging.jobs import Failures, JobFilter
 from storage.judging.repeating import MOST_RETRIED
 
@@ -50,28 +50,32 @@ class JobListing(BaseModel):
 
 @router.get("/jobs")
 @needs(Permission.READ, by_tenant=True)
-def list_jobs(request: Request, here: Here, who: Who, query: Annotated[JobListing, Query()]) -> Response:
+def list_jobs(
+    request: Request, context: ContextDep, caller: CallerDep, query: Annotated[JobListing, Query()]
+) -> Response:
     """Show failures by rule and error, and the jobs of a state, newest first."""
     if query.state not in {"", *_STATES}:
         raise HTTPException(400, f"state: there is no {query.state!r}")
-    rows = _rows(here, who, query)
+    rows = _rows(context, caller, query)
     return page(
         request,
         "jobs.html",
-        failures=_failures(here, who),
+        failures=_failures(context, caller),
         jobs=rows[:_PAGE_ROWS],
         is_last=len(rows) <= _PAGE_ROWS,
         query=query,
         pairs=[(each, job_word(each)) for each in _STATES],
-        may_retry=may_use(who, retry_job, "POST"),
+        may_retry=may_use(caller, retry_job, "POST"),
     )
 
 
 @router.get("/jobs/retry")
 @needs(Permission.WRITE, by_tenant=True)
-def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: Text = "") -> Response:
+def ask_to_retry(
+    request: Request, context: ContextDep, caller: CallerDep, rule: Text = "", kind: Text = ""
+) -> Response:
     """Ask for confirmation before jobs that failed alike are retried, which may cost money."""
-    alike = [each for each in _failures(here, who) if _is_alike(each.rule_id, rule)]
+    alike = [each for each in _failures(context, caller) if _is_alike(each.rule_id, rule)]
     count = sum(each.jobs for each in alike if not kind or each.error_kind == kind)
     of_rule = Markup(" of the rule {}").format(one_line(alike[0].rule)) if rule and alike else Markup()
     with_kind = Markup(" with the error {}").format(one_line(kind)) if kind else Markup()
@@ -93,43 +97,45 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
 
 @router.post("/jobs/retry")
 @needs(Permission.WRITE, by_tenant=True)
-def retry_failed(here: Here, who: Who, form: Sent) -> Response:
+def retry_failed(context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Retry failed jobs, the oldest first."""
     rule, kind = form.text("rule") or None, form.text("kind") or None
-    repeated = here.store.jobs.retry_failed(
-        rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.visible_tenant
+    repeated = context.store.jobs.retry_failed(
+        rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=caller.visible_tenant
     )
-    here.jobs_changed()
+    context.jobs_changed()
     more = repeated.jobs == MOST_RETRIED
     return see_other("/jobs?" + urlencode({"state": "failed" if more else ""}))
 
 
 @router.post("/jobs/{job_id}/retry")
 @needs(Permission.WRITE, by_tenant=True)
-def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who, form: Sent) -> Response:
+def retry_job(
+    job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], context: ContextDep, caller: CallerDep, form: FormDep
+) -> Response:
     """Retry a job at once; one that waits for its next attempt has it now."""
-    repeated = here.store.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.visible_tenant)
-    here.jobs_changed()
+    repeated = context.store.jobs.retry([job_id], now_us=wall_clock_us(), tenant=caller.visible_tenant)
+    context.jobs_changed()
     if job_id in repeated.refused:
         state = repeated.refused[job_id]
         message = f"job {job_id}: {refusal(state)}"
-        raise Missing(message) if state is None else Conflict(message)
+        raise NotFound(message) if state is None else Conflict(message)
     return see_other(own_path(form.text("next", "/jobs")))
 
 
-def _failures(here: Context, who: Caller) -> list[Failures]:
-    return here.store.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.visible_tenant)
+def _failures(context: Context, caller: Caller) -> list[Failures]:
+    return context.store.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=caller.visible_tenant)
 
 
-def _rows(here: Context, who: Caller, query: JobListing) -> list[dict[str, Any]]:
+def _rows(context: Context, caller: Caller, query: JobListing) -> list[dict[str, Any]]:
     """Return the jobs of a page, and one more if there is a next page."""
     filters = JobFilter(
         state=query.state or None,
         rule=query.rule.strip() or None,
         trace_id=query.trace.strip().lower() or None,
-        tenant=who.visible_tenant,
+        tenant=caller.visible_tenant,
     )
-    return here.store.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=query.page * _PAGE_ROWS)
+    return context.store.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=query.page * _PAGE_ROWS)
 
 
 def _is_alike(rule_id: str, expected: str) -> bool:

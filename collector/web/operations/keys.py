@@ -12,12 +12,12 @@ from collector.access.errors import Forbidden
 from collector.access.permission import Permission, Role, needs
 from collector.api.access import keys as api
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.web.confirming import Confirmation, ask, attempt, show_once
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.visitor import Form, Sent, by_field, page_router
-from storage.errors import Conflict, Missing
+from collector.web.visitor import Form, FormDep, by_field, page_router
+from storage.errors import Conflict, NotFound
 from storage.operation.access import ApiKey
 
 router = page_router()
@@ -37,26 +37,26 @@ _DELETE = "will no longer give access, and leaves the list. The audit log keeps 
 
 @router.get("/keys")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_keys(request: Request, here: Here, who: Who) -> Response:
+def list_keys(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """List keys, oldest first."""
-    return page(request, "keys.html", keys=here.authenticator.keyring.keys(who))
+    return page(request, "keys.html", keys=context.authenticator.keyring.keys(caller))
 
 
 @router.get("/keys/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def new_key(request: Request, here: Here) -> Response:
+def new_key(request: Request, context: ContextDep) -> Response:
     """Show the form of a new key; the first key has to be an ADMIN key."""
-    is_first = here.authenticator.keyring.is_open
+    is_first = context.authenticator.keyring.is_open
     return _form(request, dict.fromkeys(_FIELDS, "") | {"role": Role.ADMIN if is_first else Role.VIEWER})
 
 
 @router.post("/keys/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
+def create_key(request: Request, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Create a key, and show its text once."""
     try:
         body = api.NewKey.model_validate({name: _value(name, form) for name in _FIELDS if form.text(name).strip()})
-        made = api.create_key(body, here, who)
+        made = api.create_key(body, context, caller)
     except ValidationError as error:
         return _form(request, _values(form), problems=by_field(error), status=400)
     except Forbidden as error:
@@ -70,39 +70,39 @@ def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
 
 @router.get("/keys/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def ask_to_disable(request: Request, key_id: str, here: Here, who: Who) -> Response:
+def ask_to_disable(request: Request, key_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Ask for confirmation before a key is disabled."""
-    return ask(request, _question("Disable", _DISABLE, _find(here, who, key_id)))
+    return ask(request, _question("Disable", _DISABLE, _find(context, caller, key_id)))
 
 
 @router.post("/keys/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
+def disable_key(request: Request, key_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Disable a key."""
-    question = _question("Disable", _DISABLE, _find(here, who, key_id))
-    return attempt(request, question, lambda: api.disable_key(key_id, here, who), then="/keys")
+    question = _question("Disable", _DISABLE, _find(context, caller, key_id))
+    return attempt(request, question, lambda: api.disable_key(key_id, context, caller), then="/keys")
 
 
 @router.get("/keys/{key_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def ask_to_delete(request: Request, key_id: str, here: Here, who: Who) -> Response:
+def ask_to_delete(request: Request, key_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Ask for confirmation before a key is deleted."""
-    return ask(request, _question("Delete", _DELETE, _find(here, who, key_id)))
+    return ask(request, _question("Delete", _DELETE, _find(context, caller, key_id)))
 
 
 @router.post("/keys/{key_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
+def delete_key(request: Request, key_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Delete a key."""
-    question = _question("Delete", _DELETE, _find(here, who, key_id))
-    return attempt(request, question, lambda: api.delete_key(key_id, here, who), then="/keys")
+    question = _question("Delete", _DELETE, _find(context, caller, key_id))
+    return attempt(request, question, lambda: api.delete_key(key_id, context, caller), then="/keys")
 
 
-def _find(here: Context, who: Who, key_id: str) -> ApiKey:
-    for each in here.authenticator.keyring.keys(who):
+def _find(context: Context, caller: CallerDep, key_id: str) -> ApiKey:
+    for each in context.authenticator.keyring.keys(caller):
         if each.key_id == key_id:
             return each
-    raise Missing(f"there is no key {key_id}")
+    raise NotFound(f"there is no key {key_id}")
 
 
 def _value(name: str, form: Form) -> str:

@@ -9,11 +9,11 @@ from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import TooMany, Unauthenticated
 from collector.access.permission import Permission, needs
 from collector.access.secret import digest
-from collector.api.base.routing import Here
-from collector.doors.otlp_http import address_of
+from collector.api.base.routing import ContextDep
+from collector.listeners.otlp_http import address_of
 from collector.web.rendering import page, see_other
 from collector.web.sign_in_sessions import new_id
-from collector.web.visitor import Sent, cookie_of, give_cookie, page_router, sessions_of
+from collector.web.visitor import FormDep, cookie_of, give_cookie, page_router, sessions_of
 
 router = page_router()
 
@@ -22,16 +22,16 @@ _SENDS_ONLY: Final = "This key can only send spans; sign in with a key that has 
 
 @router.get("/sign-in")
 @needs(Permission.OPEN)
-def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
+def show_form(request: Request, context: ContextDep, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
     """Show the form; without keys there is no sign-in."""
-    if here.authenticator.keyring.is_open:
+    if context.authenticator.keyring.is_open:
         return see_other(own_path(next))
     return page(request, "sign_in.html", next=own_path(next), problem=None)
 
 
 @router.post("/sign-in")
 @needs(Permission.OPEN)
-async def sign_in(request: Request, here: Here, form: Sent) -> Response:
+async def sign_in(request: Request, context: ContextDep, form: FormDep) -> Response:
     """Begin a session; redirect to the page that was requested before."""
     key, next_path = form.required("key"), own_path(form.text("next", "/"))
     request_info = RequestInfo(
@@ -39,7 +39,7 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     )
     caller: Caller | None = None
     try:
-        caller = here.authenticator.sign_in(key, request_info)
+        caller = context.authenticator.sign_in(key, request_info)
     except Unauthenticated as error:
         status, problem = 401, str(error)
     except TooMany as error:
@@ -50,16 +50,16 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
             answer = see_other(first)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
-            here.authenticator.journal.note(request_info, caller, answer.status_code)
+            context.authenticator.journal.note(request_info, caller, answer.status_code)
             return answer
         status, problem = 403, _SENDS_ONLY
-    here.authenticator.journal.note(request_info, caller, status, problem)
+    context.authenticator.journal.note(request_info, caller, status, problem)
     return page(request, "sign_in.html", status=status, next=next_path, problem=problem)
 
 
 @router.post("/sign-out")
 @needs(Permission.OPEN)
-def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - it makes the route check the form's token
+def sign_out(request: Request, form: FormDep) -> Response:  # noqa: ARG001 - it makes the route check the form's token
     """End the session, here and in the browser."""
     _leave(request)
     answer = see_other("/sign-in")

@@ -10,8 +10,8 @@ from collector.api.base.context import Context
 from collector.live.budgets.budgets import SpentToday
 from collector.live.jobs.trials import DRAFTS
 from collector.live.judges.judges import ANY_PROJECT, PLAYGROUND
-from collector.web.pictures.small import share_bar
-from collector.web.words import cost, number, usd
+from collector.web.charts.small import share_bar
+from collector.web.formatting import cost, number, usd
 from rules.rule import Budget
 
 _Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
@@ -52,17 +52,17 @@ def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMe
     ]
 
 
-def budget_of_project(here: Context, project: str | None) -> Budget | None:
+def budget_of_project(context: Context, project: str | None) -> Budget | None:
     """Return the daily budget of a project for judges."""
-    budgets = here.project_budgets
+    budgets = context.project_budgets
     return budgets.get(project or "", budgets.get(ANY_PROJECT))
 
 
-def payers_today(here: Context) -> list[PayerSpending]:
+def payers_today(context: Context) -> list[PayerSpending]:
     """List the payers of today: rules, then projects, then connections."""
-    today = here.judging.budgets.today()
-    rules = {each.active.rule_id: each.active.rule for each in here.rules.kept()}
-    connections = {each.connection_id: each for each in here.judging.connections.all()}
+    today = context.judging.budgets.today()
+    rules = {each.active.rule_id: each.active.rule for each in context.rules.kept()}
+    connections = {each.connection_id: each for each in context.judging.connections.all()}
 
     def rule(identity: str) -> tuple[str, Budget | None]:
         if identity == DRAFTS:
@@ -79,7 +79,7 @@ def payers_today(here: Context) -> list[PayerSpending]:
         return payer.row.name, None if payer.text.budget is None else payer.text.budget.budget()
 
     def project(identity: str) -> tuple[str, Budget | None]:
-        return identity or "(no project)", budget_of_project(here, identity)
+        return identity or "(no project)", budget_of_project(context, identity)
 
     return [
         payer

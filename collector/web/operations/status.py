@@ -8,13 +8,13 @@ from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.rule_documents import comparisons_of, problems_of
 from collector.api.documents.status_documents import rule_counts
 from collector.machine import versions
 from collector.units import instant_text
+from collector.web.charts.columns import ChartColumn, columns
 from collector.web.operations.spending import payers_today
-from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 from collector.web.visitor import page_router
 
@@ -32,27 +32,27 @@ _TIME: Final = slice(11, 19)  # of an instant: the time of day
 
 @router.get("/status")
 @needs(Permission.READ)
-def show_status(request: Request, here: Here, who: Who) -> Response:
+def show_status(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """Show the state of the server now."""
-    now_ns = here.now_ns()
-    counts = here.store.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    rules = rule_counts(here.rules.kept(), (), problems_of(here, who), comparisons_of(here, None))
+    now_ns = context.now_ns()
+    counts = context.store.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
+    rules = rule_counts(context.rules.kept(), (), problems_of(context, caller), comparisons_of(context, None))
     return page(
         request,
         "status.html",
-        state=here.state,
-        is_overloaded=here.store.overload is not None,
-        standing=here.store.status.status(now_ns),
+        state=context.state,
+        is_overloaded=context.store.overload is not None,
+        standing=context.store.status.status(now_ns),
         rate=sum(counts[-_RECENT:]) / (_RECENT * _STEP_S),
         arrivals=_picture(counts, now_ns),
         stretch_min=_STRETCHES * _STEP_S // 60,
-        meters=numbers_of(here),
-        received=_received(here),
-        payers_today=payers_today(here),
-        problems=here.rules.problems,
+        meters=numbers_of(context),
+        received=_received(context),
+        payers_today=payers_today(context),
+        problems=context.rules.problems,
         rules=rules,
-        conditions=here.conditions.lasting,
-        set_aside=here.store.totals.set_aside,
+        conditions=context.conditions.lasting,
+        set_aside=context.store.totals.set_aside,
         versions=versions(),
     )
 
@@ -70,18 +70,18 @@ def _picture(counts: list[int], now_ns: int) -> Markup:
     return columns(data, label=label, most=most, titles=("From (UTC)", "Spans a second"), size=_SIZE)
 
 
-def numbers_of(here: Context) -> dict[str, float]:
+def numbers_of(context: Context) -> dict[str, float]:
     """Return the metrics of `_SHOWN`, by name without the product's prefix."""
-    readings = {meter.name.removeprefix("tracejury_"): meter.read() for meter in here.meters if meter.name in _SHOWN}
+    readings = {meter.name.removeprefix("tracejury_"): meter.read() for meter in context.meters if meter.name in _SHOWN}
     return {name: value for name, value in readings.items() if isinstance(value, int | float)}
 
 
 _SHOWN: Final = {f"tracejury_{name}" for name in ("queue_bytes", "backlog_bytes", "database_bytes", "disk_free_bytes")}
 
 
-def _received(here: Context) -> list[tuple[str, int]]:
+def _received(context: Context) -> list[tuple[str, int]]:
     """Return the counts of received spans since the start, by outcome."""
-    meter = next((each for each in here.meters if each.name == "tracejury_received_total"), None)
+    meter = next((each for each in context.meters if each.name == "tracejury_received_total"), None)
     counts = {} if meter is None else meter.read()
     if not isinstance(counts, dict):
         return []

@@ -6,7 +6,7 @@ from typing import Final
 
 from collector.web.spans.conversation import parts_of, size_text
 from evaluators.chat.dialogue import MEDIA
-from evaluators.chat.pictures import MOST_SENT_BYTES, Image, image_of
+from evaluators.chat.images import MOST_SENT_BYTES, Image, image_of
 from storage.records import JsonValue, Message
 
 PICTURE: Final = "picture"

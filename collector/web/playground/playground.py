@@ -13,7 +13,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground import MOST_ANSWERS
 from collector.live.judges.playground_trace import reply_message
@@ -30,9 +30,9 @@ from collector.web.playground.playground_form import (
 from collector.web.rendering import page
 from collector.web.spans.conversation import ShownMessage, conversation
 from collector.web.spans.span_view import Detail, detail_of
-from collector.web.visitor import Sent, page_router, with_query
+from collector.web.visitor import FormDep, page_router, with_query
 from evaluators.chat.dialogue import ROLES
-from storage.errors import Missing, Overloaded
+from storage.errors import NotFound, Overloaded
 
 router = page_router()
 
@@ -88,34 +88,34 @@ class _PlaygroundFormState:
 
 @router.get("/playground")
 @needs(Permission.WRITE, by_tenant=True)
-def show_playground(request: Request, here: Here, who: Who, tenant: str = "") -> Response:
+def show_playground(request: Request, context: ContextDep, caller: CallerDep, tenant: str = "") -> Response:
     """Show the form; `from=TRACE/SPAN` fills it with the request of that span."""
     like = request.query_params.get("from", "")
     if not like:
-        return _page(request, here, who, blank_form(_connection(here, who, None)), _PlaygroundFormState())
-    detail = _detail(here, who, like, tenant)
-    form = form_of_span(detail.span, detail.reading, _connection(here, who, detail.reading.model), tenant)
-    return _page(request, here, who, form, _priced(here, who, form))
+        return _page(request, context, caller, blank_form(_connection(context, caller, None)), _PlaygroundFormState())
+    detail = _detail(context, caller, like, tenant)
+    form = form_of_span(detail.span, detail.reading, _connection(context, caller, detail.reading.model), tenant)
+    return _page(request, context, caller, form, _priced(context, caller, form))
 
 
 @router.post("/playground")
 @needs(Permission.WRITE, by_tenant=True)
-async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> Response:
+async def ask_playground(request: Request, context: ContextDep, caller: CallerDep, sent: FormDep) -> Response:
     """Show the price of what the form holds, or its answers once the price is confirmed."""
     do, form = sent.text("do", "price"), sent_form(sent)
     request.state.only_looked = do != "send"  # so the audit has no entry for each letter
     form = _changed(form, do)
-    shown = await asyncio.to_thread(_priced, here, who, form)
+    shown = await asyncio.to_thread(_priced, context, caller, form)
     if do == "send" and shown.price is not None:
         if shown.price.is_within(sent.text("shownPrice")):
-            shown = await _answered(here, who, form, shown)
+            shown = await _answered(context, caller, form, shown)
         else:
             shown = replace(
                 shown, message="Nothing was sent yet, because it may cost more than the price you confirmed. See below."
             )
     elif do == "send":
         shown = replace(shown, status=400)
-    return await asyncio.to_thread(_page, request, here, who, form, shown)
+    return await asyncio.to_thread(_page, request, context, caller, form, shown)
 
 
 def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
@@ -128,21 +128,21 @@ def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
     return form
 
 
-def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
+def _priced(context: Context, caller: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
     """Return the highest price of what the form requests, or its problems."""
-    body, problems = _body(here, who, form)
+    body, problems = _body(context, caller, form)
     if body is None:
         return _PlaygroundFormState(problems=problems)
     pictures = counted(body.messages)
     try:
-        answers = priced(here, question_of(who, body), body)
-    except Missing as error:
+        answers = priced(context, question_of(caller, body), body)
+    except NotFound as error:
         return _PlaygroundFormState(problems={"connection.0": str(error)}, pictures=pictures)
     return _PlaygroundFormState(answers=answers, price=_price(answers), pictures=pictures)
 
 
-def _body(here: Context, who: Caller, form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
-    origin = _recorded(here, who, form)
+def _body(context: Context, caller: Caller, form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
+    origin = _recorded(context, caller, form)
     return body_of(form, [] if origin is None else origin.reading.input_messages or [])
 
 
@@ -166,13 +166,13 @@ def _up(amount: float) -> float:
 
 
 async def _answered(
-    here: Context, who: Caller, form: PlaygroundForm, shown: _PlaygroundFormState
+    context: Context, caller: Caller, form: PlaygroundForm, shown: _PlaygroundFormState
 ) -> _PlaygroundFormState:
-    body, _ = await asyncio.to_thread(_body, here, who, form)
+    body, _ = await asyncio.to_thread(_body, context, caller, form)
     if body is None:
         return shown
     try:
-        answers = await played(here, who, question_of(who, body), shown.answers, body)
+        answers = await played(context, caller, question_of(caller, body), shown.answers, body)
     except Overloaded as error:
         return replace(shown, message=f"No model was called: {error}. Try again later.", status=503)
     columns = []
@@ -182,9 +182,11 @@ async def _answered(
     return replace(shown, columns=columns)
 
 
-def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, shown: _PlaygroundFormState) -> Response:
-    origin = _recorded(here, who, form)
-    connections = here.judging.connections.for_rules_of(who.tenant)
+def _page(
+    request: Request, context: Context, caller: Caller, form: PlaygroundForm, shown: _PlaygroundFormState
+) -> Response:
+    origin = _recorded(context, caller, form)
+    connections = context.judging.connections.for_rules_of(caller.tenant)
     return page(
         request,
         "playground.html",
@@ -201,13 +203,13 @@ def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, sh
     )
 
 
-def _recorded(here: Context, who: Caller, form: PlaygroundForm) -> Detail | None:
+def _recorded(context: Context, caller: Caller, form: PlaygroundForm) -> Detail | None:
     """Return the span that the form was filled from, if it still exists."""
     if not form.origin:
         return None
     try:
-        return _detail(here, who, form.origin, form.tenant)
-    except Missing:
+        return _detail(context, caller, form.origin, form.tenant)
+    except NotFound:
         return None
 
 
@@ -218,19 +220,19 @@ def _back(form: PlaygroundForm) -> str:
     return with_query(f"/traces/{trace_id}", span=span_id, tenant=form.tenant or None)
 
 
-def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
+def _detail(context: Context, caller: Caller, like: str, tenant: str) -> Detail:
     """Return a span that the caller may see."""
     trace_id, _, span_id = like.partition("/")
-    visible_tenant = visible_tenant_of(who, tenant or None)
-    outline = here.store.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
-    whole = None if outline is None else here.store.outlines.span(outline, span_id.strip().lower())
+    visible_tenant = visible_tenant_of(caller, tenant or None)
+    outline = context.store.outlines.of_trace(trace_id.strip().lower(), tenant=visible_tenant, max_spans=1)
+    whole = None if outline is None else context.store.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
-        raise Missing(f"there is no span {like[:64]} here")
-    return detail_of(whole, here.own_keys, outline.summary.start_ns)
+        raise NotFound(f"there is no span {like[:64]} here")
+    return detail_of(whole, context.own_keys, outline.summary.start_ns)
 
 
-def _connection(here: Context, who: Caller, model: str | None) -> str:
-    known = here.judging.connections.for_rules_of(who.tenant)
+def _connection(context: Context, caller: Caller, model: str | None) -> str:
+    known = context.judging.connections.for_rules_of(caller.tenant)
     alike = [each for each in known if each.text.model == model]
     named = [each for each in known if each.row.name == _DEFAULT]
     return next((each.connection_id for each in (*alike, *named, *known)), "")

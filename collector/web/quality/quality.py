@@ -11,12 +11,12 @@ from markupsafe import Markup
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
-from collector.api.answers.alerting import StreamDocument
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.monitor_documents import monitor_document
+from collector.api.responses.alerting import StreamDocument
 from collector.api.review.annotations import VERDICT
-from collector.api.review.judged_by_people import (
+from collector.api.review.judge_accuracy import (
     SOURCES,
     JudgeAgainstPeople,
     against_people,
@@ -24,10 +24,10 @@ from collector.api.review.judged_by_people import (
     judge_against_people,
     judges_against_people,
 )
-from collector.visible import one_line
-from collector.web.pictures.histogram import histogram
-from collector.web.pictures.small import evidence_bar, sparkline, whisker
-from collector.web.pictures.trend import trend
+from collector.escaping import one_line
+from collector.web.charts.histogram import histogram
+from collector.web.charts.small import evidence_bar, sparkline, whisker
+from collector.web.charts.trend import trend
 from collector.web.quality import quality_numbers as numbers
 from collector.web.quality.quality_chosen import About, Chosen, cells_of, chosen_of, period_of
 from collector.web.quality.quality_comparison import (
@@ -40,12 +40,12 @@ from collector.web.quality.quality_comparison import (
 )
 from collector.web.quality.quality_numbers import BINS, PERIODS, Measure
 from collector.web.questions import questions_of
-from collector.web.rendering import at_one_moment, page
+from collector.web.rendering import in_snapshot, page
 from collector.web.visitor import page_router
 from rules.statistics.surviving import CorrectedDifference
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.alerting.monitors import RuleKey
-from storage.alerting.quality import Cell, OneResult, ResultsLike, ScoresOf
+from storage.alerting.quality import Cell, OneResult, ResultCriteria, ScoresOf
 from storage.review.labels import JudgedByRule, JudgedCount
 
 router = page_router()
@@ -78,18 +78,18 @@ class Pair(One):
 
 @router.get("/quality")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
+@in_snapshot
 def show_quality(
     request: Request,
-    here: Here,
-    who: Who,
+    context: ContextDep,
+    caller: CallerDep,
     query: Annotated[One, Query()],
 ) -> Response:
     """Show all rules with their results, or one rule in one project."""
     if not query.rule:
-        return _overview(request, here, who, query)
-    chosen = chosen_of(here, who, query)
-    cells = cells_of(here, chosen)
+        return _overview(request, context, caller, query)
+    chosen = chosen_of(context, caller, query)
+    cells = cells_of(context, chosen)
     every = numbers.evaluators_of(cells)
     evaluators = [each for each in every if not numbers.is_of_people(each.fingerprint)]
     questions = [each for each in every if numbers.is_of_people(each.fingerprint)]
@@ -115,9 +115,9 @@ def show_quality(
         releases=releases[: numbers.MOST_RELEASES],
         has_services=len({each.service for each in releases}) > 1,
         latest_two=numbers.latest_two(releases),
-        monitors=_monitors(here, chosen, shown),
-        alerts=_open_alerts(here, chosen.key),
-        people=_people(here, chosen, shown, own_sum),
+        monitors=_monitors(context, chosen, shown),
+        alerts=_open_alerts(context, chosen.key),
+        people=_people(context, chosen, shown, own_sum),
         whisker=whisker,
         evidence_bar=evidence_bar,
     )
@@ -125,13 +125,15 @@ def show_quality(
 
 @router.get("/quality/compare")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def compare_releases(request: Request, here: Here, who: Who, query: Annotated[Pair, Query()]) -> Response:
+@in_snapshot
+def compare_releases(
+    request: Request, context: ContextDep, caller: CallerDep, query: Annotated[Pair, Query()]
+) -> Response:
     """Compare two releases by a rule, if one evaluator judged both."""
     if not query.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, query)
-    cells = cells_of(here, chosen)
+    chosen = chosen_of(context, caller, query)
+    cells = cells_of(context, chosen)
     scored = [cell for cell in cells if cell.release is not None and cell.scored]
     services = sorted({cell.service or "" for cell in scored})
     names = sorted({cell.release or "" for cell in scored if query.service in {None, cell.service or ""}})
@@ -140,12 +142,12 @@ def compare_releases(request: Request, here: Here, who: Who, query: Annotated[Pa
     why = ""
     if query.baseline and query.candidate:
         try:
-            comparison = _compared(here, chosen, cells, query)
-            corrected = _for_people(here, chosen, comparison)
+            comparison = _compared(context, chosen, cells, query)
+            corrected = _for_people(context, chosen, comparison)
         except IncomparableReleases as error:
             why = str(error)
     sides = (query.baseline, query.candidate)
-    worst = {each: _worst(here, chosen, each, comparison) for each in sides} if comparison else {}
+    worst = {each: _worst(context, chosen, each, comparison) for each in sides} if comparison else {}
     shown = [each.trace_id for results in worst.values() for each in results]
     return page(
         request,
@@ -161,7 +163,7 @@ def compare_releases(request: Request, here: Here, who: Who, query: Annotated[Pa
         corrected=corrected,
         why=why,
         worst=worst,
-        questions=questions_of(here, shown, chosen.key.tenant),
+        questions=questions_of(context, shown, chosen.key.tenant),
         periods=PERIODS,
         short_print=numbers.short_print,
         scores_of_each=SCORES_OF_EACH,
@@ -169,16 +171,16 @@ def compare_releases(request: Request, here: Here, who: Who, query: Annotated[Pa
     )
 
 
-def _overview(request: Request, here: Context, who: Caller, query: One) -> Response:
-    tenant, project, days = tenant_of(who, query.tenant), query.project or None, query.days
-    now_us, period = here.now_ns() // 1_000, period_of(days)
+def _overview(request: Request, context: Context, caller: Caller, query: One) -> Response:
+    tenant, project, days = tenant_of(caller, query.tenant), query.project or None, query.days
+    now_us, period = context.now_ns() // 1_000, period_of(days)
     from_us = numbers.begin_us(now_us, days, "day")
     steps = numbers.steps_between(from_us, now_us, "day")
     streams = numbers.streams_of(
-        here.store.quality.streams(from_us=from_us, tenant=tenant, judged=query.basis.judged), steps
+        context.store.quality.streams(from_us=from_us, tenant=tenant, judged=query.basis.judged), steps
     )
     alerts: dict[tuple[str | None, str | None, str | None], list[Alert]] = {}
-    for alert in _unsettled(here, tenant):
+    for alert in _unsettled(context, tenant):
         alerts.setdefault(_stream_of(alert), []).append(alert)
     shown = [each for each in streams if project is None or each.project == project]
     return page(
@@ -188,16 +190,16 @@ def _overview(request: Request, here: Context, who: Caller, query: One) -> Respo
         more=max(len(shown) - _MOST_STREAMS, 0),
         lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
         alerts=alerts,
-        corrected=_corrected(here, tenant, shown[:_MOST_STREAMS], from_us),
+        corrected=_corrected(context, tenant, shown[:_MOST_STREAMS], from_us),
         projects=_projects(streams, project),
         project=project or "",
-        tenants=_tenants(here, who, tenant),
-        tenant=tenant if who.sees_all else "",
+        tenants=_tenants(context, caller, tenant),
+        tenant=tenant if caller.sees_all else "",
         periods=PERIODS,
         days=days,
         time=query.time,
         period=period.label,
-        has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
+        has_rules=any(each.stored.tenant in {tenant, ""} for each in context.rules.kept()),
     )
 
 
@@ -207,7 +209,7 @@ def _projects(streams: Sequence[numbers.ResultSeries], chosen: str | None) -> li
 
 
 def _people(
-    here: Context, chosen: Chosen, fingerprint: str | None, own: numbers.ResultSum
+    context: Context, chosen: Chosen, fingerprint: str | None, own: numbers.ResultSum
 ) -> JudgeAgainstPeople | None:
     """Return how people rate the results of one evaluator; None if it neither passes nor fails any."""
     if fingerprint is None or numbers.is_of_people(fingerprint) or not own.passed + own.not_passed:
@@ -221,13 +223,13 @@ def _people(
         sources=SOURCES["people"],
     )
     judge = JudgedCount(fingerprint=fingerprint, name=chosen.rule, passed=own.passed, failed=own.not_passed)
-    return against_people(here, judged, judge)
+    return against_people(context, judged, judge)
 
 
-def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
-    if not who.sees_all:
+def _tenants(context: Context, caller: Caller, chosen: str) -> list[str]:
+    if not caller.sees_all:
         return []
-    return sorted({*here.store.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
+    return sorted({*context.store.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
 
 
 def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:
@@ -275,21 +277,21 @@ def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -
     )
 
 
-def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[StreamDocument]:
+def _monitors(context: Context, chosen: Chosen, fingerprint: str | None) -> list[StreamDocument]:
     """Return the state of the monitors of each service."""
-    rows = here.store.monitors.page(
+    rows = context.store.monitors.page(
         project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
     )
     own = [row for row in rows if row.key.rule == chosen.key and row.fingerprint == fingerprint]
-    return [monitor_document(row, here.rules.revision) for row in own]
+    return [monitor_document(row, context.rules.revision) for row in own]
 
 
-def _unsettled(here: Context, tenant: str) -> list[Alert]:
+def _unsettled(context: Context, tenant: str) -> list[Alert]:
     """Return open alerts about a tenant's spans."""
     return [
         alert
         for state in ("acknowledged", "open")
-        for alert in here.store.alerts.newest(AlertFilter(state=state), tenant=tenant, limit=_MOST_ALERTS)
+        for alert in context.store.alerts.newest(AlertFilter(state=state), tenant=tenant, limit=_MOST_ALERTS)
         if alert.finding.tenant == tenant
     ]
 
@@ -300,15 +302,15 @@ def _stream_of(alert: Alert) -> tuple[str | None, str | None, str | None]:
     return alert.finding.project, alert.finding.rule_id, question
 
 
-def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
+def _open_alerts(context: Context, key: RuleKey) -> list[Alert]:
     return [
         each
-        for each in _unsettled(here, key.tenant)
+        for each in _unsettled(context, key.tenant)
         if (each.finding.project, each.finding.rule_id) == (key.project, key.rule_id)
     ]
 
 
-def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], query: Pair) -> ReleaseComparison:
+def _compared(context: Context, chosen: Chosen, cells: Sequence[Cell], query: Pair) -> ReleaseComparison:
     names = (query.baseline, query.candidate)
     service, own = of_common_service(cells, names, query.service)
     shared = common_evaluator(own, *names, query.fingerprint or None)
@@ -316,17 +318,17 @@ def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], query: Pair)
     return compare(
         own,
         of,
-        lambda: here.store.quality.scores(
+        lambda: context.store.quality.scores(
             chosen.key, of, from_us=chosen.from_us, each=SCORES_OF_EACH, basis=chosen.basis
         ),
         lower_is_better=chosen.lower_is_better,
     )
 
 
-def _for_people(here: Context, chosen: Chosen, comparison: ReleaseComparison) -> CorrectedDifference | None:
+def _for_people(context: Context, chosen: Chosen, comparison: ReleaseComparison) -> CorrectedDifference | None:
     """Return the difference of the pass rates, corrected by the judge's errors."""
     judge = judge_against_people(
-        here,
+        context,
         tenant=chosen.key.tenant,
         rule_id=chosen.key.rule_id,
         project=chosen.key.project,
@@ -342,18 +344,18 @@ def _for_people(here: Context, chosen: Chosen, comparison: ReleaseComparison) ->
 
 
 def _corrected(
-    here: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
+    context: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
 ) -> list[JudgeAgainstPeople | None]:
     """Return for each stream how people rate its latest evaluator; None without votes."""
-    voted = here.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
+    voted = context.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
     corrections: list[JudgeAgainstPeople | None] = []
     for each in streams:
         is_voted = (each.rule_id, each.project) in voted and sum(map(bool, corrections)) < _MOST_CORRECTED
-        corrections.append(_judge_of(here, tenant, each, from_us) if is_voted else None)
+        corrections.append(_judge_of(context, tenant, each, from_us) if is_voted else None)
     return corrections
 
 
-def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:
+def _judge_of(context: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:
     judged = JudgedByRule(
         tenant=tenant,
         rule_id=of.rule_id,
@@ -362,12 +364,12 @@ def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int
         name=VERDICT,
         sources=SOURCES["people"],
     )
-    judges = judges_against_people(here, judged)
+    judges = judges_against_people(context, judged)
     return next((each for each in judges if each.judge.fingerprint == of.fingerprint), None)
 
 
-def _worst(here: Context, chosen: Chosen, release: str, of: ReleaseComparison) -> list[OneResult]:
-    like = ResultsLike(
+def _worst(context: Context, chosen: Chosen, release: str, of: ReleaseComparison) -> list[OneResult]:
+    like = ResultCriteria(
         from_us=chosen.from_us,
         service=of.service,
         release=release,
@@ -375,4 +377,4 @@ def _worst(here: Context, chosen: Chosen, release: str, of: ReleaseComparison) -
         outcome="scored",
         **asdict(chosen.basis),
     )
-    return here.store.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)
+    return context.store.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)

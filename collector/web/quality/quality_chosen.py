@@ -10,14 +10,14 @@ from collector.access.caller import Caller
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import tenant_of
 from collector.api.base.context import Context
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.active_rules import LoadedRule
 from collector.web.quality import quality_numbers as numbers
 from collector.web.quality.quality_numbers import PERIODS
 from collector.web.questions import criteria_of
 from rules.monitoring import AS_USUAL
 from storage.alerting.monitors import RuleKey
 from storage.alerting.quality import Basis, Cell, Step, Worst
-from storage.errors import BadQuery, Missing
+from storage.errors import BadQuery, NotFound
 
 Tenant: TypeAlias = Annotated[
     str | None, Field(pattern=TENANT_PATTERN), BeforeValidator(lambda sent: None if sent == "" else sent)
@@ -51,7 +51,7 @@ class Chosen:
 
     key: RuleKey
     rule: str
-    kept: KeptRule | None  # None: it was deleted
+    kept: LoadedRule | None  # None: it was deleted
     days: int
     basis: Basis
     now_us: int
@@ -131,36 +131,36 @@ def period_of(days: int) -> numbers.Period:
     return period
 
 
-def chosen_of(here: Context, who: Caller, query: About) -> Chosen:
+def chosen_of(context: Context, caller: Caller, query: About) -> Chosen:
     """Return the results that a query is about. It names the rule by id or name, and may omit the project.
 
     The results are about the caller's own spans, or about those of the tenant that the query names.
 
     Raises:
         Forbidden: the caller may not see that tenant.
-        Missing: no rule has this id or name.
+        NotFound: no rule has this id or name.
         BadQuery: the period is not offered.
     """
     rule, project = query.rule, query.project
     period_of(query.days)
-    whose = tenant_of(who, query.tenant)
-    visible = (each for each in here.rules.kept() if each.stored.tenant in {whose, ""})
+    whose = tenant_of(caller, query.tenant)
+    visible = (each for each in context.rules.kept() if each.stored.tenant in {whose, ""})
     named = [each for each in visible if rule in {each.stored.rule_id, each.stored.name}]
     fitting = [each for each in named if each.stored.project in {project, None}] or named
     kept = fitting[0] if fitting else None
     rule_id = rule if kept is None else kept.stored.rule_id
-    latest = None if kept and project is not None else here.store.quality.latest(rule_id, tenant=whose)
+    latest = None if kept and project is not None else context.store.quality.latest(rule_id, tenant=whose)
     if kept is None and latest is None:
-        raise Missing(f"there is no rule {rule} with results")
+        raise NotFound(f"there is no rule {rule} with results")
     name = kept.stored.name if kept else latest.rule if latest else rule
     if project is None:
         about = latest.project if latest else kept.stored.project if kept else None
     else:
         about = project or None
     key = RuleKey(whose, about, rule_id)
-    return Chosen(key=key, rule=name, kept=kept, days=query.days, basis=query.basis, now_us=here.now_ns() // 1_000)
+    return Chosen(key=key, rule=name, kept=kept, days=query.days, basis=query.basis, now_us=context.now_ns() // 1_000)
 
 
-def cells_of(here: Context, chosen: Chosen) -> list[Cell]:
+def cells_of(context: Context, chosen: Chosen) -> list[Cell]:
     """Return the sums of the results."""
-    return here.store.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)
+    return context.store.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)

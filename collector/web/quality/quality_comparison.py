@@ -16,8 +16,8 @@ from collector.web.quality.quality_numbers import (
 )
 from rules.statistics.events import StreamRate
 from rules.statistics.finished import Test, permuted_scores, unpaired_passes
+from rules.statistics.formulas.multiple_testing import holm
 from rules.statistics.formulas.resampling import Draws
-from rules.statistics.formulas.several import holm
 from rules.statistics.intervals import Interval, interval
 from rules.statistics.sample import Sample
 from storage.alerting.quality import Cell, ScoresOf

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from collector.web.pictures.trend import Scale, TrendPoint
+from collector.web.charts.trend import Scale, TrendPoint
 from rules.statistics.events import StreamRate, rate_of
 from rules.statistics.sample import ATOMS, UNIT, Sample
 from storage.alerting.counted_scores import SCORES

@@ -10,14 +10,14 @@ from pydantic import Field
 
 from collector.access.permission import Permission, needs
 from collector.api.base.pages import MAX_PAGE
-from collector.api.base.routing import Here, Who
-from collector.result_words import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
+from collector.api.base.routing import CallerDep, ContextDep
+from collector.result_labels import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
 from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
 from collector.web.questions import questions_of
-from collector.web.rendering import at_one_moment, page
+from collector.web.rendering import in_snapshot, page
 from collector.web.visitor import page_router, with_parameters
-from storage.alerting.quality import ResultsLike
+from storage.alerting.quality import ResultCriteria
 
 router = page_router()
 
@@ -60,10 +60,10 @@ class ResultFilter(About):
     page: int = Field(default=0, ge=0, le=MAX_PAGE)
 
     @property
-    def like(self) -> ResultsLike:
+    def like(self) -> ResultCriteria:
         """Return the filter of the store."""
         outcome, passed = VERDICTS[self.verdict]
-        return ResultsLike(
+        return ResultCriteria(
             from_us=self.from_us,
             to_us=self.to_us,
             fingerprint=self.fingerprint or None,
@@ -80,13 +80,15 @@ class ResultFilter(About):
 
 @router.get("/quality/results")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def list_results(request: Request, here: Here, who: Who, query: Annotated[ResultFilter, Query()]) -> Response:
+@in_snapshot
+def list_results(
+    request: Request, context: ContextDep, caller: CallerDep, query: Annotated[ResultFilter, Query()]
+) -> Response:
     """List the results of a rule in a project, latest first, or worst first."""
     if not query.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, query)
-    rows = here.store.quality.results(
+    chosen = chosen_of(context, caller, query)
+    rows = context.store.quality.results(
         chosen.key,
         query.like,
         worst=chosen.worst if query.order == "worst" else None,
@@ -99,7 +101,7 @@ def list_results(request: Request, here: Here, who: Who, query: Annotated[Result
         chosen=chosen,
         query=query,
         results=rows[:_ROWS],
-        questions=questions_of(here, [each.trace_id for each in rows], chosen.key.tenant),
+        questions=questions_of(context, [each.trace_id for each in rows], chosen.key.tenant),
         older=with_parameters(request, page=query.page + 1) if len(rows) > _ROWS else None,
         newer=with_parameters(request, page=query.page - 1 or None) if query.page else None,
         verdicts=VERDICT_OPTIONS,

@@ -10,12 +10,12 @@ from collector.api.access.tenants import refuse_shared
 from collector.api.base.context import Context
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, RuleTrial, try_rule
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.active_rules import LoadedRule
 from rules.errors import BadRule
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.rule_yaml import yaml_of
-from storage.errors import BadQuery, Conflict, Missing
+from storage.errors import BadQuery, Conflict, NotFound
 from storage.judging.backfills import Backfill
 from storage.query.query_options import QueryOptions
 
@@ -25,127 +25,127 @@ _TRIAL_S: Final = 5.0
 _ENABLED: Final = re.compile(r"enabled(\s*):(\s*)\S+?(\s*(?:#.*)?)")
 
 
-def all_rules(here: Context, who: Caller) -> Sequence[KeptRule]:
+def all_rules(context: Context, caller: Caller) -> Sequence[LoadedRule]:
     """Return the rules that the caller sees, oldest first."""
-    return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
+    return [kept for kept in context.rules.kept() if caller.sees(kept.stored.tenant)]
 
 
-def find(here: Context, who: Caller, rule_id: str) -> KeptRule:
+def find(context: Context, caller: Caller, rule_id: str) -> LoadedRule:
     """Return the rule with this id.
 
     Raises:
-        Missing: no rule has this id.
+        NotFound: no rule has this id.
     """
-    for kept in all_rules(here, who):
+    for kept in all_rules(context, caller):
         if kept.stored.rule_id == rule_id:
             return kept
-    raise Missing(f"there is no rule {rule_id}")
+    raise NotFound(f"there is no rule {rule_id}")
 
 
-def find_own(here: Context, who: Caller, rule_id: str) -> KeptRule:
+def find_own(context: Context, caller: Caller, rule_id: str) -> LoadedRule:
     """Return a rule that belongs to the caller.
 
     Raises:
-        Missing: no rule has this id.
+        NotFound: no rule has this id.
         Forbidden: the rule is shared by all tenants.
     """
-    kept = find(here, who, rule_id)
-    refuse_shared(who, kept.stored.tenant, f"the rule {kept.stored.name!r}")
+    kept = find(context, caller, rule_id)
+    refuse_shared(caller, kept.stored.tenant, f"the rule {kept.stored.name!r}")
     return kept
 
 
-def find_changeable(here: Context, who: Caller, rule_id: str) -> KeptRule:
+def find_changeable(context: Context, caller: Caller, rule_id: str) -> LoadedRule:
     """Return a rule that belongs to the caller and can be changed here.
 
     Raises:
         Missing, Forbidden: as `find_own`.
         Conflict: the rule comes from a file.
     """
-    kept = find_own(here, who, rule_id)
+    kept = find_own(context, caller, rule_id)
     if kept.stored.origin == "FILE":
         raise Conflict(f"the rule {kept.stored.name!r} comes from the file {kept.stored.file}; change it there")
     return kept
 
 
-def projects(here: Context, who: Caller) -> list[str]:
+def projects(context: Context, caller: Caller) -> list[str]:
     """Return names of projects for a menu."""
-    return here.store.rulebook.project_names(who.visible_tenant)
+    return context.store.rulebook.project_names(caller.visible_tenant)
 
 
-def connections(here: Context, who: Caller) -> list[str]:
+def connections(context: Context, caller: Caller) -> list[str]:
     """Return the names of the connections that judges of the caller's rules may use."""
-    return sorted(each.row.name for each in here.judging.connections.for_rules_of(who.tenant))
+    return sorted(each.row.name for each in context.judging.connections.for_rules_of(caller.tenant))
 
 
-def attribute_keys(here: Context, who: Caller) -> list[str]:
+def attribute_keys(context: Context, caller: Caller) -> list[str]:
     """Return the attribute names of the latest spans, if they can be shown in a list."""
-    return [key for key in here.store.rule_record.attribute_keys(who.visible_tenant) if key.isprintable()]
+    return [key for key in context.store.rule_record.attribute_keys(caller.visible_tenant) if key.isprintable()]
 
 
-def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
+def activity(context: Context, caller: Caller) -> dict[str, dict[str, float]]:
     """Return the counts of each rule for the last 24 hours, and the usage of its judges today, by rule id."""
-    return here.store.status.rule_activity(here.now_ns(), who.visible_tenant)
+    return context.store.status.rule_activity(context.now_ns(), caller.visible_tenant)
 
 
-def checked(here: Context, who: Caller, project: str | None, parsed: RuleText) -> Rule:
+def checked(context: Context, caller: Caller, project: str | None, parsed: RuleText) -> Rule:
     """Return the rule of a text, if it may take effect.
 
     Raises:
         BadRule: the rule may not take effect.
     """
-    return here.rules.checked(project, parsed, tenant=who.tenant)
+    return context.rules.checked(project, parsed, tenant=caller.tenant)
 
 
-def create(here: Context, who: Caller, parsed: RuleText, text: str) -> KeptRule:
+def create(context: Context, caller: Caller, parsed: RuleText, text: str) -> LoadedRule:
     """Create a rule from its text.
 
     Raises:
-        BadRule, Conflict, Overloaded: as `RulesInForce.create`.
+        BadRule, Conflict, Overloaded: as `ActiveRules.create`.
     """
-    return here.rules.create(parsed.rule.project, parsed, text, tenant=who.tenant)
+    return context.rules.create(parsed.rule.project, parsed, text, tenant=caller.tenant)
 
 
-def replace(here: Context, kept: KeptRule, parsed: RuleText, text: str, *, seen: int) -> KeptRule:
+def replace(context: Context, kept: LoadedRule, parsed: RuleText, text: str, *, seen: int) -> LoadedRule:
     """Replace the text of a rule, if it is still the version that was seen.
 
     Raises:
-        Stale, BadRule, Conflict, Overloaded: as `RulesInForce.replace`.
+        Stale, BadRule, Conflict, Overloaded: as `ActiveRules.replace`.
     """
-    return here.rules.replace(kept.stored.project, kept.stored.rule_id, parsed, text, seen={seen})
+    return context.rules.replace(kept.stored.project, kept.stored.rule_id, parsed, text, seen={seen})
 
 
-def enable(here: Context, kept: KeptRule, *, enabled: bool) -> None:
+def enable(context: Context, kept: LoadedRule, *, enabled: bool) -> None:
     """Let a rule judge, or not.
 
     Raises:
-        Stale, Conflict, Overloaded: as `RulesInForce.replace`.
+        Stale, Conflict, Overloaded: as `ActiveRules.replace`.
     """
     text = _with_enabled(kept, enabled=enabled)
-    here.rules.replace(kept.stored.project, kept.stored.rule_id, parse_rule(text), text, seen={kept.stored.version})
+    context.rules.replace(kept.stored.project, kept.stored.rule_id, parse_rule(text), text, seen={kept.stored.version})
 
 
-def delete(here: Context, kept: KeptRule) -> None:
+def delete(context: Context, kept: LoadedRule) -> None:
     """Delete a rule; its results stay.
 
     Raises:
-        Missing, Conflict, Overloaded: as `RulesInForce.delete`.
+        Missing, Conflict, Overloaded: as `ActiveRules.delete`.
     """
-    here.rules.delete(kept.stored.project, kept.stored.rule_id)
+    context.rules.delete(kept.stored.project, kept.stored.rule_id)
 
 
-def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> RuleTrial:
+def try_out(context: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> RuleTrial:
     """Match a rule against the spans of a tenant, or of all, that started in the last `window_s` seconds.
 
     Raises:
         BadQuery: the matching took too long.
         Overloaded: the database failed, or was opened again.
     """
-    settings = here.settings
+    settings = context.settings
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
         seconds = min(settings.sql_seconds, _TRIAL_S)
         terms = QueryOptions(is_ours=True)
-        return here.store.queries.sql(
+        return context.store.queries.sql(
             select, parameters, max_rows=settings.sql_rows, timeout_s=seconds, terms=terms
         ).rows
 
@@ -153,7 +153,7 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
 
 
 def start_backfill(
-    here: Context, kept: KeptRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None
+    context: Context, kept: LoadedRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None
 ) -> None:
     """Run a rule over stored data, or over the given traces of it.
 
@@ -164,31 +164,31 @@ def start_backfill(
     """
     if from_ns >= to_ns:
         raise BadQuery("from: must be before to")
-    here.backfills.start(kept.active, from_ns, to_ns, trace_ids=trace_ids)
+    context.backfills.start(kept.active, from_ns, to_ns, trace_ids=trace_ids)
 
 
-def backfills(here: Context, kept: KeptRule) -> list[Backfill]:
+def backfills(context: Context, kept: LoadedRule) -> list[Backfill]:
     """Return the backfills of a rule, newest first."""
-    return here.backfills.of_rule(kept.stored.rule_id)
+    return context.backfills.of_rule(kept.stored.rule_id)
 
 
-def cancel_backfill(here: Context, kept: KeptRule, backfill_id: str) -> None:
+def cancel_backfill(context: Context, kept: LoadedRule, backfill_id: str) -> None:
     """Cancel a backfill.
 
     Raises:
-        Missing: no backfill has this id.
+        NotFound: no backfill has this id.
         Conflict: the backfill has ended.
         Overloaded: the database cannot be written now.
     """
-    backfill = next((each for each in backfills(here, kept) if each.backfill_id == backfill_id), None)
+    backfill = next((each for each in backfills(context, kept) if each.backfill_id == backfill_id), None)
     if backfill is None:
-        raise Missing(f"the rule {kept.stored.rule_id} has no backfill {backfill_id}")
+        raise NotFound(f"the rule {kept.stored.rule_id} has no backfill {backfill_id}")
     if backfill.state != "running":
         raise Conflict(f"the backfill {backfill_id} is {backfill.state}")
-    here.backfills.cancel(backfill_id)
+    context.backfills.cancel(backfill_id)
 
 
-def _with_enabled(kept: KeptRule, *, enabled: bool) -> str:
+def _with_enabled(kept: LoadedRule, *, enabled: bool) -> str:
     """Return the text of a rule with `enabled` changed; rewritten if that is impossible in place."""
     text, rule = kept.stored.text, kept.active.rule
     target = changed(rule, enabled=enabled)

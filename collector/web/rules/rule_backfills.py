@@ -7,12 +7,12 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.times import moment_ns
 from collector.api.documents import rule_documents
 from collector.web.rendering import see_other
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, page_router
+from collector.web.visitor import FormDep, page_router
 
 router = page_router()
 
@@ -22,27 +22,27 @@ _US: Final = 1_000
 
 @router.post("/rules/{rule_id}/backfills")
 @needs(Permission.WRITE, by_tenant=True)
-def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+def start_backfill(rule_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Run a rule over the spans that start between two instants."""
-    kept = rule_access.find_own(here, who, rule_id)
+    kept = rule_access.find_own(context, caller, rule_id)
     from_ns, to_ns = (_instant_ns(name, form.required(name)) for name in ("from", "to"))
-    rule_access.start_backfill(here, kept, from_ns, to_ns)
+    rule_access.start_backfill(context, kept, from_ns, to_ns)
     return see_other(f"/rules/{rule_id}#backfills")
 
 
 @router.post("/rules/{rule_id}/baseline")
 @needs(Permission.WRITE, by_tenant=True)
-def start_baseline(rule_id: str, here: Here, who: Who) -> Response:
+def start_baseline(rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Judge the releases again that monitors compare."""
-    rule_documents.start_baseline(here, rule_access.find_own(here, who, rule_id).active)
+    rule_documents.start_baseline(context, rule_access.find_own(context, caller, rule_id).active)
     return see_other(f"/rules/{rule_id}#backfills")
 
 
 @router.post("/rules/{rule_id}/backfills/{backfill_id}/cancel")
 @needs(Permission.WRITE, by_tenant=True)
-def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
+def cancel_backfill(rule_id: str, backfill_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Cancel a backfill; its results stay."""
-    rule_access.cancel_backfill(here, rule_access.find_own(here, who, rule_id), backfill_id)
+    rule_access.cancel_backfill(context, rule_access.find_own(context, caller, rule_id), backfill_id)
     return see_other(f"/rules/{rule_id}#backfills")
 
 

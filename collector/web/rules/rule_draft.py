@@ -12,8 +12,8 @@ from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.live.active import ExecutorKind
 from collector.live.jobs.trials import most_of
 from collector.live.judges.judges import JudgeTerms
+from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.executor_kinds import executor_kind_of
-from collector.live.rules.rules_in_force import KeptRule
 from collector.web.rules import rule_access
 from collector.web.rules.rule_form import RuleForm, places, sent_form, with_settings_of
 from collector.web.rules.rule_settings import literal_keys, settings_of
@@ -102,24 +102,24 @@ class Preview:
     problem: str = ""
 
 
-def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> RuleFormDraft:
+def written(context: Context, caller: Caller, sent: Form, kept: LoadedRule | None) -> RuleFormDraft:
     """Return the draft of a sent form: a change of `kept`, or a new rule."""
     if sent.text("as") == "text":
-        return draft_of_text(here, who, sent.text("text"), kept)
+        return draft_of_text(context, caller, sent.text("text"), kept)
     form = sent_form(sent)
     if sent.text("shown") != form.evaluator:
         form = with_settings_of(form, frozenset(setting.key for setting in settings_of(form.evaluator, {})))
-    return draft_of_form(here, who, form, kept)
+    return draft_of_form(context, caller, form, kept)
 
 
-def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | None) -> RuleFormDraft:
+def draft_of_form(context: Context, caller: Caller, form: RuleForm, kept: LoadedRule | None) -> RuleFormDraft:
     """Return the draft that the fields of a form make, with all of its problems."""
     try:
         document = form.document(literal_keys(form.evaluator))
     except BadRule as error:
         return RuleFormDraft(text="", form=form, problems=error.problems)
     text = yaml_of(document)
-    problems, parsed, rule = _checked(here, who, text, kept)
+    problems, parsed, rule = _checked(context, caller, text, kept)
     if parsed is None:
         # Problems of the evaluator come only once the rest is right, unless only these are requested.
         part: dict[str, JsonValue] = {
@@ -130,14 +130,14 @@ def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | N
     return RuleFormDraft(text=text, form=form, problems=problems, parsed=parsed, rule=rule)
 
 
-def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) -> RuleFormDraft:
+def draft_of_text(context: Context, caller: Caller, text: str, kept: LoadedRule | None) -> RuleFormDraft:
     """Return the draft of a rule text."""
-    problems, parsed, rule = _checked(here, who, text, kept)
+    problems, parsed, rule = _checked(context, caller, text, kept)
     return RuleFormDraft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
 
 
 def preview(
-    here: Context, who: Caller, draft: RuleFormDraft, window_s: float, kept: KeptRule | None, *, asks: Asks = ""
+    context: Context, caller: Caller, draft: RuleFormDraft, window_s: float, kept: LoadedRule | None, *, asks: Asks = ""
 ) -> Preview | None:
     """Preview the matches, the cost and the results of checks on examples; None while the draft has problems.
 
@@ -145,17 +145,17 @@ def preview(
     """
     if draft.parsed is None or draft.rule is None:
         return None
-    executor_kind, now_ns = executor_kind_of(draft.rule), here.now_ns()
-    whose = who.tenant if kept is None else kept.stored.tenant
-    start_ns, spans = here.store.rule_record.start_of_newest(
+    executor_kind, now_ns = executor_kind_of(draft.rule), context.now_ns()
+    whose = caller.tenant if kept is None else kept.stored.tenant
+    start_ns, spans = context.store.rule_record.start_of_newest(
         now_ns - int(window_s * _NS), MOST_SPANS, tenant=whose or None
     )
     shorter_s = window_s if start_ns is None else max((now_ns - start_ns) / _NS, _LEAST_S)
     is_cut = shorter_s < window_s
     try:
-        trial = rule_access.try_out(here, whose, draft.parsed, draft.rule, min(shorter_s, window_s))
+        trial = rule_access.try_out(context, whose, draft.parsed, draft.rule, min(shorter_s, window_s))
         examples = trial.examples[:EVALUATED]
-        results: Sequence[JobResult | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
+        results: Sequence[JobResult | None] = context.trials.evaluate(draft.rule, examples) or [None] * len(examples)
     except (BadQuery, Overloaded) as error:
         return Preview(trial=None, problem=str(error))
     shown = Preview(
@@ -168,29 +168,29 @@ def preview(
     )
     if executor_kind != "judge":
         return shown
-    cost = here.store.rule_record.cost(draft.rule.evaluator, tenant=who.visible_tenant)
-    shown = replace(shown, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
+    cost = context.store.rule_record.cost(draft.rule.evaluator, tenant=caller.visible_tenant)
+    shown = replace(shown, cost=cost, offer=_offer(context, whose, kept, draft.rule, len(examples)))
     if asks == "prompt":
-        return _with_prompt(here, shown)
-    return _with_judge(here, whose, kept, shown) if asks == "judge" else shown
+        return _with_prompt(context, shown)
+    return _with_judge(context, whose, kept, shown) if asks == "judge" else shown
 
 
-def _with_prompt(here: Context, shown: Preview) -> Preview:
+def _with_prompt(context: Context, shown: Preview) -> Preview:
     """Add the prompt for the first example to a preview."""
     if shown.trial is None or not shown.results:
         return shown
     try:
-        return replace(shown, prompt=here.trials.preview(shown.trial.rule, shown.results[0][0]))
+        return replace(shown, prompt=context.trials.preview(shown.trial.rule, shown.results[0][0]))
     except Overloaded as error:
         return replace(shown, prompt=PromptPreview(problem=str(error)))
 
 
-def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, examples: int) -> Offer | None:
+def _offer(context: Context, whose: str, kept: LoadedRule | None, rule: Rule, examples: int) -> Offer | None:
     """Return the highest cost of calling the judge for this many examples."""
     if not examples:
         return None
     try:
-        terms = here.trials.terms(whose, None if kept is None else kept.stored.rule_id, rule)
+        terms = context.trials.terms(whose, None if kept is None else kept.stored.rule_id, rule)
     except BadConfiguration as error:
         return Offer(problem=str(error))
     costs = [_usd(most_of(each.max_output_tokens), each.price) for each in terms]
@@ -198,14 +198,14 @@ def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, example
     return Offer(terms=terms, usd=examples * sum(known) if len(known) == len(costs) else None)
 
 
-def _with_judge(here: Context, whose: str, kept: KeptRule | None, shown: Preview) -> Preview:
+def _with_judge(context: Context, whose: str, kept: LoadedRule | None, shown: Preview) -> Preview:
     """Add the judge's results for the examples to a preview."""
     if shown.trial is None or shown.offer is None or not shown.offer.terms:
         return shown
     examples = [example for example, _ in shown.results]
     rule_id = None if kept is None else kept.stored.rule_id
     try:
-        trial = here.trials.ask(whose, rule_id, shown.trial.rule, examples)
+        trial = context.trials.ask(whose, rule_id, shown.trial.rule, examples)
     except Overloaded as error:
         return replace(shown, offer=replace(shown.offer, problem=str(error)))
     tokens = trial.taken.input_tokens + trial.taken.output_tokens
@@ -218,12 +218,12 @@ def _usd(tokens: Estimate, price: Price | None) -> float | None:
 
 
 def _checked(
-    here: Context, who: Caller, text: str, kept: KeptRule | None
+    context: Context, caller: Caller, text: str, kept: LoadedRule | None
 ) -> tuple[tuple[Problem, ...], RuleText | None, Rule | None]:
     try:
         parsed = parse_rule(text)
         about = parsed.rule.project if kept is None else kept.stored.project
-        rule = rule_access.checked(here, who, about, parsed)
+        rule = rule_access.checked(context, caller, about, parsed)
     except BadRule as error:
         return tuple(error.problems), None, None
     return (), parsed, rule

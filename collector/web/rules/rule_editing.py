@@ -10,12 +10,19 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
-from collector.live.rules.rules_in_force import KeptRule
-from collector.web.overtaken import EditConflict, overtaken, version_seen
+from collector.api.base.routing import CallerDep, ContextDep
+from collector.live.rules.active_rules import LoadedRule
+from collector.web.edit_conflict import EditConflict, overtaken, version_seen
 from collector.web.rendering import page, see_other
 from collector.web.rules import rule_access, rule_draft
-from collector.web.rules.rule_also import NO_DAYS, StoredToo, backfill_refusal, bounds_of, estimated, sent_days
+from collector.web.rules.backfill_on_save import (
+    NO_DAYS,
+    BackfillOnSave,
+    backfill_refusal,
+    bounds_of,
+    estimated,
+    sent_days,
+)
 from collector.web.rules.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
 from collector.web.rules.rule_form import (
     BLANK,
@@ -30,7 +37,7 @@ from collector.web.rules.rule_form import (
 )
 from collector.web.rules.rule_settings import evaluators, literal_keys, may_ask, settings_of
 from collector.web.spans.span_view import detail_of
-from collector.web.visitor import Form, Sent, page_router
+from collector.web.visitor import Form, FormDep, page_router
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
 from rules.condition_text import MAX_TEXT
 from rules.errors import BadRule
@@ -38,7 +45,7 @@ from rules.fields import FIELDS, MAPS, TOTALS
 from rules.operators import OPERATORS
 from rules.rule import Rule
 from rules.rule_yaml import has_comments
-from storage.errors import Conflict, Missing, Overloaded, Stale
+from storage.errors import Conflict, NotFound, Overloaded, Stale
 
 router = page_router()
 
@@ -59,7 +66,7 @@ _ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
 class _RuleFormState:
     """State of the form's page besides the draft."""
 
-    kept: KeptRule | None  # None: a new rule
+    kept: LoadedRule | None  # None: a new rule
     window: str = DAY
     version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
@@ -67,54 +74,54 @@ class _RuleFormState:
     looks: bool = False  # not at first: a preview of a day of a million spans takes seconds
     message: str = ""
     overtaken: EditConflict | None = None
-    also: StoredToo = NO_DAYS
+    also: BackfillOnSave = NO_DAYS
     status: int = 200
     is_sent: bool = False  # shows all problems at once, else each when its field is left
 
 
 @router.get("/rules/new")
 @needs(Permission.WRITE, by_tenant=True)
-def new_rule(request: Request, here: Here, who: Who, project: str = "") -> Response:
+def new_rule(request: Request, context: ContextDep, caller: CallerDep, project: str = "") -> Response:
     """Show the form of a new rule; `from=TRACE/SPAN` adds conditions that match that span."""
     like = request.query_params.get("from", "")
-    form = _form_like(here, who, like) if like else blank_form(project=project, evaluator=_FIRST)
-    draft = rule_draft.draft_of_form(here, who, form, None)
+    form = _form_like(context, caller, like) if like else blank_form(project=project, evaluator=_FIRST)
+    draft = rule_draft.draft_of_form(context, caller, form, None)
     if not like:  # an untouched form shows no problems
         draft = replace(draft, problems=())
-    return _page(request, here, who, draft, _RuleFormState(kept=None))
+    return _page(request, context, caller, draft, _RuleFormState(kept=None))
 
 
 @router.post("/rules/new")
 @needs(Permission.WRITE, by_tenant=True)
-def create_rule(request: Request, form: Sent, here: Here, who: Who) -> Response:
+def create_rule(request: Request, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Create the sent rule, or show its preview."""
-    return _sent(request, here, who, form, None)
+    return _sent(request, context, caller, form, None)
 
 
 @router.get("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
-def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
+def edit_rule(request: Request, rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a rule in its form; as YAML, if it has more than the form shows."""
-    kept = rule_access.find_changeable(here, who, rule_id)
+    kept = rule_access.find_changeable(context, caller, rule_id)
     rule = kept.active.rule
     if len(rule.conditions) <= MAX_ROWS:
-        draft = rule_draft.draft_of_form(here, who, _form(rule), kept)
+        draft = rule_draft.draft_of_form(context, caller, _form(rule), kept)
     else:
-        draft = rule_draft.draft_of_text(here, who, kept.stored.text, kept)
-    return _page(request, here, who, draft, _RuleFormState(kept=kept, version=kept.stored.version))
+        draft = rule_draft.draft_of_text(context, caller, kept.stored.text, kept)
+    return _page(request, context, caller, draft, _RuleFormState(kept=kept, version=kept.stored.version))
 
 
 @router.post("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
-def change_rule(request: Request, rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+def change_rule(request: Request, rule_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Save the sent rule, or show its preview."""
-    return _sent(request, here, who, form, rule_access.find_changeable(here, who, rule_id))
+    return _sent(request, context, caller, form, rule_access.find_changeable(context, caller, rule_id))
 
 
-def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Response:
+def _sent(request: Request, context: Context, caller: Caller, sent: Form, kept: LoadedRule | None) -> Response:
     do = sent.text("do", "preview")
     request.state.only_looked = do != "save" and _ASKING.get(do) != "judge"  # so the audit has no entry for each letter
-    draft = rule_draft.written(here, who, sent, kept)
+    draft = rule_draft.written(context, caller, sent, kept)
     shown = _RuleFormState(
         kept=kept,
         window=sent.text("window") if sent.text("window") in WINDOWS else DAY,
@@ -126,8 +133,8 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         is_sent=True,
     )
     if do == "save":
-        saved = _saved(here, who, draft, shown)
-        if isinstance(saved, KeptRule):
+        saved = _saved(context, caller, draft, shown)
+        if isinstance(saved, LoadedRule):
             place = "#backfills" if shown.also.days else ""
             return see_other(f"/rules/{saved.stored.rule_id}{place}")
         shown = saved
@@ -142,24 +149,26 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
             shown = replace(shown, message=f"The form shows at most {MAX_ROWS} conditions; edit this rule as YAML.")
         else:
             draft = replace(draft, form=_form(draft.rule))
-    return _page(request, here, who, draft, shown)
+    return _page(request, context, caller, draft, shown)
 
 
-def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
+def _saved(
+    context: Context, caller: Caller, draft: RuleFormDraft, shown: _RuleFormState
+) -> LoadedRule | _RuleFormState:
     """Save the draft; return the rule, or after a refusal the state of the page that explains it."""
     if draft.parsed is None or draft.rule is None or shown.also.problem:
         return replace(shown, status=400)
     problem = backfill_refusal(shown.also, draft)
     if problem:
         return replace(shown, also=replace(shown.also, problem=problem), status=400)
-    saved = _put_in_force(here, who, draft, shown)
-    return _with_stored(here, saved, shown) if isinstance(saved, KeptRule) and shown.also.days else saved
+    saved = _put_in_force(context, caller, draft, shown)
+    return _with_stored(context, saved, shown) if isinstance(saved, LoadedRule) and shown.also.days else saved
 
 
-def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptRule | _RuleFormState:
+def _with_stored(context: Context, saved: LoadedRule, shown: _RuleFormState) -> LoadedRule | _RuleFormState:
     """Start the backfill of a saved rule."""
     try:
-        rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
+        rule_access.start_backfill(context, saved, *bounds_of(context, shown.also))
     except (Conflict, Overloaded) as error:
         message, status = f"The rule is saved, but the backfill did not start: {error}", 503
         if isinstance(error, Conflict):
@@ -168,24 +177,26 @@ def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptR
     return saved
 
 
-def _put_in_force(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
+def _put_in_force(
+    context: Context, caller: Caller, draft: RuleFormDraft, shown: _RuleFormState
+) -> LoadedRule | _RuleFormState:
     kept = shown.kept
     if draft.parsed is None or draft.rule is None:
         return replace(shown, status=400)
     try:
         if kept is None:
-            return rule_access.create(here, who, draft.parsed, draft.text)
+            return rule_access.create(context, caller, draft.parsed, draft.text)
         try:
-            return rule_access.replace(here, kept, draft.parsed, draft.text, seen=shown.version)
+            return rule_access.replace(context, kept, draft.parsed, draft.text, seen=shown.version)
         except Stale:
-            now = rule_access.find_changeable(here, who, kept.stored.rule_id)
+            now = rule_access.find_changeable(context, caller, kept.stored.rule_id)
             conflict = overtaken("rule", draft.rule.document(), now.active.rule.document())
             return replace(shown, kept=now, version=now.stored.version, overtaken=conflict, status=409)
     except (BadRule, Conflict) as error:
         return replace(shown, message=str(error), status=409)
 
 
-def _own_text(draft: RuleFormDraft, kept: KeptRule | None) -> str:
+def _own_text(draft: RuleFormDraft, kept: LoadedRule | None) -> str:
     if kept is None or draft.rule is None or draft.rule.document() != kept.active.rule.document():
         return draft.text
     return kept.stored.text
@@ -195,11 +206,11 @@ def _form(rule: Rule) -> RuleForm:
     return form_of(rule, literal_keys(rule.evaluator))
 
 
-def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Response:
+def _page(request: Request, context: Context, caller: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Response:
     form = draft.form
     settings = [] if form is None else list(settings_of(form.evaluator, form.settings))
-    preview = _preview(here, who, draft, shown) if shown.looks else None
-    also = _also(here, who, draft, shown, preview)
+    preview = _preview(context, caller, draft, shown) if shown.looks else None
+    also = _also(context, caller, draft, shown, preview)
     return page(
         request,
         "rule_editor.html",
@@ -216,13 +227,13 @@ def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, sh
         settings=settings,
         kinds=evaluators(),
         may_ask=form is not None and may_ask(form.evaluator),
-        fields=_field_names(here, who),
+        fields=_field_names(context, caller),
         choices={name: each.choices for name, each in FIELDS.items() if each.choices},
         operators=OPERATORS,
-        rules=sorted({each.stored.name for each in rule_access.all_rules(here, who)}),
+        rules=sorted({each.stored.name for each in rule_access.all_rules(context, caller)}),
         says=list(SAYS),
-        projects=rule_access.projects(here, who),
-        connections=_connections(here, who, draft),
+        projects=rule_access.projects(context, caller),
+        connections=_connections(context, caller, draft),
         window=shown.window,
         windows=WINDOWS,
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,
@@ -231,36 +242,36 @@ def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, sh
     )
 
 
-def _field_names(here: Context, who: Caller) -> list[str]:
-    of_late = [f"attributes.{key}" for key in rule_access.attribute_keys(here, who)]
+def _field_names(context: Context, caller: Caller) -> list[str]:
+    of_late = [f"attributes.{key}" for key in rule_access.attribute_keys(context, caller)]
     return [*FIELDS, *TOTALS, *MAPS, *GROUPS, *of_late]
 
 
 def _also(
-    here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState, preview: Preview | None
-) -> StoredToo:
-    whose = who.tenant if shown.kept is None else shown.kept.stored.tenant
-    return estimated(here, whose, shown.also, draft, preview)
+    context: Context, caller: Caller, draft: RuleFormDraft, shown: _RuleFormState, preview: Preview | None
+) -> BackfillOnSave:
+    whose = caller.tenant if shown.kept is None else shown.kept.stored.tenant
+    return estimated(context, whose, shown.also, draft, preview)
 
 
-def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Preview | None:
-    return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
+def _preview(context: Context, caller: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Preview | None:
+    return rule_draft.preview(context, caller, draft, float(shown.window), shown.kept, asks=shown.asks)
 
 
-def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
-    known = rule_access.connections(here, who)
+def _connections(context: Context, caller: Caller, draft: RuleFormDraft) -> list[str]:
+    known = rule_access.connections(context, caller)
     chosen = "" if draft.form is None else draft.form.texts["connection"]
     return [*known, *([chosen] if chosen and chosen not in known else [])]
 
 
-def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
+def _form_like(context: Context, caller: Caller, like: str) -> RuleForm:
     """Return a form with conditions that match the given span."""
     trace_id, _, span_id = like.partition("/")
-    outline = here.store.outlines.of_trace(trace_id.strip().lower(), tenant=who.visible_tenant, max_spans=1)
-    whole = None if outline is None else here.store.outlines.span(outline, span_id.strip().lower())
+    outline = context.store.outlines.of_trace(trace_id.strip().lower(), tenant=caller.visible_tenant, max_spans=1)
+    whole = None if outline is None else context.store.outlines.span(outline, span_id.strip().lower())
     if outline is None or whole is None:
-        raise Missing(f"there is no span {like[:64]} here")
-    span, read = whole.span, detail_of(whole, here.own_keys, outline.summary.start_ns).reading
+        raise NotFound(f"there is no span {like[:64]} here")
+    span, read = whole.span, detail_of(whole, context.own_keys, outline.summary.start_ns).reading
     fields = {
         "service": span.service_name,
         "name": span.name,

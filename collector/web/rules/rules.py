@@ -15,17 +15,17 @@ from fastapi.responses import Response
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.rule_documents import baseline_estimate, comparisons_of, judge_problems, problems_of
 from collector.live.active import ActiveRule
-from collector.live.rules.rules_in_force import KeptRule
+from collector.live.rules.active_rules import LoadedRule
 from collector.units import estimate_text
+from collector.web.charts.small import sparkline
 from collector.web.navigation import may_use
-from collector.web.pictures.small import sparkline
 from collector.web.questions import criteria_of, questions_of
-from collector.web.rendering import at_one_moment, page, see_other
+from collector.web.rendering import in_snapshot, page, see_other
 from collector.web.rules import rule_access, rule_backfills, rule_editing
-from collector.web.visitor import Sent, page_router
+from collector.web.visitor import FormDep, page_router
 from rules.conditions import label
 from rules.rule import Budget
 from rules.rule_yaml import yaml_of
@@ -162,55 +162,61 @@ class Counts:
 
 @router.get("/rules")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
+@in_snapshot
+def list_rules(request: Request, context: ContextDep, caller: CallerDep, project: str = "") -> Response:
     """List rules by project with their latest activity; for one project also the rules of all projects."""
-    activity, waiting = rule_access.activity(here, who), here.store.rule_record.waiting(who.visible_tenant)
-    every = rule_access.all_rules(here, who)
-    by_project: dict[str | None, list[tuple[KeptRule, Counts]]] = defaultdict(list)
+    activity, waiting = rule_access.activity(context, caller), context.store.rule_record.waiting(caller.visible_tenant)
+    every = rule_access.all_rules(context, caller)
+    by_project: dict[str | None, list[tuple[LoadedRule, Counts]]] = defaultdict(list)
     for kept in every:
         if not project or kept.stored.project in {project, None}:
             by_project[kept.stored.project].append((kept, _counts(kept, activity, waiting)))
     return page(
         request,
         "rules.html",
-        problem_of=problems_of(here, who),
+        problem_of=problems_of(context, caller),
         groups=sorted(by_project.items(), key=lambda group: (group[0] is not None, group[0] or "")),
         project=project,
         projects=sorted({kept.stored.project for kept in every if kept.stored.project is not None}),
-        problems=here.rules.problems if who.sees_all else (),
-        may_write=may_use(who, create_rule, "POST"),
-        owns=who.owns,
+        problems=context.rules.problems if caller.sees_all else (),
+        may_write=may_use(caller, create_rule, "POST"),
+        owns=caller.owns,
     )
 
 
 @router.get("/rules/{rule_id}")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
+@in_snapshot
 def show_rule(
-    request: Request, rule_id: str, here: Here, who: Who, revision: Annotated[int | None, Query(ge=0, le=2**53)] = None
+    request: Request,
+    rule_id: str,
+    context: ContextDep,
+    caller: CallerDep,
+    revision: Annotated[int | None, Query(ge=0, le=2**53)] = None,
 ) -> Response:
     """Show a rule and its revisions, from the latest or a chosen one."""
-    kept = rule_access.find(here, who, rule_id)
-    now_ns = here.now_ns()
-    record, shown_revision = here.store.rule_record, kept.stored.revision
-    results = record.results(rule_id, rows=_RESULTS, tenant=who.visible_tenant)
+    kept = rule_access.find(context, caller, rule_id)
+    now_ns = context.now_ns()
+    record, shown_revision = context.store.rule_record, kept.stored.revision
+    results = record.results(rule_id, rows=_RESULTS, tenant=caller.visible_tenant)
     scores = [one.score for one in reversed(results) if one.score is not None]
     revisions = record.revisions(rule_id, rows=MAX_SHOWN + 1, newest=revision)
-    is_own = who.owns(kept.stored.tenant)
-    may_write = is_own and may_use(who, create_rule, "POST")
-    comparison = comparisons_of(here, who.visible_tenant, rule_id)(kept.active)
+    is_own = caller.owns(kept.stored.tenant)
+    may_write = is_own and may_use(caller, create_rule, "POST")
+    comparison = comparisons_of(context, caller.visible_tenant, rule_id)(kept.active)
     return page(
         request,
         "rule.html",
         kept=kept,
-        connection=_connection_name(here, who, kept.active.rule.connection),
-        problem=here.judging.judges.problem_of(kept.active),
-        failing=judge_problems(here, who).of_rule(kept.active),
-        order_problem=here.rules.problem_of(kept.active),
+        connection=_connection_name(context, caller, kept.active.rule.connection),
+        problem=context.judging.judges.problem_of(kept.active),
+        failing=judge_problems(context, caller).of_rule(kept.active),
+        order_problem=context.rules.problem_of(kept.active),
         comparison=comparison,
-        estimate=_estimate(here, kept.active) if comparison and may_write else None,
-        counts=_counts(kept, rule_access.activity(here, who), here.store.rule_record.waiting(who.visible_tenant)),
+        estimate=_estimate(context, kept.active) if comparison and may_write else None,
+        counts=_counts(
+            kept, rule_access.activity(context, caller), context.store.rule_record.waiting(caller.visible_tenant)
+        ),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=record.decided(shown_revision, now_ns)
         if is_own
@@ -218,13 +224,13 @@ def show_rule(
         unscored=record.unscored(shown_revision, now_ns) if is_own else [],
         unscored_words=_UNSCORED,
         results=results,
-        questions=questions_of(here, [one.trace_id for one in results], who.visible_tenant),
+        questions=questions_of(context, [one.trace_id for one in results], caller.visible_tenant),
         criteria=criteria_of(kept.active.rule),
         scores=sparkline(scores, least=0.0, most=1.0, label="Scores of the latest results, the last at the right"),
         history=list(steps(revisions)),
         chosen=revision,
         older=revisions[MAX_SHOWN].revision if len(revisions) > MAX_SHOWN else None,
-        backfills=[_Progress.of(each) for each in rule_access.backfills(here, kept)] if is_own else [],
+        backfills=[_Progress.of(each) for each in rule_access.backfills(context, kept)] if is_own else [],
         backfill_from=rule_backfills.as_input(now_ns - _DAY_NS),
         backfill_to=rule_backfills.as_input(now_ns),
         may_write=may_write,
@@ -232,10 +238,10 @@ def show_rule(
     )
 
 
-def _estimate(here: Context, active: ActiveRule) -> str | None:
+def _estimate(context: Context, active: ActiveRule) -> str | None:
     """Describe the cost of judging the releases again; "" without a judge, None if nothing is left."""
     try:
-        estimate = baseline_estimate(here, active)
+        estimate = baseline_estimate(context, active)
     except Conflict:
         return None
     if not estimate.asks_judge:
@@ -243,32 +249,32 @@ def _estimate(here: Context, active: ActiveRule) -> str | None:
     return estimate_text(estimate.evaluations, estimate.averaged, estimate.tokens, estimate.usd)
 
 
-def _connection_name(here: Context, who: Caller, named: str | None) -> str | None:
-    known = {each.connection_id: each.row.name for each in here.judging.connections.for_rules_of(who.tenant)}
+def _connection_name(context: Context, caller: Caller, named: str | None) -> str | None:
+    known = {each.connection_id: each.row.name for each in context.judging.connections.for_rules_of(caller.tenant)}
     return named and known.get(named, named)
 
 
 @router.post("/rules/{rule_id}/enable")
 @needs(Permission.WRITE, by_tenant=True)
-def enable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+def enable_rule(rule_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Let a rule judge."""
-    rule_access.enable(here, rule_access.find_changeable(here, who, rule_id), enabled=True)
+    rule_access.enable(context, rule_access.find_changeable(context, caller, rule_id), enabled=True)
     return _back(rule_id, form.text("back"))
 
 
 @router.post("/rules/{rule_id}/disable")
 @needs(Permission.WRITE, by_tenant=True)
-def disable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+def disable_rule(rule_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
     """Disable a rule; its results stay."""
-    rule_access.enable(here, rule_access.find_changeable(here, who, rule_id), enabled=False)
+    rule_access.enable(context, rule_access.find_changeable(context, caller, rule_id), enabled=False)
     return _back(rule_id, form.text("back"))
 
 
 @router.post("/rules/{rule_id}/delete")
 @needs(Permission.WRITE, by_tenant=True)
-def delete_rule(rule_id: str, here: Here, who: Who) -> Response:
+def delete_rule(rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Delete a rule; its results stay."""
-    rule_access.delete(here, rule_access.find_changeable(here, who, rule_id))
+    rule_access.delete(context, rule_access.find_changeable(context, caller, rule_id))
     return see_other("/rules")
 
 
@@ -294,7 +300,7 @@ def _back(rule_id: str, place: str) -> Response:
     return see_other("/rules" if place == "list" else f"/rules/{rule_id}")
 
 
-def _counts(kept: KeptRule, activity: Mapping[str, Mapping[str, float]], waiting: Mapping[str, int]) -> Counts:
+def _counts(kept: LoadedRule, activity: Mapping[str, Mapping[str, float]], waiting: Mapping[str, int]) -> Counts:
     did = activity.get(kept.stored.rule_id, {})
 
     def of(*names: str) -> int:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from collector.beginning import json_beginning
-from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, type_and_data
+from evaluators.chat.images import HEAD, MOST_BYTES, decoded, kind_of, type_and_data
 from storage.records import JsonValue, Message, TraceToolCall
 
 _KIBI: Final = 1024

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
-from evaluators.chat.pictures import Image, image_of
+from evaluators.chat.images import Image, image_of
 from storage.query.outline import WholeSpan
 from storage.records import AttributeValue, LogRecord, Message, Span, SpanEvent, SpanReading
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from collector.visible import one_line
-from collector.web.pictures.graph import Box, Line, boxes
-from collector.web.pictures.svg import element
+from collector.escaping import one_line
+from collector.web.charts.graph import Box, Line, boxes
+from collector.web.charts.svg import element
 from collector.web.traces.agent_graph import AgentGraph, GraphEdge, GraphNode, agent_graph
 from collector.web.visitor import with_query
 from storage.query.outline import Outline

@@ -10,11 +10,11 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.review.annotations import AnnotationBody, Withdrawal, own_target, voted, withdraw
-from collector.web.visitor import Sent, by_field, page_router, with_query
+from collector.web.visitor import FormDep, by_field, page_router, with_query
 from storage.records import TraceSummary
-from storage.review.annotations import Annotation, AnnotationsLike
+from storage.review.annotations import Annotation, AnnotationCriteria
 
 router = page_router()
 
@@ -22,22 +22,22 @@ _SEE_OTHER = 303
 _WITHDRAWN = "none"
 
 
-def votes_on_trace(here: Context, trace: TraceSummary, span_id: str | None) -> Sequence[Annotation]:
+def votes_on_trace(context: Context, trace: TraceSummary, span_id: str | None) -> Sequence[Annotation]:
     """Return the annotations of the trace and of one of its spans, latest first."""
-    annotations = here.store.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
+    annotations = context.store.annotations.like(AnnotationCriteria(trace_id=trace.trace_id), tenant=trace.tenant)
     return [each for each in annotations if each.span_id in {None, span_id} and each.tenant == trace.tenant]
 
 
 @router.post("/traces/{trace_id}/annotate")
 @needs(Permission.WRITE, by_tenant=True)
-def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+def annotate(trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Vote on a trace or a span of it, or take the vote back."""
-    tenant = tenant_of(who, form.text("tenant") if form.checked("tenant") else None)
+    tenant = tenant_of(caller, form.text("tenant") if form.checked("tenant") else None)
     span = form.text("span")
-    about = own_target(here, tenant, trace_id, span if form.text("about") == "span" and span else None)
+    about = own_target(context, tenant, trace_id, span if form.text("about") == "span" and span else None)
     verdict = form.required("verdict")
     if verdict == _WITHDRAWN:
-        withdraw(here, who, about, Withdrawal())
+        withdraw(context, caller, about, Withdrawal())
     else:
         expected = form.text("expected").strip()
         sent = {
@@ -49,7 +49,7 @@ def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
             body = AnnotationBody.model_validate(sent)
         except ValidationError as error:
             raise HTTPException(400, "; ".join(f"{name}: {text}" for name, text in by_field(error).items())) from None
-        here.store.annotations.add([voted(here, who, about, body)], now_us=here.now_ns() // 1000)
+        context.store.annotations.add([voted(context, caller, about, body)], now_us=context.now_ns() // 1000)
     place = with_query(f"/traces/{about.trace_id}", span=span or None, tenant=tenant or None)
     return RedirectResponse(f"{place}#votes", _SEE_OTHER)
 

@@ -15,7 +15,7 @@ from collector.access.permission import Permission, needs
 from collector.api.access.keys import TENANT_PATTERN
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.beginning import json_beginning
 from collector.web.offline.marked import marked
 from collector.web.rendering import page
@@ -24,10 +24,10 @@ from collector.web.spans.span_view import Detail, detail_of
 from collector.web.text import WRITTEN_CHARACTERS, value_block, value_text
 from collector.web.traces.alignment import AlignedSpan, TraceSide, align, differing
 from collector.web.visitor import page_router, with_query
-from storage.errors import Missing
-from storage.query.listing import Brief
+from storage.errors import NotFound
+from storage.query.listing import TraceDetails
 from storage.query.outline import Outline
-from storage.query.traces_like import TracesLike
+from storage.query.trace_criteria import TraceCriteria
 from storage.records import Message, TraceSummary
 
 router = page_router()
@@ -81,43 +81,46 @@ class ComparedTexts:
 @router.get("/traces/{trace_id}/compare")
 @needs(Permission.READ, by_tenant=True)
 def compare_traces(
-    request: Request, trace_id: str, here: Here, who: Who, query: Annotated[TraceQuery, Query()]
+    request: Request, trace_id: str, context: ContextDep, caller: CallerDep, query: Annotated[TraceQuery, Query()]
 ) -> Response:
     """Compare two traces, or offer traces to compare with."""
-    visible_tenant = visible_tenant_of(who, query.tenant or None)
-    before = _outline(here, trace_id, visible_tenant)
+    visible_tenant = visible_tenant_of(caller, query.tenant or None)
+    before = _outline(context, trace_id, visible_tenant)
     other, problem = _trace_id(query.other), ""
     after = None
     if other is not None:
-        after = here.store.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
+        after = context.store.outlines.of_trace(other, tenant=visible_tenant, max_spans=_MOST_SPANS)
     if query.other and after is None:
         problem = f"Trace {query.other[:64]} does not exist; it may have expired."
     shown: dict[str, Any] = {"one": before.summary, "query": query, "problem": problem, "has_other": after is not None}
     if after is None:
         return page(
-            request, "trace_compare.html", status=404 if problem else 200, **shown, **_offered(here, who, before)
+            request, "trace_compare.html", status=404 if problem else 200, **shown, **_offered(context, caller, before)
         )
-    return page(request, "trace_compare.html", other=after.summary, **shown, **_compared(here, before, after, query))
+    return page(request, "trace_compare.html", other=after.summary, **shown, **_compared(context, before, after, query))
 
 
-def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
+def _offered(context: Context, caller: Caller, outline: Outline) -> dict[str, Any]:
     """Return the latest traces of the same kind."""
     one = outline.summary
-    like = TracesLike(project=one.project, service=one.service_name, name=one.root_name)
-    listed = here.store.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.visible_tenant)
+    like = TraceCriteria(project=one.project, service=one.service_name, name=one.root_name)
+    listed = context.store.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=caller.visible_tenant)
     others = [each for each in listed.traces if (each.trace_id, each.tenant) != (one.trace_id, one.tenant)]
-    return {"others": others[:_OFFERED], "briefs": here.store.listing.briefs(others, listed.commits) if others else {}}
+    return {
+        "others": others[:_OFFERED],
+        "briefs": context.store.listing.briefs(others, listed.commits) if others else {},
+    }
 
 
-def _compared(here: Context, before: Outline, after: Outline, query: TraceQuery) -> dict[str, Any]:
-    sides = [TraceSide(spans=each.spans, digests=here.store.outlines.digests(each)) for each in (before, after)]
+def _compared(context: Context, before: Outline, after: Outline, query: TraceQuery) -> dict[str, Any]:
+    sides = [TraceSide(spans=each.spans, digests=context.store.outlines.digests(each)) for each in (before, after)]
     rows = align(*sides)
     changed = differing(rows)
     listed = list(range(len(rows))) if query.show == "all" else changed
     first = query.page * _PAGE_ROWS
     chosen = query.pair if query.pair is not None and query.pair < len(rows) else _first(rows)
     return {
-        "amounts": _amounts(here, before, after),
+        "amounts": _amounts(context, before, after),
         "counts": Counter(row.state for row in rows),
         "rows": [(place, rows[place]) for place in listed[first : first + _PAGE_ROWS]],
         "total": len(listed),
@@ -125,7 +128,7 @@ def _compared(here: Context, before: Outline, after: Outline, query: TraceQuery)
         "page_rows": _PAGE_ROWS,
         "chosen": chosen,
         "pair": None if chosen is None else rows[chosen],
-        "texts": () if chosen is None else _texts(here, before, after, rows[chosen]),
+        "texts": () if chosen is None else _texts(context, before, after, rows[chosen]),
         "is_cut": any(len(each.spans) < each.summary.span_count for each in (before, after)),
     }
 
@@ -142,8 +145,8 @@ def _first(rows: Sequence[AlignedSpan]) -> int | None:
     return 0 if rows else None
 
 
-def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
-    one, other = (_amounts_of(here, each) for each in (before, after))
+def _amounts(context: Context, before: Outline, after: Outline) -> list[Amount]:
+    one, other = (_amounts_of(context, each) for each in (before, after))
     named = (
         ("Duration", "duration"),
         ("Spans", "number"),
@@ -159,9 +162,11 @@ def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
     ]
 
 
-def _amounts_of(here: Context, outline: Outline) -> Mapping[str, float | None]:
+def _amounts_of(context: Context, outline: Outline) -> Mapping[str, float | None]:
     summary = outline.summary
-    brief = here.store.listing.briefs([summary], outline.commits).get((summary.tenant, summary.trace_id), Brief())
+    brief = context.store.listing.briefs([summary], outline.commits).get(
+        (summary.tenant, summary.trace_id), TraceDetails()
+    )
     return {
         "Duration": _duration_ms(summary),
         "Spans": summary.span_count,
@@ -176,10 +181,10 @@ def _duration_ms(summary: TraceSummary) -> float | None:
     return (summary.end_ns - summary.start_ns) / 1e6 if summary.end_ns and summary.start_ns else None
 
 
-def _texts(here: Context, before: Outline, after: Outline, row: AlignedSpan) -> list[ComparedTexts]:
+def _texts(context: Context, before: Outline, after: Outline, row: AlignedSpan) -> list[ComparedTexts]:
     """Return the inputs and outputs of a span in both traces."""
     details = [
-        _detail(here, outline, None if span is None else span.span_id)
+        _detail(context, outline, None if span is None else span.span_id)
         for outline, span in ((before, row.before), (after, row.after))
     ]
     compared = []
@@ -240,15 +245,15 @@ def _whole(outline: Outline, detail: Detail | None, of: str) -> str:
     return with_query(place, of=named, tenant=summary.tenant or None)
 
 
-def _detail(here: Context, outline: Outline, span_id: str | None) -> Detail | None:
-    whole = None if span_id is None else here.store.outlines.span(outline, span_id)
-    return None if whole is None else detail_of(whole, here.own_keys, outline.summary.start_ns)
+def _detail(context: Context, outline: Outline, span_id: str | None) -> Detail | None:
+    whole = None if span_id is None else context.store.outlines.span(outline, span_id)
+    return None if whole is None else detail_of(whole, context.own_keys, outline.summary.start_ns)
 
 
-def _outline(here: Context, trace_id: str, tenant: str | None) -> Outline:
-    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=_MOST_SPANS)
+def _outline(context: Context, trace_id: str, tenant: str | None) -> Outline:
+    outline = context.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=_MOST_SPANS)
     if outline is None:
-        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
+        raise NotFound(f"no trace {trace_id[:64]} here; it may have expired")
     return outline
 
 

@@ -9,11 +9,11 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.rules.judging_now import ManualVerdict, judge_now, offers, target_of
 from collector.web.rendering import page
 from collector.web.rules import rule_access
-from collector.web.visitor import Sent, page_router, with_query
+from collector.web.visitor import FormDep, page_router, with_query
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
 from storage.errors import Conflict, Overloaded
 from storage.judging.judgements import TargetToJudge
@@ -35,36 +35,40 @@ class _FailedAttempt:
 
 @router.get("/traces/{trace_id}/judge")
 @needs(Permission.WRITE, by_tenant=True)
-def ask_to_judge(request: Request, trace_id: str, here: Here, who: Who, span: str = "", tenant: str = "") -> Response:
+def ask_to_judge(
+    request: Request, trace_id: str, context: ContextDep, caller: CallerDep, span: str = "", tenant: str = ""
+) -> Response:
     """Show the rules that can judge the target now, and the highest cost of each."""
-    return _page(request, here, who, target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None))
+    return _page(
+        request, context, caller, target_of(context, visible_tenant_of(caller, tenant or None), trace_id, span or None)
+    )
 
 
 @router.post("/traces/{trace_id}/judge")
 @needs(Permission.WRITE, by_tenant=True)
-def judge_trace(request: Request, trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+def judge_trace(request: Request, trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Judge the target by a rule, and go to the verdict; show failures here."""
     tenant, span = form.text("tenant"), form.text("span")
-    target = target_of(here, visible_tenant_of(who, tenant or None), trace_id, span or None)
-    kept = rule_access.find_own(here, who, form.required("rule"))
+    target = target_of(context, visible_tenant_of(caller, tenant or None), trace_id, span or None)
+    kept = rule_access.find_own(context, caller, form.required("rule"))
     try:
-        verdict = judge_now(here, kept, target)
+        verdict = judge_now(context, kept, target)
     except (Conflict, Overloaded) as error:
-        return _page(request, here, who, target, _FailedAttempt(problem=str(error), status=409))
+        return _page(request, context, caller, target, _FailedAttempt(problem=str(error), status=409))
     if verdict.job_id is None:
-        return _page(request, here, who, target, _FailedAttempt(verdict=verdict, rule=kept.active.rule.name))
+        return _page(request, context, caller, target, _FailedAttempt(verdict=verdict, rule=kept.active.rule.name))
     return RedirectResponse(f"{_place(target)}#verdicts", _SEE_OTHER)
 
 
 def _page(
-    request: Request, here: Context, who: Caller, target: TargetToJudge, attempt: _FailedAttempt | None = None
+    request: Request, context: Context, caller: Caller, target: TargetToJudge, attempt: _FailedAttempt | None = None
 ) -> Response:
     return page(
         request,
         "judge.html",
         status=200 if attempt is None else attempt.status,
         target=target,
-        offers=offers(here, who, target),
+        offers=offers(context, caller, target),
         attempt=attempt or _FailedAttempt(),
         back=_place(target),
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,

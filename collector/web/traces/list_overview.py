@@ -10,12 +10,12 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.times import time_text
 from collector.api.traces.list_filters import LABELS, NONE, TraceFilter, filter_of
-from collector.result_words import NO_VERDICT
+from collector.result_labels import NO_VERDICT
 from collector.units import count_text, duration_text
-from collector.web.pictures.columns import ChartColumn, columns
+from collector.web.charts.columns import ChartColumn, columns
 from collector.web.rendering import page
 from collector.web.traces.trace_list import at_list
 from collector.web.visitor import page_router
@@ -59,18 +59,18 @@ class FacetView:
 
 @router.get("/traces/overview")
 @needs(Permission.READ, by_tenant=True)
-def show_overview(request: Request, here: Here, who: Who, values: str = "") -> Response:
+def show_overview(request: Request, context: ContextDep, caller: CallerDep, values: str = "") -> Response:
     """Show the volume, the latency and the values of the traces that an address lists.
 
     Of their values some are counted, with `values=all` many, and with `values=none` none, if they are hidden.
     """
-    now_ns = here.now_ns()
+    now_ns = context.now_ns()
     chosen = filter_of(request.query_params, now_ns)
     is_whole = values == "all"
     shape = TraceShape()
     if not chosen.problems:
         most = {"all": _MANY, "none": 0}.get(values, _FEW)
-        shape = here.store.overview.shapes.of(chosen.like, now_ns=now_ns, tenant=who.visible_tenant, values=most)
+        shape = context.store.overview.shapes.of(chosen.like, now_ns=now_ns, tenant=caller.visible_tenant, values=most)
     return page(
         request,
         "traces_overview.html",

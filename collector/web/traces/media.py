@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.web.rendering import TEXT_HEADERS
 from collector.web.spans.span_view import picture_of
 from collector.web.visitor import page_router
@@ -26,17 +26,17 @@ _HEADERS: Final = {
 
 @router.get("/traces/{trace_id}/spans/{span_id}/media")
 @needs(Permission.READ, by_tenant=True)
-def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: Who) -> Response:
+def show_media(request: Request, trace_id: str, span_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Serve a picture of a message if its bytes are a raster image; anything else is refused.
 
     `of` is the name of the messages on the page of the span, `at` the place of the part in them.
     """
     params = request.query_params
-    visible_tenant = visible_tenant_of(who, params.get("tenant") or None)
-    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
-    span = None if outline is None else here.store.outlines.span(outline, span_id.lower())
+    visible_tenant = visible_tenant_of(caller, params.get("tenant") or None)
+    outline = context.store.outlines.of_trace(trace_id.lower(), tenant=visible_tenant, max_spans=1)
+    span = None if outline is None else context.store.outlines.span(outline, span_id.lower())
     of, at = params.get("of", ""), params.get("at", "")
-    image = None if span is None else picture_of(span, of, at, here.own_keys)
+    image = None if span is None else picture_of(span, of, at, context.own_keys)
     if image is None:
         raise HTTPException(404, "no image to show here; supported: PNG, JPEG, GIF, WebP up to 8 MiB and 50 megapixels")
     name = f"image.{image.media_type.rpartition('/')[2]}"

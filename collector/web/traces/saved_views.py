@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.traces.saved_views import SAVED_VIEWS, SavedViewBody
 from collector.web.record_pages import FormState, RecordPages, router_of
 from collector.web.rendering import page
@@ -43,10 +43,10 @@ router = router_of(
 
 @router.get(_ALL)
 @needs(Permission.READ, by_tenant=True)
-def list_views(request: Request, here: Here, who: Who) -> Response:
+def list_views(request: Request, context: ContextDep, caller: CallerDep) -> Response:
     """List saved views by name, each with its query in words."""
-    rows, may_change = here.store.saved_views.find(who.visible_tenant), who.may(SAVED_VIEWS.write)
-    views = [(view, _description(view), may_change and who.owns(view.tenant)) for view in rows]
+    rows, may_change = context.store.saved_views.find(caller.visible_tenant), caller.may(SAVED_VIEWS.write)
+    views = [(view, _description(view), may_change and caller.owns(view.tenant)) for view in rows]
     return page(request, "saved_views.html", views=views)
 
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.traces.session_filters import (
     SessionFilters,
     session_place,
@@ -22,7 +22,7 @@ from collector.api.traces.session_filters import (
 from collector.api.traces.sessions import session_state
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
-from collector.web.rendering import at_one_moment, page
+from collector.web.rendering import in_snapshot, page
 from collector.web.spans.conversation import ShownMessage, calls_beside, conversation
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import page_router, with_parameters
@@ -64,23 +64,23 @@ class ShownTurn:
 
 @router.get("/sessions")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> Response:
+@in_snapshot
+def list_sessions(request: Request, context: ContextDep, caller: CallerDep, before: str = "") -> Response:
     """List sessions with a trace that matches all filters, newest first."""
     query = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
     filters = SessionFilters(text=query["text"] or None, project=query["project"] or None, user=query["user"] or None)
     after = session_place(before) if before else None
-    sessions = here.store.sessions.page(
-        sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.visible_tenant
+    sessions = context.store.sessions.page(
+        sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=caller.visible_tenant
     )
-    rows = [SessionRow(session=each, state=session_state(here, each)) for each in sessions.sessions]
-    tenant = who.tenant if not who.sees_all else ""
+    rows = [SessionRow(session=each, state=session_state(context, each)) for each in sessions.sessions]
+    tenant = caller.tenant if not caller.sees_all else ""
     return page(
         request,
         "sessions.html",
         query=query,
         rows=rows,
-        projects=here.store.rulebook.project_names(tenant),
+        projects=context.store.rulebook.project_names(tenant),
         is_asked=any(query.values()) or after is not None,
         older=None if sessions.next is None else with_parameters(request, before=session_place_text(sessions.next)),
         newest=with_parameters(request, before=None) if before else None,
@@ -89,21 +89,21 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
 
 @router.get("/sessions/{session_id:name}")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
+@in_snapshot
 def show_session(
-    request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
+    request: Request, session_id: str, context: ContextDep, caller: CallerDep, before: str = "", tenant: str = ""
 ) -> Response:
     """Show the latest turns of a session, or those before `before`, with their verdicts and the running cost."""
     place = turn_place(before) if before else None
-    session = here.store.sessions.traces(
-        session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(who, tenant or None)
+    session = context.store.sessions.traces(
+        session_id, before=place, limit=_PAGE_TURNS, tenant=visible_tenant_of(caller, tenant or None)
     )
     if session is None:
         raise HTTPException(404, "there is no such session here")
-    evaluations = here.store.judgements.evaluations_of(session.extents, tenant=session.summary.tenant)
-    turns = read_session(session, evaluations, here.own_keys)
-    state = session_state(here, session.summary)
-    judged = here.store.judgements.of_session(session_id, tenant=session.summary.tenant)
+    evaluations = context.store.judgements.evaluations_of(session.extents, tenant=session.summary.tenant)
+    turns = read_session(session, evaluations, context.own_keys)
+    state = session_state(context, session.summary)
+    judged = context.store.judgements.of_session(session_id, tenant=session.summary.tenant)
     return page(
         request,
         "session.html",

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context
-from collector.api.base.routing import Here, Who
+from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.streamed import streamed
 from collector.conventions.names import capture_hint
 from collector.conventions.trace import read_trace
@@ -20,7 +20,7 @@ from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_trace
 from collector.web.playground.playground import show_playground
-from collector.web.rendering import TEXT_HEADERS, at_one_moment, page, plain_text
+from collector.web.rendering import TEXT_HEADERS, in_snapshot, page, plain_text
 from collector.web.rules.rule_editing import new_rule
 from collector.web.spans.span_view import Detail, detail_of, text_of
 from collector.web.traces.agent_view import agents_of
@@ -29,9 +29,9 @@ from collector.web.traces.judging import judge_trace
 from collector.web.traces.trace_conversation import calls_view, trace_talk
 from collector.web.traces.trace_tree import SpanTree
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import Sent, page_router, return_address
-from storage.errors import Missing
-from storage.judging.judgements import Judged
+from collector.web.visitor import FormDep, page_router, return_address
+from storage.errors import NotFound
+from storage.judging.judgements import TraceResults
 from storage.query.outline import Outline
 from storage.upkeep.deletions import DeletionCriteria
 
@@ -46,17 +46,17 @@ _MOST_FIND: Final = 200
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+@in_snapshot
+def show_trace(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a trace: its spans and one of them whole, its conversation, its agents, or its verdicts.
 
     Scripts request a part of it: with `part=tree` 10,000 spans at most as JSON, with `part=span` the panel beside them.
     """
     params = request.query_params
-    outline = _outline(here, trace_id, visible_tenant_of(who, params.get("tenant")))
+    outline = _outline(context, trace_id, visible_tenant_of(caller, params.get("tenant")))
     summary = outline.summary
     is_tree, view = params.get("part") == "tree", params.get("view", "spans")
-    judged = here.store.judgements.by_rules(
+    judged = context.store.judgements.by_rules(
         summary.trace_id,
         tenant=summary.tenant,
         commits=outline.commits,
@@ -64,7 +64,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
     )
     if is_tree:
         return _packed(SpanTree(outline.spans, judged.evaluations).document())
-    is_own = who.sees_all or summary.tenant == who.tenant
+    is_own = caller.sees_all or summary.tenant == caller.tenant
     is_part = params.get("part") == "span"
     return page(
         request,
@@ -73,19 +73,19 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         trace=summary,
         is_cut=len(outline.spans) < summary.span_count,
         capture=capture_hint(note for span in outline.spans for note in (span.uncaptured or "").splitlines()),
-        brief=here.store.listing.reading(summary),
-        pins=here.store.retention.pins(summary.trace_id, tenant=summary.tenant),
-        may_pin=is_own and may_use(who, pin_trace, "POST"),
-        may_write_rules=may_use(who, new_rule),
-        may_promote=may_use(who, promote_trace, "POST"),
-        may_judge=may_use(who, judge_trace, "POST"),
-        may_play=may_use(who, show_playground),
-        may_vote=is_own and may_use(who, annotate, "POST"),
-        may_delete=is_own and may_use(who, delete_trace, "POST"),
+        brief=context.store.listing.reading(summary),
+        pins=context.store.retention.pins(summary.trace_id, tenant=summary.tenant),
+        may_pin=is_own and may_use(caller, pin_trace, "POST"),
+        may_write_rules=may_use(caller, new_rule),
+        may_promote=may_use(caller, promote_trace, "POST"),
+        may_judge=may_use(caller, judge_trace, "POST"),
+        may_play=may_use(caller, show_playground),
+        may_vote=is_own and may_use(caller, annotate, "POST"),
+        may_delete=is_own and may_use(caller, delete_trace, "POST"),
         tenant=params.get("tenant"),
         list_address=return_address(request, "/traces"),
         of_trace=verdicts_of(judged, None),
-        **_shown(request, here, outline, judged, view),
+        **_shown(request, context, outline, judged, view),
     )
 
 
@@ -94,10 +94,10 @@ def _packed(document: bytes) -> Response:
     return Response(gzip.compress(document, compresslevel=1), media_type="application/json", headers=headers)
 
 
-def _shown(request: Request, here: Context, outline: Outline, judged: Judged, view: str) -> dict[str, Any]:
+def _shown(request: Request, context: Context, outline: Outline, judged: TraceResults, view: str) -> dict[str, Any]:
     """Return the variables of the chosen view."""
     if view == "conversation":
-        return _conversation(request, here, outline)
+        return _conversation(request, context, outline)
     if view == "agents":
         return agents_of(outline, request.query_params.get("tenant"))
     if view == "verdicts":
@@ -113,9 +113,9 @@ def _shown(request: Request, here: Context, outline: Outline, judged: Judged, vi
         "tree": tree,
         "find": find,
         "is_root": bool(spans.nodes) and spans.nodes[0].span.span_id == tree.chosen,
-        "detail": _detail(here, outline, tree.chosen),
+        "detail": _detail(context, outline, tree.chosen),
         "of_span": verdicts_of(judged, tree.chosen),
-        "votes": votes_on_trace(here, outline.summary, tree.chosen),
+        "votes": votes_on_trace(context, outline.summary, tree.chosen),
     }
 
 
@@ -124,17 +124,17 @@ def _place(request: Request, name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-def _detail(here: Context, outline: Outline, chosen: str | None) -> Detail | None:
-    span = here.store.outlines.span(outline, chosen) if chosen else None
-    return None if span is None else detail_of(span, here.own_keys, outline.summary.start_ns)
+def _detail(context: Context, outline: Outline, chosen: str | None) -> Detail | None:
+    span = context.store.outlines.span(outline, chosen) if chosen else None
+    return None if span is None else detail_of(span, context.own_keys, outline.summary.start_ns)
 
 
-def _conversation(request: Request, here: Context, outline: Outline) -> dict[str, Any]:
+def _conversation(request: Request, context: Context, outline: Outline) -> dict[str, Any]:
     summary = outline.summary
-    trace = here.store.queries.trace(summary.trace_id, tenant=summary.tenant or "")
+    trace = context.store.queries.trace(summary.trace_id, tenant=summary.tenant or "")
     if trace is None:
         raise _no_trace(summary.trace_id)
-    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    reading = read_trace(trace.spans, trace.logs, context.own_keys)
     return {
         "talked": trace_talk(trace.spans, reading, begin=_place(request, "turns")),
         "called": calls_view(reading.tool_calls, begin=_place(request, "calls")),
@@ -143,11 +143,13 @@ def _conversation(request: Request, here: Context, outline: Outline) -> dict[str
 
 @router.get("/traces/{trace_id}/spans/{span_id}/text")
 @needs(Permission.READ, by_tenant=True)
-def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Who, of: str = "input") -> Response:
+def show_text(
+    request: Request, trace_id: str, span_id: str, context: ContextDep, caller: CallerDep, of: str = "input"
+) -> Response:
     """Show the whole of a text that the span's page cuts."""
-    outline = _outline(here, trace_id, visible_tenant_of(who, request.query_params.get("tenant")), most=1)
-    span = here.store.outlines.span(outline, span_id)
-    text = None if span is None else text_of(span, of, here.own_keys)
+    outline = _outline(context, trace_id, visible_tenant_of(caller, request.query_params.get("tenant")), most=1)
+    span = context.store.outlines.span(outline, span_id)
+    text = None if span is None else text_of(span, of, context.own_keys)
     if text is None:
         raise HTTPException(404, "there is no such text here")
     return plain_text(text)
@@ -155,10 +157,10 @@ def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Wh
 
 @router.get("/traces/{trace_id}/otlp")
 @needs(Permission.READ, by_tenant=True)
-def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+def show_otlp(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Serve the spans as they were received, as OTLP/JSON."""
-    visible_tenant = visible_tenant_of(who, request.query_params.get("tenant"))
-    batches = here.store.exports.trace(trace_id.lower(), tenant=visible_tenant)
+    visible_tenant = visible_tenant_of(caller, request.query_params.get("tenant"))
+    batches = context.store.exports.trace(trace_id.lower(), tenant=visible_tenant)
     if batches is None:
         raise _no_trace(trace_id)
     return streamed(json_document(batches), batches, media_type="application/json", headers=TEXT_HEADERS)
@@ -166,33 +168,33 @@ def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response
 
 @router.post("/traces/{trace_id}/pin")
 @needs(Permission.WRITE, by_tenant=True)
-def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+def pin_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Keep it beyond its expiry, or with `keep` 0 no longer."""
-    key, tenant = trace_id.lower(), tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    trace = here.store.queries.trace(key, tenant=tenant, max_spans=1)
+    key, tenant = trace_id.lower(), tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
+    trace = context.store.queries.trace(key, tenant=tenant, max_spans=1)
     if trace is None or trace.summary.tenant != tenant:
         raise _no_trace(trace_id)
     if form.text("keep") == "0":
-        here.store.retention.unpin(key, tenant=tenant)
+        context.store.retention.unpin(key, tenant=tenant)
     else:
-        here.store.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
+        context.store.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
     return RedirectResponse(f"/traces/{key}{_query(tenant)}", 303)
 
 
 @router.post("/traces/{trace_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+def delete_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
     """Delete it from every table."""
-    tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
+    tenant = tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
     criteria = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
-    if not here.eraser.erasure.is_stored(criteria):
+    if not context.eraser.erasure.is_stored(criteria):
         raise _no_trace(trace_id)
-    here.eraser.delete(criteria, now_us=wall_clock_us(), created_by=who.key_name)
+    context.eraser.delete(criteria, now_us=wall_clock_us(), created_by=caller.key_name)
     return RedirectResponse("/traces", 303)
 
 
-def _outline(here: Context, trace_id: str, tenant: str | None, *, most: int = _MOST_SPANS) -> Outline:
-    outline = here.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
+def _outline(context: Context, trace_id: str, tenant: str | None, *, most: int = _MOST_SPANS) -> Outline:
+    outline = context.store.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
     if outline is None:
         raise _no_trace(trace_id)
     return outline
@@ -202,5 +204,5 @@ def _query(tenant: str) -> str:
     return f"?tenant={quote(tenant)}" if tenant else ""
 
 
-def _no_trace(trace_id: str) -> Missing:
-    return Missing(f"no trace {trace_id[:64]} here; it may have expired")
+def _no_trace(trace_id: str) -> NotFound:
+    return NotFound(f"no trace {trace_id[:64]} here; it may have expired")

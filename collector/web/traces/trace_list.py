@@ -9,7 +9,7 @@ from fastapi import Request
 from collector.api.traces.list_filters import LABELS, TraceFilter
 from collector.api.traces.saved_views import PARAMETERS, list_query
 from collector.web.visitor import path_of, with_parameters
-from storage.query.listing import Brief, Listed, Listing, SpansNamed
+from storage.query.listing import Listed, Listing, SpansNamed, TraceDetails
 from storage.records import TraceSummary
 
 _MOST_PARAMETERS: Final = 40
@@ -20,7 +20,7 @@ class TraceRow:
     """One trace of the list."""
 
     trace: TraceSummary
-    brief: Brief
+    brief: TraceDetails
     named: SpansNamed  # of the spans, if they were read
 
     @property

@@ -7,10 +7,10 @@ from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import visible_tenant_of
-from collector.api.base.routing import Here, Who
-from collector.web.rendering import at_one_moment, page
+from collector.api.base.routing import CallerDep, ContextDep
+from collector.web.rendering import in_snapshot, page
 from collector.web.visitor import page_router, with_query
-from storage.errors import Missing
+from storage.errors import NotFound
 
 router = page_router()
 
@@ -24,19 +24,19 @@ _CHARACTERS: Final = 3_000
 
 @router.get("/traces/{trace_id}/preview")
 @needs(Permission.READ, by_tenant=True)
-@at_one_moment
-def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+@in_snapshot
+def show_preview(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a trace in short: input, output, verdicts, errors and its first spans."""
     tenant = request.query_params.get("tenant")
-    outline = here.store.outlines.of_trace(
-        trace_id.lower(), tenant=visible_tenant_of(who, tenant), max_spans=_MOST_SPANS
+    outline = context.store.outlines.of_trace(
+        trace_id.lower(), tenant=visible_tenant_of(caller, tenant), max_spans=_MOST_SPANS
     )
     if outline is None:
-        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
+        raise NotFound(f"no trace {trace_id[:64]} here; it may have expired")
     trace, spans = outline.summary, outline.spans
-    briefs = here.store.listing.briefs([trace], outline.commits, characters=_CHARACTERS)
+    briefs = context.store.listing.briefs([trace], outline.commits, characters=_CHARACTERS)
     errors = [span for span in spans if span.is_error]
-    whose = trace.tenant if trace.tenant and who.sees_all else None
+    whose = trace.tenant if trace.tenant and caller.sees_all else None
     return page(
         request,
         "trace_preview.html",

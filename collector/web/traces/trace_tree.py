@@ -9,11 +9,11 @@ from typing import Final
 
 from markupsafe import Markup
 
+from collector.escaping import one_line
 from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import duration_text, usd_text
-from collector.visible import one_line
-from collector.web.pictures.waterfall import span_bar, time_axis
-from collector.web.words import rough_count
+from collector.web.charts.waterfall import span_bar, time_axis
+from collector.web.formatting import rough_count
 from storage.judging.judgements import StoredEvaluation
 from storage.query.outline import OutlineSpan
 

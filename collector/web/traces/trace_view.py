@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from storage.judging.judgements import Judged, StoredDecision, StoredEvaluation
+from storage.judging.judgements import StoredDecision, StoredEvaluation, TraceResults
 
 _NOT_DONE: Final = ("filtered", "sampled_out", "unflagged", "undecided", "over_budget", "rule_disabled", "skipped")
 
@@ -18,7 +18,7 @@ class Verdicts:
     to_be_done: Sequence[StoredDecision]
 
 
-def verdicts_of(judged: Judged, span_id: str | None) -> Verdicts:
+def verdicts_of(judged: TraceResults, span_id: str | None) -> Verdicts:
     """Return the verdicts on a span, or with None on the trace; superseded results come last."""
     evaluations = [each for each in judged.evaluations if each.span_id == span_id]
     decisions = [each for each in judged.decisions if each.span_id == span_id]

@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rules.statistics.formulas.multiple_testing import benjamini_hochberg, holm
 from rules.statistics.formulas.pairs import fisher
-from rules.statistics.formulas.several import benjamini_hochberg, holm
 from rules.statistics.runs.differences import Difference, Verdict, decided, difference_of
 from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options

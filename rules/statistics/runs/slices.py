@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rules.statistics.formulas.multiple_testing import benjamini_hochberg
 from rules.statistics.formulas.resampling import signs_p_value
-from rules.statistics.formulas.several import benjamini_hochberg
 from rules.statistics.runs.measures import Measure, Places
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import FinishedRun

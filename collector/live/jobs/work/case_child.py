@@ -8,18 +8,18 @@ from typing import Any, BinaryIO
 from collector.live.jobs.work.child import ring
 from collector.memory import collect_rarely
 from evaluators.case import parse_case
-from evaluators.errors import Broken
+from evaluators.errors import EvaluationError
 from evaluators.evaluator import Evaluator, run
 from evaluators.outcome import Failure
 from evaluators.registry import build
-from storage import starting
+from storage import child_process
 from storage.wire import receive, send
 
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
     collect_rarely()
-    starting.run(serve)
+    child_process.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -41,21 +41,21 @@ async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
         send(answers, {"outcomes": outcomes}, [])
 
 
-def _built(header: Mapping[str, Any]) -> Evaluator | Broken:
+def _built(header: Mapping[str, Any]) -> Evaluator | EvaluationError:
     try:
         return build(header["evaluator"], header["config"])
-    except Broken as broken:
+    except EvaluationError as broken:
         return broken
 
 
-async def _outcome(evaluator: Evaluator | Broken, name: str, case: object, cpu_s: float) -> dict[str, Any]:
+async def _outcome(evaluator: Evaluator | EvaluationError, name: str, case: object, cpu_s: float) -> dict[str, Any]:
     try:
-        if isinstance(evaluator, Broken):
+        if isinstance(evaluator, EvaluationError):
             raise evaluator
         try:
             signal.setitimer(signal.ITIMER_PROF, cpu_s)
             return (await run(evaluator, parse_case(case))).to_document()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    except Broken as broken:
+    except EvaluationError as broken:
         return Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None).to_document()

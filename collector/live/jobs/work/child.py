@@ -16,7 +16,7 @@ import pyarrow as pa
 from collector.children.process import MORE
 from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
 from collector.conventions.member import TraceMember
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.prices import price_table
 from collector.evaluation.session_case import case_of_session
 from collector.evaluation.trace_case import case_of_stored, whole_case
@@ -31,12 +31,12 @@ from collector.live.jobs.work.target import (
     with_judged,
 )
 from collector.memory import collect_rarely
-from evaluators.errors import Broken
+from evaluators.errors import EvaluationError
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
 from evaluators.registry import build
-from storage import starting
+from storage import child_process
 from storage.judging.job_results import JobResult, results_table
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
@@ -59,7 +59,7 @@ Answer: TypeAlias = tuple[int, dict[str, Any], float]
 """The id of a job, the document of its outcome or of its test case, and the milliseconds that it took."""
 
 
-class TooLong(Broken):
+class TooLong(EvaluationError):
     """Limit of a check's processor time exceeded."""
 
     kind = "timeout"
@@ -130,7 +130,7 @@ class ExaminedSpans:
 def main() -> None:
     """Answer requests on standard input until it ends."""
     collect_rarely()
-    starting.run(serve)
+    child_process.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -200,7 +200,7 @@ class _Revision:
     """Facts about a revision of a rule that do not depend on a case."""
 
     name: str
-    evaluator: Evaluator | Broken
+    evaluator: Evaluator | EvaluationError
     asks_for_input: bool
     cpu_s: float
 
@@ -210,8 +210,8 @@ class _Revision:
         if rule["evaluator"] in _IMPORTS:
             importlib.import_module(_IMPORTS[rule["evaluator"]])
         try:
-            evaluator: Evaluator | Broken = build(rule["evaluator"], rule["config"])
-        except Broken as broken:
+            evaluator: Evaluator | EvaluationError = build(rule["evaluator"], rule["config"])
+        except EvaluationError as broken:
             evaluator = broken
         name = str(rule["config"].get("name") or rule["evaluator"])
         return cls(name=name, evaluator=evaluator, asks_for_input=asks_for_input(rule), cpu_s=cpu_s)
@@ -255,7 +255,7 @@ class Examination:
                     slow.add(revision)
                 yield job_id, document, (time.perf_counter() - began_s) * 1000
 
-    def _case(self, targets: Targets, target: ExaminedTarget, part: ExaminedPart | None) -> Case | Broken:
+    def _case(self, targets: Targets, target: ExaminedTarget, part: ExaminedPart | None) -> Case | EvaluationError:
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
@@ -263,21 +263,21 @@ class Examination:
                 return case if part is None else part.case(case)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
-        except Broken as broken:
+        except EvaluationError as broken:
             return broken
         except Exception as error:  # noqa: BLE001 - one target that cannot be read must not hide all others
-            return Broken(f"the target could not be read: {type(error).__name__}: {error}")
+            return EvaluationError(f"the target could not be read: {type(error).__name__}: {error}")
 
     async def _answer(
-        self, number: int, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
+        self, number: int, rule: Mapping[str, Any], case: Case | EvaluationError, *, wants_case: bool
     ) -> dict[str, Any]:
         revision = self._revision(number, rule)
-        if isinstance(case, Broken):
+        if isinstance(case, EvaluationError):
             return _broken(revision.name, case)
         whole = case_for_rule(case, rule, asks_for_input=revision.asks_for_input)
         if wants_case:
             return {"case": text_of(whole_case(whole))}
-        if isinstance(revision.evaluator, Broken):
+        if isinstance(revision.evaluator, EvaluationError):
             return _broken(revision.name, revision.evaluator)
         try:
             try:
@@ -285,7 +285,7 @@ class Examination:
                 outcome = await run(revision.evaluator, whole)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
-        except Broken as broken:
+        except EvaluationError as broken:
             return _broken(revision.evaluator.name, broken)
         return dict(with_judged(outcome.to_document(), whole.actual_outputs))
 
@@ -302,5 +302,5 @@ def ring(_number: int, _frame: FrameType | None) -> None:
     raise TooLong("took longer than a check may, in processor time")
 
 
-def _broken(name: str, broken: Broken) -> dict[str, Any]:
+def _broken(name: str, broken: EvaluationError) -> dict[str, Any]:
     return Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None).to_document()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.children.process import ChildFailed, ChildProcess
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.job_context import Task, skipped
 from collector.live.jobs.work.retry_policy import RetryPolicy

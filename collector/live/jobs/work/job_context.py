@@ -12,7 +12,7 @@ from collector.live.jobs.work.retry_policy import Clock, RetryPolicy, microsecon
 from collector.live.jobs.work.storable import count_of, storable_text
 from evaluators.outcome import Failure, Usage
 from storage.judging.job_results import JobResult, OutcomeName
-from storage.judging.jobs import Job, PutBack
+from storage.judging.jobs import Job, RequeuedJob
 
 
 def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> JobResult:
@@ -61,7 +61,7 @@ class ResultSink(Protocol):
     def finish_rows(self, results: pa.Table) -> None:
         """Have results stored that are rows with the columns of `job_results.RESULTS`."""
 
-    def put_back(self, jobs: Sequence[PutBack]) -> None:
+    def put_back(self, jobs: Sequence[RequeuedJob]) -> None:
         """Have jobs put back for another attempt."""
 
 
@@ -113,13 +113,13 @@ class JobContext:
     def put_back(self, jobs: Sequence[Job]) -> None:
         """Hand in jobs as if they had not been claimed."""
         if jobs:
-            self.sink.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
+            self.sink.put_back([RequeuedJob(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
     def try_again(self, task: Task, failure: Failure, *, counts: bool = True, requested_s: float | None = None) -> None:
         """Hand in a job for another attempt after a while, with the usage of this one, which counts if `counts`."""
         job, usage = task.job, failure.usage
         wait_s = self.retry_policy.wait_s(job.attempts, requested_s)
-        again = PutBack(
+        again = RequeuedJob(
             job_id=job.job_id,
             attempts=job.attempts - (not counts),
             not_before_us=microseconds(self.clock() + wait_s),

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from collector.following import CaughtUp, LastingReason
+from collector.follower import CatchUpBarrier, WaitLog
 from collector.live.jobs.work.retry_policy import (
     MICROSECONDS,
     Clock,
@@ -21,7 +21,7 @@ from collector.live.jobs.work.retry_policy import (
 from collector.live.judges.judge_health import JudgedTarget
 from storage.errors import Overloaded
 from storage.judging.job_results import JobResult
-from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn, PutBack
+from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn, RequeuedJob
 
 _EVERY_S: Final = 10.0
 """A guess: an operator who waits for a restart reads the log."""
@@ -105,7 +105,7 @@ _JUDGED: Final = ("job_id", "outcome", "error_kind", "reason", "judge_calls")
 class _HandedIn:
     finished: list[JobResult] = field(default_factory=list)
     rows: list[pa.Table] = field(default_factory=list)  # of results
-    put_back: list[PutBack] = field(default_factory=list)
+    put_back: list[RequeuedJob] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.rows or self.put_back)
@@ -165,7 +165,7 @@ class Ledger:
         self._changed = threading.Condition()
         self._woken = False
         self._stopping = threading.Event()
-        self._caught_up = CaughtUp()
+        self._caught_up = CatchUpBarrier()
         self._renew_at_s = 0.0
         self._day: int | None = None  # that has been begun with what earlier ones left out
         self._left_over = LeftOver(jobs, clock)
@@ -212,7 +212,7 @@ class Ledger:
         if results.num_rows:
             self._hand_in(_HandedIn(rows=[results]))
 
-    def put_back(self, jobs: Sequence[PutBack]) -> None:
+    def put_back(self, jobs: Sequence[RequeuedJob]) -> None:
         """Have jobs put back for another attempt."""
         self._hand_in(_HandedIn(put_back=list(jobs)))
 
@@ -234,7 +234,7 @@ class Ledger:
 
     def _run(self) -> None:
         stop_at_s: float | None = None
-        waits = LastingReason(log, "jobs wait: %s")
+        waits = WaitLog(log, "jobs wait: %s")
         while True:
             if self._stopping.is_set():
                 stop_at_s = stop_at_s or self._clock() + self._retry_policy.stop_s

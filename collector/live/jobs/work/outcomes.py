@@ -6,9 +6,9 @@ from typing import Any
 
 from collector.live.judges.judging import Juror
 from evaluators.case import parse_case
-from evaluators.errors import BadConfiguration, Broken
+from evaluators.errors import BadConfiguration, EvaluationError
 from evaluators.evaluator import run
-from evaluators.judging import Judge
+from evaluators.judge_interface import Judge
 from evaluators.jury import JudgeVote, outcome_of_votes
 from evaluators.outcome import Failure, Outcome
 from evaluators.registry import build
@@ -28,7 +28,7 @@ async def outcome_of(
     except TimeoutError:
         message = f"not finished within {limit_s:g} s"
         outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
-    except Broken as broken:
+    except EvaluationError as broken:
         outcome = failure_of(rule, broken)
     return outcome, None if judge is None else judge.model
 
@@ -61,6 +61,6 @@ def voted(jurors: Sequence[Juror], answers: Sequence[tuple[Outcome, str | None]]
     return outcome_of_votes(votes), ", ".join(vote.model or "?" for vote in votes)
 
 
-def failure_of(rule: Rule, broken: Broken) -> Failure:
+def failure_of(rule: Rule, broken: EvaluationError) -> Failure:
     """Return the outcome of an evaluation that could not be made."""
     return Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own_keys import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.evaluation.deferred import DeferredParts, with_default
 from collector.evaluation.trace_case import case_of_trace

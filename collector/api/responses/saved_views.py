@@ -1,0 +1,20 @@
+"""Saved views on the wire."""
+
+from typing import Annotated
+
+from collector.api.responses.wire import WireDocument, doc
+
+
+class SavedViewDocument(WireDocument):
+    """A named list of traces."""
+
+    id: str
+    tenant: str
+    name: str
+    project_name: Annotated[str | None, doc("That its filters name.")]
+    query: Annotated[str, doc("The query string of the `/traces` page.")]
+    path: Annotated[str, doc("The link that opens it, whatever it shows by then.")]
+    version: int
+    created_by: Annotated[str | None, doc("The name of a key.")]
+    created_at: str
+    updated_at: str

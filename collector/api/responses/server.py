@@ -1,0 +1,148 @@
+"""Status of the server, and results of a sweep, on the wire."""
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from collector.api.responses.judging import FileProblemDocument, SpendingDocument
+from collector.api.responses.wire import WireDocument, doc
+
+
+class ConditionDocument(WireDocument):
+    """A condition of the server that holds now."""
+
+    name: str
+    message: str
+    since: str
+
+
+class DroppedScopeDocument(WireDocument):
+    """An entry of the setting `drop_scopes`."""
+
+    project: str
+    scope: str
+    spans: Annotated[int, doc("Dropped since the start.")]
+
+
+class RunningServer(WireDocument, kw_only=True):
+    """State of a running server."""
+
+    state: str
+    overloaded: bool
+    backlog_bytes: int
+    dropped: Annotated[list[DroppedScopeDocument], doc("Spans dropped because of `drop_scopes`.")] = field(
+        default_factory=list
+    )
+    conditions: list[ConditionDocument]
+
+
+class StoredSpans(WireDocument):
+    """Counts of spans."""
+
+    stored: int
+    already_present: int
+    set_aside: int
+
+
+class StoredLogs(WireDocument):
+    """Counts of log records."""
+
+    stored: int
+    already_present: int
+
+
+class LagDocument(WireDocument):
+    """Work that is not done yet."""
+
+    spans_behind: int
+    seconds_behind: float
+
+
+class UnableRule(WireDocument):
+    """A rule in force that judges nothing, or whose monitors compare anew, and why."""
+
+    id: str
+    name: str
+    project: str | None
+    message: str
+
+
+class RuleCounts(WireDocument, kw_only=True):
+    """The number of rules, and their problems."""
+
+    in_force: int
+    disabled: int
+    unable: Annotated[
+        list[UnableRule], doc("Those in force that judge nothing: they cannot, or their judge gives no verdicts.")
+    ]
+    comparing_anew: Annotated[list[UnableRule], doc("Their evaluator changed, and lacks results to compare with.")] = (
+        field(default_factory=list)
+    )
+    problems: list[FileProblemDocument]
+
+
+class JobCounts(WireDocument, kw_only=True):
+    """Counts of jobs, and the age of the oldest unclaimed one."""
+
+    ready: int
+    waiting: int
+    held: Annotated[int, doc("Until another rule's result says whether they are made.")]
+    claimed: int
+    tried: Annotated[int, doc("Those ready and waiting of which an attempt has failed.")] = 0
+    oldest_at: str | None
+    oldest_seconds: float | None
+
+
+class DeletionCounts(WireDocument):
+    """Deletions that are not done."""
+
+    deleting: int
+    erasing: int
+
+
+class OutcomeCounts(WireDocument):
+    """The results that count: those that no later evaluation of the same target replaced."""
+
+    scored: int
+    failed: Annotated[int, doc("With no verdict.")]
+    skipped: int
+
+
+class StatusDocument(WireDocument):
+    """The status of a server."""
+
+    time: str
+    # Null over a data directory without a server, which no client of a server meets.
+    server: Annotated[RunningServer | None, Meta(extra={"described": RunningServer})]
+    spans: StoredSpans
+    logs: StoredLogs
+    traces: LagDocument
+    older_spans: Annotated[int, doc("Spans that an earlier edition of the conventions read.")]
+    matching: LagDocument
+    rules: RuleCounts
+    jobs: JobCounts
+    open_traces: int
+    deletions: DeletionCounts
+    last24h: OutcomeCounts
+    spent_today: SpendingDocument
+
+
+class SweepForecastDocument(WireDocument):
+    """The forecast of a sweep."""
+
+    spans: int
+    expired_traces: int
+    expired_spans: int
+    over_spans: int
+    used_bytes: int
+    free_bytes: int
+    held: Annotated[str | None, doc("The reason why expired traces stay, and the remedy; null: they are deleted.")]
+
+
+class SweptDocument(WireDocument):
+    """The result of a sweep."""
+
+    traces: int
+    spans: int
+    freed_bytes: Annotated[int | None, doc("Null: not freed yet, because of queries under way.")]
+    held: Annotated[str | None, doc("The reason why expired traces stayed, and the remedy; null: they were deleted.")]
