@@ -119,6 +119,7 @@ class ColdCursor:
         self._cursor, self._reader, self._begins, self._is_own = cursor, reader, begins, is_own
         self._has_begun = self._is_cold = self._is_routed = self._has_files = False
         self._boundary: Limits | None = None
+        self._knows_boundary = False
         self._near: Bounds = {}  # where the parts of traces are searched that statements of ours name
         self._places: dict[tuple[frozenset[str], Limits], Mapping[str, Bounds] | None] = {}  # of traces
         self._registered: dict[str, pa.Table] = {}
@@ -155,7 +156,7 @@ class ColdCursor:
             if not self._begins:  # the moment of the caller is over
                 raise Reopened(FILE_IS_GONE) from error
         self.leave()
-        self._has_begun = False
+        self._has_begun = self._knows_boundary = False
         try:
             self._route(text, parameters)
             return run(self._suited(text, query))
@@ -190,7 +191,9 @@ class ColdCursor:
         if self._begins and not self._has_begun:
             begin_reading(self._cursor)
             self._has_begun = True
-        boundary = self._boundary = self._reader.boundary(self._cursor)
+        if not self._knows_boundary:  # all statements of a cursor are of one moment
+            self._boundary, self._knows_boundary = self._reader.boundary(self._cursor), True
+        boundary = self._boundary
         chosen: Mapping[str, list[str]] = {}
         if boundary is not None and not (self._is_own and _is_later(text, parameters, boundary)):
             chosen = self._chosen(text, parameters, boundary, self._reader.files)
