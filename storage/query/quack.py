@@ -306,7 +306,7 @@ def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit:
         if not is_whole:
             value = f"CASE WHEN file_row_number < {rows} THEN {value} ELSE error('{_literal(too_much)}') END"
         columns.append(f"{value} AS {_name(column.name)}")
-    select = sql.query("parse_response").replace("/* file */", _literal(str(path)))
+    select = sql.query("read_answer").replace("/* file */", _literal(str(path)))
     return select.replace("/* columns */", ", ".join(columns))
 
 

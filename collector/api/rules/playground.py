@@ -59,7 +59,7 @@ class PlaygroundDocument(ApiAnswer):
     """The answers, in the order of the requests."""
 
     at_most: MostDocument
-    response_model: list[PlaygroundAnswerDocument]
+    answers: list[PlaygroundAnswerDocument]
 
 
 router = api_router(prefix="/api/v1/playground")
