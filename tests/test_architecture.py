@@ -68,7 +68,7 @@ def test_the_root_holds_nothing_that_tests_wrote() -> None:
     top = {name.split(b"/")[0].decode(errors="replace") for name in listed.stdout.split(b"\0") if name}
     assert top <= {
         *PACKAGES, "benchmarks", "deploy", "docs", "sdk", "tests", ".ci", ".editorconfig", ".github", ".gitignore",
-        ".pre-commit-config.yaml", "CONTRIBUTING.md", "SECURITY.md",
+        ".git-blame-ignore-revs", ".pre-commit-config.yaml", "CONTRIBUTING.md", "SECURITY.md",
         "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "pyproject.toml",
         "requirements.lock", "requirements-dev.lock",
     }  # fmt: skip
