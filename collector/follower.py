@@ -1,4 +1,4 @@
-"""Shared parts of the threads that process stored data: priority of ingest, waiting for them, and their loop."""
+"""Parts of background threads: priority of ingest, a barrier for callers, their loop, and the log of its failures."""
 
 import logging
 import threading
@@ -9,23 +9,23 @@ from typing import Final
 from storage.errors import Damaged, Overloaded, WriteConflict
 
 LONGEST_YIELD_S: Final = 5.0
-"""Longest time for which a follower lets ingest go first before its next step: senders that never pause must not stop
-it. A guess."""
+"""Maximum time per step for which a follower gives way to ingest, so that senders that never pause do not stall it. A
+guess."""
 
 FAIR_AFTER_S: Final = 60.0
-"""Longest peak of load that is ingested first and matched later. A guess."""
+"""Time behind after which a follower no longer gives way to ingest. A guess."""
 
 _LOOK_S: Final = 0.05
 
 
 class CatchUpBarrier:
-    """Waiting until a follower has seen all data that was stored at the call. Thread-safe."""
+    """Barrier for callers that wait until a follower has processed all data stored before their call. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._answered = self._waiting = 0
         self.requested = 0
-        """Calls of `wait` so far. Read it before a search for new data, which may miss data that is stored later."""
+        """Number of calls of `wait`. A follower must read it before it looks for new data, and pass it to `tell`."""
 
     @property
     def is_awaited(self) -> bool:
@@ -33,13 +33,13 @@ class CatchUpBarrier:
         return self._waiting > 0 and self.requested > self._answered
 
     def wait(self, timeout_s: float, wake: Callable[[], None]) -> bool:
-        """Wait until the follower, which `wake` wakes, saw all that is stored now; False after the timeout."""
+        """Wake the follower, and wait until it has processed all that is stored now; return False on timeout."""
         with self._changed:
             self.requested += 1
             self._waiting += 1
             mine = self.requested
         try:
-            wake()  # not under the lock: it may take one that a follower holds in `tell`
+            wake()  # not under the lock: `wake` may take a lock that a follower holds while it calls `tell`
             with self._changed:
                 return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
         finally:
@@ -47,14 +47,14 @@ class CatchUpBarrier:
                 self._waiting -= 1
 
     def tell(self, requested: int) -> None:
-        """Note that all is seen that was stored at the time of the first `requested` calls of `wait`."""
+        """Release the first `requested` callers of `wait`: all that was stored when they called is processed."""
         with self._changed:
             self._answered = requested
             self._changed.notify_all()
 
 
 class WaitLog:
-    """Log of work that waits: one line for each reason, however often it is tried meanwhile. For one thread."""
+    """Log of work that must wait: a reason is logged if it differs from that of the last attempt. For one thread."""
 
     def __init__(self, log: logging.Logger, text: str) -> None:
         """Set up with the log line, with %s for the reason."""
@@ -62,7 +62,7 @@ class WaitLog:
         self._reason = ""
 
     def note(self, reason: object, *, quietly: bool = False) -> None:
-        """Log a reason, unless it is the previous one."""
+        """Log a reason unless it is the previous one; with `quietly`, only remember it."""
         if not quietly and str(reason) != self._reason:
             self._log.warning(self._text, reason)
         self._reason = str(reason)
@@ -73,7 +73,7 @@ class WaitLog:
 
 
 class FollowerThread:
-    """Thread that repeats one work until it is closed: failures are logged, and it is tried again."""
+    """Thread that repeats a step until it is closed; a step that fails is logged and retried."""
 
     def __init__(
         self,
@@ -85,9 +85,9 @@ class FollowerThread:
         pause_s: float,
         waits_first: bool = False,
     ) -> None:
-        """Set up the thread. `go_on` returns or raises to be called again after a pause.
+        """Set up the thread. `go_on` is the step: after it returns or raises, it is called again after `pause_s`.
 
-        `doing` is its name in the log.
+        `doing` names it in the log; with `waits_first`, the first call comes after a pause, too.
         """
         self._go_on = go_on
         self._doing = doing
@@ -103,7 +103,7 @@ class FollowerThread:
         self._thread.start()
 
     def close(self, wake: Callable[[], None] = lambda: None) -> None:
-        """Stop, and wait for the end of the step under way; `wake` ends what the thread may wait for."""
+        """Stop after the current step, and join the thread; `wake` must end any wait inside of a step."""
         self.stopping.set()
         wake()
         self._thread.join()
@@ -126,9 +126,10 @@ class FollowerThread:
 
 
 class IngestPriority:
-    """Priority of ingest, except for a follower that is behind for a minute: from then on both get their share.
+    """Priority of ingest over a follower, until that is behind for a minute; from then on both run.
 
-    Ingest then refuses requests beyond its capacity, and senders retry; a follower would fall behind without limit.
+    Ingest is bounded: it refuses requests beyond its capacity, and senders retry. A follower that always gave way would
+    fall behind without limit.
     """
 
     def __init__(self, is_behind: Callable[[], bool]) -> None:
@@ -136,7 +137,7 @@ class IngestPriority:
         self._caught_up_s = time.monotonic()
 
     def wait(self, stopping: threading.Event) -> None:
-        """Wait while ingest is behind, for some seconds at most, or until the follower is to stop."""
+        """Give way while ingest is behind, for `LONGEST_YIELD_S` at most, and not if the follower itself is behind."""
         began_s = time.monotonic()
         if began_s - self._caught_up_s > FAIR_AFTER_S:
             return

@@ -1,4 +1,4 @@
-"""Access of evaluators to test cases. Missing or malformed parts are named by their keys."""
+"""Reading of test cases by evaluators. Errors name missing and malformed parts by their JSON keys."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ _PARAMETERS: dict[Parameter, tuple[tuple[str, str], ...]] = {
     "CONVERSATION": (("actual_outputs", "trajectory"),),
     "METADATA": (),
 }
-"""The keys of each part; the first with a value counts. METADATA is all of the metadata but other parts."""
+"""The keys of each part; the first with a value counts. METADATA is all metadata except for other parts and `MARKS`."""
 _EXPECTED = "expected_outputs"
 _WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
 _OTHER_SPELLINGS = {
@@ -72,19 +72,19 @@ def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the us
     if parameter == "METADATA":
         shown = {key: each for key, each in case.metadata.items() if key not in MARKS}
         others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
-        # Metadata of nothing but a context is all that such a case has to show.
+        # If the metadata holds only other parts, such as a context, return these rather than nothing.
         return {key: value for key, value in shown.items() if key not in others} or shown or None
     values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
     return next((value for value in values if value is not None), None)
 
 
 def has(values: Mapping[str, Any], key: str) -> bool:
-    """Return whether a map has a key of ours, in either spelling."""
+    """Return whether a map has a key, also in the spelling of `_OTHER_SPELLINGS`."""
     return key in values or _OTHER_SPELLINGS.get(key, key) in values
 
 
 def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noqa: ANN401 - the user's value
-    """Return a value of one of the four maps; a key of ours may also be written in snake_case."""
+    """Return a value of one of the four maps; the keys in `_OTHER_SPELLINGS` may also be in snake_case."""
     values: Mapping[str, Any] = getattr(case, part)
     if key in values:
         return values[key]
@@ -121,9 +121,9 @@ def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN40
 
 
 def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
-    """Return the expected output under the key; at the path if it has a value there, else as it is.
+    """Return the expected output under the key: the value at the path, or all of it if there is nothing at the path.
 
-    So one may expect the whole structure, of which the path names a part, or that part alone.
+    So a test case may expect the same structure as the actual output, or only the part that is at the path.
     """
     value = find(case, "expected_outputs", key)
     if path is None or value is None:
@@ -155,7 +155,8 @@ def actual_calls(
     """Return the agent's calls, in order; `reads` names the content of calls that must have been captured.
 
     Raises:
-        NotCaptured: the trace did not record that content of every call, or no calls at all.
+        NotCaptured: the trace did not record that content of every call, or recorded no calls.
+        InTrace: the trace, which was not read yet, may supply the calls.
         BadCase: the calls are missing, or not a list of tool calls.
     """
     place = f"actualOutputs.{key}"
@@ -180,6 +181,7 @@ def offered_tools(case: Case, path: Path | None = None, key: str = "tools") -> t
 
     Raises:
         NotCaptured: the trace did not record the tools.
+        InTrace: the trace, which was not read yet, may supply them.
         BadCase: the tools are missing, or not a list of tool definitions.
 
     """
@@ -192,6 +194,7 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
 
     Raises:
         NotCaptured: the trace did not record it.
+        InTrace: the trace, which was not read yet, may supply it.
         BadCase: the value is missing or not a conversation.
     """
     place = f"actualOutputs.{key}"
@@ -241,7 +244,7 @@ def _missing(case: Case, part: str, key: str, message: str) -> EvaluationError:
 
 
 def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:
-    """Return a list of things: typed ones, objects, or one JSON text of them; a single thing is a list of one."""
+    """Validate calls or tools: models, JSON objects, or one JSON text of these; a single one is a list of one."""
     if isinstance(value, str):
         try:
             value = parse_json(value)

@@ -30,7 +30,7 @@ OF_FIRST_RULE = "SELECT job_id FROM job WHERE revision = 1 ORDER BY job_id"
 def a_pair(
     target: str = "SPAN", of: str | None = None, after: Mapping[str, object] | None = None
 ) -> tuple[ActiveRule, ActiveRule]:
-    """Build a check, and a rule that judges what did not pass there, or another condition."""
+    """Build a check, and a rule that judges what failed the check or met another condition `after`."""
     condition = {"rule": "check", **(after or {"passed": False})}
     return active(1, name="check", target=of or target), active(2, name="judge", target=target, after=condition)
 
@@ -46,7 +46,7 @@ def scored(job_id: int, score: float = 0.0, *, passed: bool = False) -> JobResul
 
 
 def broken(job_id: int, kind: str = "timeout") -> JobResult:
-    """Return a result that says nothing."""
+    """Return the result of an evaluation that failed with an error."""
     return JobResult(job_id=job_id, name="check", outcome="failed", error_kind=kind, reason="too late")
 
 
@@ -83,7 +83,7 @@ def test_what_a_check_flags_is_judged_and_what_it_passes_is_not(tmp_path: Path) 
     ],
 )
 def test_a_result_must_say_all_that_is_asked(tmp_path: Path, after: dict[str, object], ready: list[int]) -> None:
-    """One that passes with 0.9, one that does not with 0.3, and one that broke."""
+    """A target is judged if the check's result meets all conditions of `after`."""
     in_force = InForce(rules=a_pair(after=after))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *in_force.rules)
@@ -94,7 +94,7 @@ def test_a_result_must_say_all_that_is_asked(tmp_path: Path, after: dict[str, ob
 
 
 def test_what_the_check_did_not_choose_is_not_waited_for(tmp_path: Path) -> None:
-    """No job is held if the other rule judges nothing, is deleted or is missing; the decision says why."""
+    """A span that the check does not select is decided at once, and a held job is dropped once the check is deleted."""
     check, judge = a_pair()
     narrow = active(1, name="check", conditions=[{"field": "name", "op": "=", "value": "span 1"}])
     in_force = InForce(rules=(narrow, judge))
@@ -132,7 +132,7 @@ def test_rules_about_traces_and_later_rounds(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_judged_once_one_of_its_spans_is_flagged(tmp_path: Path) -> None:
-    """Whether the span's result comes before the trace has settled, or after; all that pass leave the trace alone."""
+    """A span may be flagged before or after its trace has settled; a trace whose spans all pass is not judged."""
     in_force = InForce(rules=a_pair(target="TRACE", of="SPAN"))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *in_force.rules)
@@ -234,14 +234,14 @@ def test_whatever_the_order_of_results_each_target_is_told_about_once(
     ],
 )
 def test_what_cannot_be_meant_is_refused(after: object, message: str) -> None:
-    """With the key that is wrong, and what would be right."""
+    """An invalid `after` is refused with the key that is wrong and what would be right."""
     with pytest.raises(BadRule) as caught:
         a_rule(after=after)
     assert message in str(caught.value)
 
 
 def test_a_rule_tells_what_it_goes_by_and_others_keep_their_revisions() -> None:
-    """Its document can be read again and means the same, and the key changes the revision of no other rule."""
+    """A rule with `after` survives a round trip through its document, and documents of others lack the key."""
     rule = a_rule(after={"rule": "check", "passed": False, "below": 0.25})
     assert a_rule(**{**rule.document(), "name": "a rule"}) == rule
     assert str(rule.after) == "after 'check' did not pass and scored below 0.25"

@@ -27,7 +27,7 @@ PARAMETERS = 6
 OVER_BUDGET: dict[str, int] = {}
 
 # Uses of suffixes that are no file name extensions of users.
-NO_ENDINGS = ["(name).suffix", "_TYPES", "form.suffix", "chosen.suffix", '".localhost"', '".py"', 'key.endswith(".*")']
+NO_ENDINGS = ["(name).suffix", "_TYPES", "chosen.suffix", '".localhost"', '".py"', 'key.endswith(".*")']
 SQL_FOLDERS = {"queries", "schema", "views"}
 SETTINGS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")

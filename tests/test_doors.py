@@ -322,7 +322,7 @@ METRICS = ExportMetricsServiceRequest()
 METRICS.resource_metrics.add().scope_metrics.add().metrics.add(name="m").gauge.data_points.add(as_int=1)
 LOGS = ExportLogsServiceRequest()
 LOGS.resource_logs.add().scope_logs.add().log_records.add().body.string_value = "hello"
-ADVICE = {"metrics": "does not read metrics", "logs": "keeps log records of spans"}
+ADVICE = {"metrics": "does not read metrics", "logs": "keeps log records with trace_id and span_id"}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ LABEL, WHY = "gen_ai.evaluation.score.label", "gen_ai.evaluation.explanation"
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_score_is_an_evaluation_whenever_it_comes(tmp_path: Path, order: str) -> None:
-    """Before its span and after it, once however often it is delivered; and no trace is read again for it."""
+    """A score is one evaluation, before or after its span and however often it is sent; no other trace changes."""
     scores = a_log_batch(a_log_export(a_score("tone", 0.25, {LABEL: "Fail", WHY: "rude"}), project="evals"))
     spans = a_batch(an_export(1))
     with a_store(tmp_path) as store:
@@ -94,7 +94,7 @@ def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> N
 
 
 def test_a_failed_event_says_why(store: Store) -> None:
-    """The kind of the error is that of the event, or says that its score is no number."""
+    """The error kind is the event's, `not_a_number` for a score that is none, and `error` for a label that says so."""
     kinds = rows(store, "SELECT error_kind, count(*) FROM evaluations WHERE outcome = 'failed' GROUP BY 1 ORDER BY 1")
     assert kinds == [("error", 1), ("not_a_number", 4), ("timeout", 1), ("x", 1), ("y", 1)]
 
@@ -133,13 +133,13 @@ def through_json(server: Running, export: ExportLogsServiceRequest) -> None:
 
 
 def through_grpc(server: Running, export: ExportLogsServiceRequest) -> None:
-    """Protobuf over gRPC."""
+    """Send protobuf over gRPC."""
     with grpc.insecure_channel(server.grpc) as channel:
         LogsServiceStub(channel).Export(export, timeout=20)  # type: ignore[no-untyped-call] # generated
 
 
 def test_every_door_takes_scores_and_everybody_sees_them(server: Running) -> None:
-    """The same event through three doors is one score, in SQL, in the document of the trace and on the terminal."""
+    """An event sent through all three listeners is one score, in SQL, in the trace's JSON and on the terminal."""
     export = a_log_export(a_score("faithful", 0.75, {LABEL: "pass", WHY: "all of it is in the context"}))
     for through in (through_http, through_json, through_grpc):
         through(server, export)
@@ -154,7 +154,7 @@ def test_every_door_takes_scores_and_everybody_sees_them(server: Running) -> Non
 
 
 def test_a_failed_event_is_no_verdict_on_any_face(server: Running) -> None:
-    """Terminal, answers and page show that it failed and why, and never the label that it carries."""
+    """Terminal, JSON and page show that a failed event is no verdict, and the terminal does not show its label."""
     failed = [
         a_score("nan", float("nan"), {LABEL: "pass"}),
         a_score("broke", more={"error.type": "Timeout"}),

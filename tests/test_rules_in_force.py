@@ -120,7 +120,7 @@ def test_a_rule_of_the_api_is_in_force_at_once_and_after_a_restart(store: Store)
 
 
 def test_an_edit_is_a_revision_and_the_way_back_is_the_earlier_one(store: Store) -> None:
-    """Only a change of meaning makes a revision number, numbers never change, and no text has two."""
+    """Only a new meaning gets a new revision number, and a text with an earlier meaning gets the earlier number."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed()).stored.rule_id
         edits: list[dict[str, Any]] = [
@@ -161,7 +161,7 @@ def test_rules_of_a_tenant_take_no_room_of_others(store: Store, monkeypatch: pyt
 
 
 def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
-    """A job of an earlier revision has the budget of the active one, and knows whether that is enabled."""
+    """An earlier revision has the budget of the rule's current one, and tells whether the rule is disabled."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed(budget={"callsPerDay": 100})).stored.rule_id
         rules.replace("shop", rule_id, *parsed(budget={"callsPerDay": 7}, enabled=False))
@@ -173,7 +173,7 @@ def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
 
 
 def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:
-    """A job of it still finds its text and that it is deleted; one made anew is another rule."""
+    """A revision of a deleted rule can still be read, marked as deleted; a new rule of that name has another id."""
     with in_force(store) as rules:
         rule_id = rules.create("shop", *parsed()).stored.rule_id
         rules.delete("shop", rule_id)
@@ -192,7 +192,7 @@ def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:
 
 
 def test_a_name_is_taken_once_in_a_project(store: Store) -> None:
-    """Another project may have it too, and a rule may keep its own."""
+    """A second rule of a project is refused the name, but another project may use it, and an edited rule keeps it."""
     with in_force(store) as rules:
         first = rules.create("shop", *parsed())
         other = rules.create("bank", *parsed())
@@ -207,7 +207,7 @@ def test_a_name_is_taken_once_in_a_project(store: Store) -> None:
 
 
 def test_what_a_rule_names_must_be_there(store: Store) -> None:
-    """The evaluator, its configuration, the connection, and the project of the address."""
+    """An unknown evaluator, configuration key or connection, or a project other than the URL's, is refused."""
     rules = ActiveRules(store.rulebook, connections=lambda _: {"local", "17"})
     rules.start()
     for keys, key, message in (
@@ -270,7 +270,7 @@ def test_hostile_names_arrive_as_they_are(store: Store, folder: Path) -> None:
 
 
 def test_a_folder_is_followed(store: Store, folder: Path) -> None:
-    """Files that come, change, are renamed and go are rules that come, change, stay and go."""
+    """A new file creates a rule, a change updates it, a rename keeps it, and removing the file deletes it."""
     with in_force(store, folder) as rules:
         assert rules.active() == ()
         write(folder, a=REFUNDS)
@@ -307,7 +307,7 @@ def test_a_file_that_goes_wrong_leaves_its_rule_in_force(store: Store, folder: P
 
 
 def test_a_server_starts_with_the_rules_that_are_right(store: Store, folder: Path) -> None:
-    """A folder in which little is right stops nothing."""
+    """Valid rules are active even if most files of the folder are invalid, and each invalid file is reported."""
     write(folder, a=REFUNDS, b="name: x", c="\t{", d="")
     (folder / "e.yaml").mkdir()
     (folder / "f.yaml").symlink_to(folder / "nowhere")
@@ -322,7 +322,7 @@ def test_a_server_starts_with_the_rules_that_are_right(store: Store, folder: Pat
 
 
 def test_files_of_rules_may_end_in_capitals(store: Store, folder: Path) -> None:
-    """A system that does not tell cases apart may write any of them, for the rule and for the template of its judge."""
+    """File endings are case-insensitive, for rules and for the template of a judge."""
     for name, ending in (("a", "yaml"), ("b", "YAML"), ("c", "Yml")):
         (folder / f"{name}.{ending}").write_text(a_text(name), encoding="utf-8")
     (folder / "judge.TXT").write_text("version: 1\n[system]\nIs it right?\n", encoding="utf-8")
@@ -333,7 +333,7 @@ def test_files_of_rules_may_end_in_capitals(store: Store, folder: Path) -> None:
 
 
 def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, folder: Path) -> None:
-    """The file whose rule is active keeps it, whatever the other's name; another project is no conflict."""
+    """Of two files with one rule name, that of the active rule wins; in different projects they do not conflict."""
     write(folder, m=REFUNDS)
     with in_force(store, folder) as rules:
         write(folder, a=f"{REFUNDS}sampleRate: 0.5", z=REFUNDS, p=f"project: shop\n{REFUNDS}")
@@ -363,7 +363,7 @@ class SetJustAfter(threading.Event):
 def test_a_reload_asked_for_as_a_look_begins_is_made(
     store: Store, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Asking at the very moment when the folder is looked at anyway is not lost."""
+    """A request to reload that arrives just as a wait times out is carried out at the next turn."""
     caplog.set_level(logging.INFO, "collector.live.rules.active_rules")
     rules = ActiveRules(store.rulebook, folder, poll_s=0.01)
     rules._wake = SetJustAfter()
@@ -430,7 +430,7 @@ def test_a_file_that_is_being_written_is_not_read_in_half(store: Store, folder: 
 
 
 def test_every_executor_kind_is_that_of_the_evaluator(store: Store, folder: Path) -> None:
-    """A check asks no model, a judge does, and a program of the operator's is code."""
+    """The kind is check without a model, judge with one, and code for a program of the operator."""
     made: dict[str, dict[str, Any]] = {
         "check": {},
         "judge": {"evaluator": None, "criteria": "Be kind."},
@@ -447,7 +447,7 @@ def test_every_executor_kind_is_that_of_the_evaluator(store: Store, folder: Path
 
 
 def test_only_files_may_name_programs(store: Store) -> None:
-    """A client of the API cannot have the server run what he likes."""
+    """A rule from the API that runs a program is refused."""
     with in_force(store) as rules, pytest.raises(BadRule, match="only a rule from a file may name it"):
         rules.create("shop", *parsed(evaluator="code_judge", config={"script": ["judge.py"]}))
 

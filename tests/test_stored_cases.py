@@ -1,4 +1,4 @@
-"""Test cases of stored columns equal those of the spans, read; parts that are not needed are not made."""
+"""Cases built from stored columns equal those built from spans, and their parts are built only when read."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ ALL = Limits(rows=100_000, nbytes=1 << 30)
 
 @pytest.fixture(name="store", scope="module")
 def all_scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Yield all scenarios, each a tenant, with their log records after them."""
+    """Yield a store of all scenarios, each as a tenant of its own; log records are stored after all spans."""
     with a_store(tmp_path_factory.mktemp("data")) as store:
         commit(store, *(a_part(folder, "traces") for folder in SCENARIOS))
         commit(store, *(a_part(folder, "logs") for folder in SCENARIOS if (folder / "logs.json").exists()))
@@ -40,7 +40,7 @@ def trace_of(folder: Path) -> str:
 
 
 def members_of(store: Store, folder: Path) -> list[TraceMember]:
-    """Return the spans of a scenario from its columns; none if some of them are announcements."""
+    """Return the spans of a scenario from its columns; none if a row is incomplete, as those of pending spans."""
     window = store.windows.meanings_of_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
     assert window is not None
     is_complete = all(window.spans.column("is_complete").to_pylist())
@@ -49,7 +49,7 @@ def members_of(store: Store, folder: Path) -> list[TraceMember]:
 
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_a_stored_trace_is_the_case_that_its_spans_are(store: Store, folder: Path) -> None:
-    """Of every recorded trace, and of each of its spans, the case of the columns equals that of the reading."""
+    """The case from columns equals the case from spans, for each recorded trace and each of its spans alone."""
     trace = store.queries.trace(trace_of(folder), tenant=tenant_of(folder))
     assert trace is not None
     members = members_of(store, folder)
@@ -92,7 +92,7 @@ def test_deferred_parts_are_what_a_map_of_them_would_be() -> None:
     assert ("a" in parts, "b" in parts, "z" in parts) == (True, False, False)
     assert made == ["a", "b"]
     both = with_default(with_default(parts, "b", "second"), "a", "not taken")
-    assert made == ["a", "b"], "a default is made of nothing"
+    assert made == ["a", "b"], "defaults must not evaluate deferred parts"
     assert (dict(parts), dict(both)) == ({"a": 1, "c": 0}, {"a": 1, "b": "second", "c": 0})
     more = with_default(with_default(with_default(both, "y", 5), "x", 6), "b", "third")
     assert list(more.items()) == [("a", 1), ("b", "second"), ("c", 0), ("y", 5), ("x", 6)]

@@ -11,7 +11,7 @@ from collector.escaping import one_line
 from collector.units import count_text, duration_text
 
 _LINES = 12
-"""Lines shown of a message or a result. A guess: an answer fits, a document does not."""
+"""Lines shown of each part of a message, and of a result. A guess: an answer fits, a document does not."""
 _MESSAGES = 40
 """Messages shown, the last ones. A guess; `--json` has them all."""
 _ROLE_CELLS = len("assistant  ")
@@ -36,7 +36,7 @@ def conversation_text(trace: TraceDocument, *, width: int, ellipsis: str) -> Ite
 
 
 def message_width(width: int) -> int:
-    """Return the cells that remain for the text of a message."""
+    """Return the width in terminal cells that remains for text beside the role."""
     return max(width - _ROLE_CELLS, _LEAST_CELLS)
 
 

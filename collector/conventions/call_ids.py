@@ -1,4 +1,4 @@
-"""Ids of calls in messages: those that a library puts beside them, and those that it makes up."""
+"""Ids of tool calls in messages: removal of ids that frameworks make up, and call ids in place of OpenAI's item ids."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ def given(call_id: str | None) -> str | None:
 
 
 def without_marked(messages: list[Message]) -> list[Message]:
-    """Return messages without ids that a library generated."""
+    """Return messages without the ids that begin with a prefix of `MADE_UP`."""
     return _changed(messages, lambda part: {**part, "id": None} if is_made_up(_id(part)) else part)
 
 
 def without_made_up(messages: list[Message]) -> list[Message]:
-    """Return messages without the ids that ADK made up: a result belongs to its call by name and order."""
+    """Return messages without made-up ids, ADK's numbered `lookup_0` included: name and order tie results to calls."""
     names = {part.get("name") for message in messages for part in parts_by_type(message, "tool_call")}
     return _changed(messages, lambda part: _as_it_was(part, names))
 
@@ -50,7 +50,7 @@ def _as_it_was(part: Part, names: set[JsonValue]) -> Part:
 
 
 def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Message]:
-    """Return messages whose calls have the span's ids for them instead of item ids."""
+    """Replace the item ids of calls by `ids`, in order, if these are as many and all calls have item ids."""
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
     if not calls or len(calls) != len(ids) or not all(is_item(call) for call in calls):
         return messages
@@ -58,12 +58,12 @@ def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Messa
 
 
 def have_items(messages: Iterable[Message]) -> bool:
-    """Return whether calls or results have the ids of items."""
+    """Return whether any call or result has the id of an item of OpenAI's Responses API (`ITEM_IDS`)."""
     return any(is_item(part) for message in messages for part in as_list(message["parts"]) if isinstance(part, dict))
 
 
 def calls_of_items(value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Yield the ids of items and of their calls, where JSON has both side by side."""
+    """Yield pairs of item id and call id from all objects of a JSON value that have both."""
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from calls_of_items(inner)
     if isinstance(value, dict) and is_item(value):
@@ -80,7 +80,8 @@ def with_calls_for_items(messages: list[Message], calls: Mapping[str, str]) -> l
 def with_ids_of_results(messages: list[Message]) -> list[Message]:
     """Return messages whose calls have the ids of their results instead of item ids.
 
-    Results come in the order of their calls; if the numbers differ, or some result has an item's id, all stays.
+    Results come in the order of their calls. Nothing changes if their numbers differ, if some call has no item id,
+    or if results have no ids, ids of items or equal ids.
     """
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
     results = [part for message in messages for part in parts_by_type(message, "tool_call_response")]

@@ -1,6 +1,7 @@
-"""Attributes that are numbered below a key, such as `llm.input_messages.0.message.role`, as the tree that they spell.
+"""Trees of lists and maps from flattened attributes, such as `llm.input_messages.0.message.role`.
 
-Where each value goes follows from the keys alone: the tree is planned once for all spans with the same keys.
+The shape of a tree depends on the keys alone, so it is built once for all spans with the same keys: `planted` builds
+it with the positions of values as its leaves, and `grown` puts the values of a span in their place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,18 +20,18 @@ class Branches:
 
 
 Node: TypeAlias = "int | Branches | list[Node]"
-"""The number of a value; a map; a list."""
+"""The position of a value in `NumberedValues`; a map; a list."""
 
 
 class NumberedValues(Protocol):
-    """The values of a span by number."""
+    """The attribute values of a span, by their position in the plan."""
 
     def __getitem__(self, at: int, /) -> AttributeValue:
         """Return one value, with lists and maps cleaned."""
 
 
 def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:
-    """Build the tree of the steps below a key, the numbers of each level in order."""
+    """Build the tree from the steps of each key and position of its value; of keys that conflict, the first counts."""
     tree: dict[str, object] = {}
     for steps, at in places:
         node = tree

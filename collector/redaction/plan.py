@@ -1,4 +1,4 @@
-"""Plans of redaction: values to redact by the key of an attribute, by a pattern, or by a named shape."""
+"""Plans of redaction: values to redact by the key of an attribute, by a pattern, or by a preset."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,8 @@ REDACTED: Final = "[redacted]"
 """The replacement of a redacted value."""
 
 # Texts are often JSON, in which a line that begins with an address is `\nann@example.org`. Redaction must not leave
-# half of an escape there, so each shape also matches the text that may stand before it, and that is put back.
+# half of an escape there, so each preset also matches, as its first group, what stands before the value, and that group
+# is put back. `_BEFORE` serves the presets whose values begin with letters that could belong to an escape.
 _BEFORE: Final = r"(^|[^\pL\pN\\]|\\[nrtbf\"/\\]|\\u[0-9A-Fa-f]{4})"
 _FOUR: Final = r"[ -]?[0-9]{4}"
 
@@ -48,14 +49,14 @@ class Replacement:
 
     pattern: str
     by: str
-    sign: str = ""  # in every text with a match; searching for it first costs a tenth
+    sign: str = ""  # a substring of every match: searched first, at a tenth of the cost of the pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionPlan:
     """Keys and patterns to redact."""
 
-    keys: tuple[str, ...]  # patterns of RE2 that find a whole key
+    keys: tuple[str, ...]  # RE2 patterns that match whole attribute keys
     replacements: tuple[Replacement, ...]
 
     def __bool__(self) -> bool:

@@ -30,16 +30,16 @@ from rules.statistics.intervals import Interval
 Standing: TypeAlias = Literal["unknown", "useless", "unproven", "informative"]
 
 FEWEST: Final = 5
-"""The fewest labels of passes by people, and of fails, with which a rate is corrected: the normal approximation
-behind the intervals does not hold with less of the rarer class."""
+"""Minimum number of results that people passed, and of results that they failed, for a corrected rate: with fewer of
+the rarer class the normal approximation behind the intervals does not hold."""
 
 _NEAR_CHANCE: Final = 0.1
 """Sensitivity + specificity - 1 below which a judge is called useless: a correction would divide by it, and make
 the interval ten times as wide as that of the raw rate. A guess."""
 
 _CHOSEN_BY_VERDICT: Final = 0.01
-"""The p-value below which the verdicts of the labels differ too much from all verdicts for labels drawn blindly. A
-guess."""
+"""p-value of Fisher's exact test, labelled against unlabelled results by the judge's verdict, below which labels count
+as chosen by verdict. A guess."""
 
 _RESAMPLES: Final = 1_000
 
@@ -66,10 +66,10 @@ def calibrate(
 ) -> Calibration:
     """Estimate a judge's error rates and the corrected pass rate from labels of some of its results.
 
-    Labels are taken to be drawn blindly among results of the same verdict. If their mix of verdicts is not that of
-    all results, as when failures are reviewed first, error rates counted over them would be wrong (verification
-    bias). Then each verdict's labels stand for all results with that verdict. If labels of one verdict were drawn
-    with different chances (`drawn`, a sample of all results), these are used instead, each with its weight.
+    Labels are assumed to be a random sample of the results with the same verdict of the judge. If they hold more
+    failures than all results do, because failures are reviewed first, error rates counted over them are biased
+    (verification bias); then each verdict is weighted by its share of all results. `drawn` are labels with known
+    sampling probabilities: if these differ within a verdict, only these labels are used, weighted by the inverse.
 
     """
     judged = judged_passed + judged_failed
@@ -143,10 +143,10 @@ def in_words(calibration: Calibration) -> str:
     if calibration.standing == "unknown":
         return (
             f"Unknown so far: annotators passed {people_passed} and failed {table.labels - people_passed} of its "
-            f"results; at least {FEWEST} of each are needed."
+            f"results; at least {FEWEST} of each are needed, and labels of results that it passed and that it failed."
         )
     if calibration.standing == "useless":
-        return "This judge is hardly better than chance: failed results pass about as often as others. Ignore its rate."
+        return "This judge is hardly better than chance: it passes bad results about as often as good. Ignore its rate."
     if calibration.standing == "unproven":
         return "These labels cannot distinguish the judge from one that guesses: label more before you use its rate."
     return "The judge separates what annotators pass from what they fail; use the corrected rate."
@@ -197,7 +197,7 @@ def _standing(confusion: Confusion, sensitivity: IntervalMeasure, specificity: I
 
 
 def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[IntervalMeasure, IntervalMeasure]:
-    """Return sensitivity and specificity from labels chosen by the verdict; intervals on the scale of log odds."""
+    """Return sensitivity and specificity from weighted labels of both verdicts; intervals are Wald's on log odds."""
     people_passed = passed.passes + failed.passes
     is_known = passed.labels and failed.labels and 0 < passed.share < 1
     if not is_known or not 0 < people_passed < passed.labels + failed.labels:

@@ -1,9 +1,9 @@
-"""Punching of free blocks in the DuckDB file, which DuckDB itself frees only at the end of the file.
+"""Return of free blocks inside the DuckDB file to the file system; DuckDB itself only truncates the end of the file.
 
-DuckDB uses freed blocks again, so a file never shrinks while anything lies behind them. Which blocks are free stands
-in the file: its header names the list that the last checkpoint wrote. Punching a hole there (`fallocate`) frees the
-room and makes the bytes read as zeros, without touching anything that is in use. The caller makes sure that the list is
-true: nothing was written since the checkpoint, and there are no readers.
+DuckDB reuses freed blocks, but the file does not shrink while a block behind them is in use. The file's header points
+to the list of free blocks that the last checkpoint wrote. Punching holes at these blocks (`fallocate`) frees their disk
+space, and they read as zeros; blocks in use are not touched. The caller must ensure that the list is up to date:
+nothing was written since the checkpoint, and there are no readers.
 """
 
 import ctypes
@@ -38,7 +38,10 @@ class UnknownFormat(Exception):
 
 
 def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
-    """Punch holes for all free blocks; return the bytes freed, 0 if the file and DuckDB disagree."""
+    """Punch holes for all free blocks; return the bytes freed.
+
+    0 if the file and DuckDB disagree, the format is unknown, or the file system does not support holes.
+    """
     try:
         stated_bytes, free_list = free_blocks(path)
     except UnknownFormat as error:
@@ -46,7 +49,12 @@ def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
         return 0
     free_list = [block for block in free_list if 0 <= block < blocks]  # a checkpoint cuts off others at the end
     if stated_bytes != block_bytes or len(set(free_list)) != free:
-        log.warning("%s keeps its free blocks: it names %d of %d", path, len(free_list), free)
+        log.warning(
+            "%s keeps its free blocks: the file lists %d, DuckDB counts %d, or their block sizes differ",
+            path,
+            len(free_list),
+            free,
+        )
         return 0
     return punch(path, block_bytes, free_list)
 
@@ -77,13 +85,13 @@ def free_blocks(path: Path) -> tuple[int, list[int]]:
 
 def _chain(file: BinaryIO, pointer: int, block_bytes: int) -> Iterator[bytes]:
     """Yield the contents of a chain of metadata blocks, each of which begins with the address of the next."""
-    # Each takes a 64th of what a block holds beside its checksum, in whole words.
+    # A metadata block is 1/64 of a storage block without its checksum, rounded down to whole 8-byte words.
     nbytes = (block_bytes - _CHECKSUM_BYTES) // _METADATA_BLOCKS // 8 * 8
     seen: set[int] = set()
     while pointer != _NOWHERE:
         block, index = pointer & ((1 << _INDEX_SHIFT) - 1), pointer >> _INDEX_SHIFT
         if pointer in seen or block >= _MOST_BLOCKS or index >= _METADATA_BLOCKS:
-            raise UnknownFormat("metadata that runs in a circle, or away")
+            raise UnknownFormat("a cycle or a pointer out of range in the metadata")
         seen.add(pointer)
         file.seek(_HEADER_BYTES * _HEADERS + block * block_bytes + _CHECKSUM_BYTES + index * nbytes)
         content = file.read(nbytes)
@@ -94,7 +102,7 @@ def _chain(file: BinaryIO, pointer: int, block_bytes: int) -> Iterator[bytes]:
 
 
 def punch(path: Path, block_bytes: int, blocks: list[int]) -> int:
-    """Free the room that these blocks take on the disk; return how many bytes less the file takes after it."""
+    """Free the disk space of these blocks; return by how many bytes that shrinks the file's allocation."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         before = os.fstat(descriptor).st_blocks

@@ -32,7 +32,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """A write or refused request, or several that are alike."""
+    """A request that writes or was refused; `times` counts equal ones that share the entry."""
 
     at_us: int
     key_id: str | None
@@ -54,7 +54,7 @@ class AuditFilter:
     tenant: str | None = None
     key: str | None = None  # its id or name
     path: str | None = None  # a part of it
-    refused: bool | None = None  # refusals and failures alone, or none of them
+    refused: bool | None = None  # True: only status 400 and above; False: only below
 
 
 _AUDIT = pa.schema(
@@ -69,7 +69,7 @@ _AUDIT = pa.schema(
 
 
 class Access:
-    """The side of a store that knows keys and keeps the audit. Safe to use from any thread but the writer's."""
+    """The API keys and the audit log of a store. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -106,7 +106,7 @@ class Access:
         self._writer.store(lambda cursor: _run(cursor, sql.query("delete_api_key"), {"key_id": key_id}), 1)
 
     def record(self, entries: Sequence[AuditEntry], used_us: Mapping[str, int], *, kept: int) -> None:
-        """Store entries of the audit, of which the latest `kept` stay, and the last uses of keys.
+        """Store audit entries and the last uses of keys (by id); delete all but the latest `kept` entries.
 
         Raises:
             Overloaded: nothing can be written now.
@@ -126,7 +126,7 @@ class Access:
         self._writer.store(write, rows.num_rows + len(used_us))
 
     def audit(self, criteria: AuditFilter, *, before: int | None, limit: int) -> list[tuple[int, AuditEntry]]:
-        """Return entries with their numbers, newest first, before a number or from the newest on."""
+        """Return up to `limit` entries with their numbers, newest first, below `before` unless it is None."""
         bounds = asdict(criteria) | {"before": _LAST_ID if before is None else before, "entries": limit}
         names = [each.name for each in fields(AuditEntry)]
         with self._database.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Mutes over HTTP: alerts about which no receiver is notified for a while."""
+"""Mutes over HTTP: pauses of the notifications of some alerts."""
 
 from typing import Annotated, Final
 
@@ -18,7 +18,7 @@ def _instant(text: str) -> str:
 
 
 class MuteBody(BaseModel):
-    """Alerts to mute, and until when."""
+    """Alerts to mute until a time: those of a project and a rule; None matches all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,9 +60,9 @@ MUTES: Final = Resource[AlertMute, MuteBody](
     delete=lambda here, mute: here.store.alert_mutes.delete(mute.mute_id, here.now_ns()),
     show=lambda mute, _: MuteDocument.of(mute),
     title=lambda mute: mute.mute_id,
-    missing="there is no {kind} {id}, or it is over",
-    listing=Operation("list_mutes", "List the mutes that hold, by their end."),
-    creating=Operation("mute_alerts", "Mute matching alerts until a time: they are opened, and not delivered."),
+    missing="there is no {kind} {id}, or it has expired",
+    listing=Operation("list_mutes", "List the mutes in effect, the first to expire first."),
+    creating=Operation("mute_alerts", "Mute matching alerts until a time: they open, but notify no receiver."),
     deleting=Operation("delete_mute", "Delete a mute: matching alerts are delivered again."),
 )
 

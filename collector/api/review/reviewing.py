@@ -32,7 +32,7 @@ _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 
 
 class VoteBody(BaseModel):
-    """A vote: a label, a score, or a text in the note, as the queue defines; and the right answer."""
+    """A vote: a label, a score, or a text in `note`, by the queue's `answer`; and optionally the correct output."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,9 +49,9 @@ Voted = Annotated[VoteBody, Depends(json_body(VoteBody))]
 @needs(Permission.REVIEW, by_tenant=True)
 @response_model(NextReview)
 def take_next(queue: Voting, context: ContextDep, caller: CallerDep, by: By = None) -> Response:
-    """Lease an entry with room that the reviewer has not voted on.
+    """Lease an entry that needs more votes, and that the reviewer has neither voted on nor skipped.
 
-    Before a vote, a repeated request returns the same entry with a new lease.
+    While the lease lasts, a repeated request returns the same entry with a new lease.
     """
     turn = turn_of(context, caller, by)
     entry_id = context.store.review_turns.next(queue, turn)
@@ -64,14 +64,14 @@ def take_next(queue: Voting, context: ContextDep, caller: CallerDep, by: By = No
 @router.put(
     _ENTRY + "/vote",
     openapi_extra=body_of(VoteBody),
-    responses={409: {"description": "The entry has enough votes, or enough reviewers are at it."}},
+    responses={409: {"description": "Enough other reviewers voted on the entry or have leased it."}},
 )
 @needs(Permission.REVIEW, by_tenant=True)
 @response_model(ReviewEntryDetail)
 def vote(
     queue: Voting, entry_id: EntryId, body: Voted, context: ContextDep, caller: CallerDep, by: By = None
 ) -> Response:
-    """Vote on an entry. The vote is stored before the response, which has what the reviewer may see from then on."""
+    """Vote on an entry, and return it with what the reviewer may see after the vote, which is stored by then."""
     turn = turn_of(context, caller, by)
     cast_vote(context, queue, entry_id, body, turn, goes_on=False)
     return json_response(entry_detail(context, queue, entry_in(context, queue, entry_id, turn.author)))
@@ -110,7 +110,7 @@ def cast_vote(
 
     Raises:
         BadQuery: the vote does not answer the queue's question, or the correction cannot be stored.
-        Conflict: enough others voted on the entry, or are reviewing it.
+        Conflict: the author never leased the entry, and enough others have voted on it or lease it.
         NotFound: the queue has no such entry.
     """
     _check_answer(queue, body)
@@ -132,9 +132,9 @@ def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:
     if queue.answer == "label" and body.label not in queue.labels:
         raise BadQuery(f"label: one of {', '.join(queue.labels)}")
     if queue.answer != "label" and body.label is not None:
-        raise BadQuery(f"label: this queue is answered with a {queue.answer}")
+        raise BadQuery(f"label: not allowed; this queue takes a {queue.answer}")
     if is_score is (body.score is None):
-        raise BadQuery(f"score: {'must be given' if is_score else 'this queue is answered without one'}")
+        raise BadQuery(f"score: {'is required' if is_score else 'not allowed; this queue takes no scores'}")
     if is_score and not (queue.low or 0) <= (body.score or 0) <= (1 if queue.high is None else queue.high):
         raise BadQuery(f"score: from {queue.low:g} to {queue.high:g}")
     if is_text and not (body.note or "").strip():

@@ -11,7 +11,7 @@ from rules.rule import Budget
 
 
 class BudgetShares:
-    """Spending of rules, projects and connections, as shares of their daily budgets."""
+    """Spent or reserved shares of the daily budgets of rules, projects and connections."""
 
     def __init__(
         self,
@@ -26,7 +26,10 @@ class BudgetShares:
         self._of_projects = of_projects
 
     def share(self, text: MetricMonitorText, tenant: str) -> float | None:
-        """Return the largest share of a limit that is spent or reserved; None without such a limit."""
+        """Return the largest share, over the limits of the budgets that `text` is about; None if they have no limit.
+
+        A limit of 0 counts as fully spent.
+        """
         if text.rule is not None:
             shares = [
                 (each.active.rule_id, each.active.rule.budget)

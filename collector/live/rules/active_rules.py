@@ -26,8 +26,8 @@ Seen: TypeAlias = Collection[int] | None
 """Versions of a rule that the client has seen (`If-Match`); None: any."""
 
 _POLL_S: Final = 1.0
-"""Interval of checks of the folder, which cost some 10 µs a file. A changed file is read once two checks in a row
-found it unchanged, because a half-written rule may be valid.
+"""Interval of checks of the folder, which cost some 10 µs a file. A changed folder is read once two checks in a row
+find it in the same state, because a half-written rule may be valid; a file that keeps changing delays all.
 """
 
 
@@ -124,7 +124,10 @@ class ActiveRules:
         return kept
 
     def revision(self, number: int) -> ActiveRule | None:
-        """Return any revision that ever existed, with the current budget of its rule."""
+        """Return a revision, also of a deleted rule; None if there is none or it is invalid.
+
+        `enabled` and the budget are the rule's current ones; a deleted rule has those of the revision.
+        """
         now = self._now
         if number in now.by_revision:
             return now.by_revision[number]
@@ -143,18 +146,18 @@ class ActiveRules:
         return active
 
     def problem_of(self, active: ActiveRule) -> str | None:
-        """Return why the rule named in `after` cannot be used, and what to do; None if it can."""
+        """Return what is wrong with a rule's `after`, a disabled rule included, and what to do; None if it is valid."""
         others = [kept.active for kept in self.kept() if kept.stored.rule_id != active.rule_id]
         return wrong_with_order(active, others, in_force=True)
 
     def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "", rule_id: str | None = None) -> Rule:
-        """Return the rule of a text for a tenant and a project (None: all projects), if the API may activate it.
+        """Check a rule of the API for a tenant and a project (None: all projects), and return it with the project set.
 
-        With an id, it replaces that rule.
+        `rule_id` is the stored rule that it would replace, which is left out of the check of `after`.
 
         Raises:
             BadRule: the project differs; the evaluator is not configured well, or runs a program; a connection or the
-                rule of `after` does not exist; that rule is of another target; or rules would wait for each other.
+                rule of `after` does not exist or has an unsuitable target; or rules would wait for each other.
         """
         rule, problems = parsed.rule, list[Problem]()
 
@@ -162,7 +165,7 @@ class ActiveRules:
             problems.append(Problem(line=parsed.lines.get(key, 1), key=key, message=message))
 
         if rule.project not in {project, None}:
-            right = "left out here" if project is None else f"the one of the address, {project!r}, or be left out"
+            right = "left out here" if project is None else f"that of the URL, {project!r}, or left out"
             wrong_at("project", f"must be {right} (got {rule.project!r})")
         try:
             check_evaluator(parsed)
@@ -199,9 +202,9 @@ class ActiveRules:
     def replace(
         self, project: str | None, rule_id: str, parsed: RuleText, text: str, *, seen: Seen = None
     ) -> LoadedRule:
-        """Replace the text of a rule; a new revision, unless it means the same.
+        """Replace the text of a rule; it gets a new revision only if its meaning is new to the rule.
 
-        With `seen`, only a rule that has one of these versions.
+        If `seen` is given, the rule must have one of these versions.
 
         Raises:
             NotFound: no rule has this id.
@@ -334,9 +337,10 @@ class ActiveRules:
         )
 
     def _misplaced(self, reading: Reading) -> tuple[FileProblem, ...]:
-        """Return problems with `after` in rules of files; an invalid file counts with its last valid content.
+        """Return problems with `after` in rules of files; an invalid file counts with its rule that is active.
 
-        A file that is left out may hold the rule that `after` of another names, so repeat until no problem is new.
+        A rule with such a problem is not updated, so `after` of another may now name a rule that does not exist. Repeat
+        until no problem is new.
         """
         standing = {kept.stored.file: kept.active for kept in self.kept() if kept.stored.origin == "FILE"}
         of_api = [kept.active for kept in self.kept() if kept.stored.origin != "FILE"]

@@ -40,7 +40,7 @@ def _golden(number: int, scenario: Scenario, trajectory: ConversationTrajectory)
 def write_goldens(path: str | Path, goldens: Sequence[Example]) -> None:
     """Write items into a file of JSONL, which `tracejury datasets import` and `Dataset.load` read.
 
-    Neither time nor chance is in it: equal conversations give equal bytes.
+    No timestamps or random ids are added: equal conversations give equal bytes.
     """
     lines = []
     for each in goldens:

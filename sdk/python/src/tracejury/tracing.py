@@ -23,9 +23,10 @@ _connected: Final[set[tuple[int, str]]] = set()  # providers by their identity, 
 def init(project: str | None = None, *, url: str | None = None, api_key: str | None = None) -> bool:
     """Send the spans of this process to the server as well; return False if no server is named.
 
-    A provider that is set already is kept: it sends to one more place, and its resource names the project. Otherwise
-    one is made, whose service name is `project`. Without a URL, here or in the environment, nothing changes. Called
-    again for the same server, it adds nothing. Spans of simulated traffic are marked as such.
+    A provider that is already set is kept and exports to the server as well; its own resource names the project, and
+    `project` is ignored. Otherwise a provider with the service name `project` is set. Without a URL, as an argument or
+    in the environment, nothing changes. A repeated call for the same server adds nothing. Spans of simulated traffic
+    are marked as such.
 
     Raises:
         ImportError: OpenTelemetry's SDK or its exporter over HTTP is not installed.
@@ -60,9 +61,10 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
 def item_span(
     experiment: str, *, key: str, trial: int, run_id: str | None
 ) -> "Iterator[tuple[str | None, str | None]]":
-    """Open a span around an item; yields the ids of its trace and of itself, None without tracing.
+    """Open a span around an item; yield its trace id and span id, each None without tracing.
 
-    Spans below it bear its run and its key too, so that rules can tell them from those of production.
+    Its children in this process have the run and the item's key as attributes, too, so that rules can tell them from
+    spans of production.
     """
     attributes: dict[str, str | int] = {ITEM: key, "tracejury.trial": trial}
     attributes |= {} if run_id is None else {RUN: run_id}
@@ -75,7 +77,11 @@ def item_span(
 
 
 def flush() -> None:
-    """Send the spans that wait, so that the traces of a run are there when it ends; at most for five seconds."""
+    """Export the queued spans, so that the server has the traces of a run when it ends.
+
+    `_FLUSH_MS` is no bound: OpenTelemetry's batch processor ignores the timeout (opentelemetry-python issue 4568), and
+    exports batch after batch with the timeout of its exporter.
+    """
     force = getattr(trace.get_tracer_provider(), "force_flush", None)
     if force is not None:
         force(_FLUSH_MS)
