@@ -185,8 +185,14 @@ def test_events_of_genai_are_kept(name: str, attributes: list[str], expected: st
 @pytest.mark.parametrize(
     "fields, reason",
     [
-        ({"event_name": "app.started"}, "the event name must start with gen_ai."),
-        ({"event_name": "", "trace_id": b""}, "the event name must start with gen_ai."),
+        (
+            {"event_name": "app.started"},
+            "the event name must start with gen_ai., or be one that is kept of Claude Code or Codex",
+        ),
+        (
+            {"event_name": "", "trace_id": b""},
+            "the event name must start with gen_ai., or be one that is kept of Claude Code or Codex",
+        ),
         ({"trace_id": b"x" * 15}, "trace_id must be 16 bytes, not all zero"),
         ({"trace_id": bytes(16)}, "trace_id must be 16 bytes, not all zero"),
         ({"span_id": b""}, "span_id must be 8 bytes, not all zero"),
@@ -208,7 +214,8 @@ def test_a_request_with_nothing_to_keep_brings_nothing() -> None:
     (receipt,) = result.outcomes
     assert isinstance(receipt, Receipt)
     assert receipt.message == (
-        "the event name must start with gen_ai. (3 log records, the first is number 1 of the request)"
+        "the event name must start with gen_ai., or be one that is kept of Claude Code or Codex"
+        " (3 log records, the first is number 1 of the request)"
     )
 
 

@@ -221,8 +221,10 @@ def test_what_is_not_kept_is_told_to_the_sender(server: Live) -> None:
         partial = ExportLogsServiceResponse.FromString(reply).partial_success
         assert partial.rejected_log_records == 2
         assert partial.error_message == (
-            "Tracejury keeps log records of spans (trace_id, span_id) whose event name starts with gen_ai.: "
-            "the event name must start with gen_ai. (log record number 2 of the request); "
+            "Tracejury keeps log records with trace_id and span_id whose event name starts with gen_ai.,"
+            " and some of Claude Code and Codex: "
+            "the event name must start with gen_ai., or be one that is kept of Claude Code or Codex"
+            " (log record number 2 of the request); "
             "span_id must be 8 bytes, not all zero (log record number 3 of the request)"
         )
     as_text = post(server, logs_as_json(some_logs(5, event_name="")), kind=JSON, path="/v1/logs")
