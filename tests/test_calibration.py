@@ -86,8 +86,8 @@ def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
     [
         ((3, 1, 2, 2), "unknown", "5 of each"),
         ((0, 0, 0, 0), "unknown", "annotators passed 0 and failed 0"),
-        ((45, 5, 45, 5), "useless", "no better than chance"),
-        ((5, 45, 45, 5), "useless", "no better than chance"),
+        ((45, 5, 45, 5), "useless", "hardly better than chance"),
+        ((5, 45, 45, 5), "useless", "hardly better than chance"),
         ((5, 2, 3, 3), "unproven", "cannot distinguish the judge from one that guesses"),
         ((45, 5, 5, 45), "informative", "corrected rate"),
     ],

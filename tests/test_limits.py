@@ -30,7 +30,7 @@ _NO_LIMITS: Final = {
         "this schema takes too many steps: more than {}, or than {} s (fixed); name fewer alternatives, and fewer"
         " references to them"
     ): "two limits in one sentence",
-    "{} has input, and may have cached, output and reasoning, in USD per million tokens": "no amount",
+    "{} needs input, and may have cached, output and reasoning, in USD per million tokens": "no amount",
     "is nested more than {} levels deep": "a note of a reading, and no refusal",
     "nested too deeply to be read: nest it less": "the stack of the interpreter, which has no number",
     "nested too deeply to be written: nest it less": "the stack of the interpreter, which has no number",

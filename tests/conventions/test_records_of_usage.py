@@ -129,7 +129,7 @@ def test_the_record_is_no_step_without_an_answer() -> None:
 def test_the_record_says_what_it_is() -> None:
     """A record has a note that it only has tokens, and none about missing content; one of AG2 has no note."""
     (note,) = read(USE).notes
-    assert note.startswith("span: tells tokens of a model")
+    assert note.startswith("span: has token counts of a model")
     assert read(ag2("model_call") | USE, scope=AG2).notes == ()
 
 
