@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
@@ -388,6 +389,15 @@ def test_a_rule_judges_its_tenant_and_a_shared_rule_everybody(tenancy: Tenancy) 
     )
     assert {count for *_, count in streams} == {1}
     assert {(tenant, rule) for tenant, rule, _ in streams} == judging
+
+
+def test_matches_of_a_shared_rule_are_counted_by_tenant(tenancy: Tenancy) -> None:
+    """A monitor of the metric `rule_matches` counts matches in its own tenant only, of spans and of traces."""
+    window = {"from_us": 0, "until_us": time.time_ns() // 1000}
+    for tenant in TENANTS:
+        for rule in ("rule_id", "trace_rule_id"):
+            values = window | {"tenant": tenant, "rule": tenancy.ids[""][rule]}
+            assert tenancy.store.metric_monitors.numbers("metric_of_matches", values).count == 1, (tenant, rule)
 
 
 def test_a_trace_shows_its_tenant_who_judged_it(tenancy: Tenancy) -> None:
