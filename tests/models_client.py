@@ -149,6 +149,7 @@ def _run(closed: Closed, passes: int) -> str:
     items = [
         {
             "itemKey": f"item {number}",
+            "datasetItemId": f"q-{number}",
             "inputs": {"q": f"What is {number}?"},
             "expectedOutputs": {"output": str(number)},
             "actualOutputs": {"output": str(number)},

@@ -155,6 +155,7 @@ def test_runs_are_listed_compared_and_their_failures_shown(server: McpServer) ->
     failing = server.content("get_failing_queries", run_id=after, limit=3)
     assert (failing["failing_count"], failing["looked_at"], len(failing["failing_queries"])) == (20, 40, 3)
     assert failing["failing_queries"][0]["expected_output"] == {"output": "20"}
+    assert [each["dataset_item_id"] for each in failing["failing_queries"]] == ["q-20", "q-21", "q-22"]
 
 
 def test_what_is_found_can_be_kept(server: McpServer) -> None:
