@@ -405,7 +405,12 @@ def test_runs_are_compared_again_with_cost_and_slices(desk: Desk) -> None:
     assert (result.exit_code, desk.verdict()["ratios"][0]["verdict"]) == (1, "regressed")
     assert [each["value"] for each in desk.verdict()["slices"]] == ["even", "odd"]
     assert "topic = odd" in desk.report().output
+    assert "To accept it" not in result.output, "there is no baseline to update"
     assert desk.gate(after, "--against", str(kept), "--margin", "0.2", env=CI).exit_code == 0
+    for options, env in ((["--update-baseline"], {}), ([], {"TRACEJURY_UPDATE_BASELINE": "true"})):
+        refused = desk.gate(after, "--against", str(kept), *options, env=env)
+        assert (refused.exit_code, desk.baseline.exists()) == (2, False)
+        assert "--against writes no baseline" in refused.output
     desk.gate(before)
     desk.gate(after, "--cost-margin", "0.1", env=CI)
     assert desk.verdict()["verdict"] == "inconclusive"

@@ -94,7 +94,7 @@ def gate(context: click.Context, /, results: Path, **arguments: Any) -> None:
     if arguments["junit"] is not None:
         _kept(arguments["junit"], junit(document))
     print_verdict(document)
-    if document["status"] == "FAIL" and decision.can_be_accepted:
+    if document["status"] == "FAIL" and decision.can_be_accepted and arguments["against"] is None:
         click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")
     context.exit(decision.exit_code)
 

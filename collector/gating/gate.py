@@ -58,6 +58,8 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
     Raises:
         BadResultsFile: the baseline cannot be read, or must not be compared with.
     """
+    if policy.against is not None and policy.update:
+        raise BadResultsFile("--against writes no baseline: leave it out, or the update of the baseline")
     if policy.against is not None:
         return judge(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
     if (policy.update or not baseline.exists()) and not _is_judged(candidate):
