@@ -460,12 +460,18 @@ def test_the_workflow_files_name_options_that_there_are(file: str) -> None:
         assert {word for word in call if word.startswith("--")} <= known
 
 
-def the_action(desk: Desk, **inputs: str) -> "subprocess.CompletedProcess[str]":
-    """Run the step of the action that gates, as the runner does, with some of its inputs."""
+def the_action(desk: Desk, job: dict[str, str] | None = None, /, **inputs: str) -> "subprocess.CompletedProcess[str]":
+    """Run the step of the action that gates, as the runner does, with variables of the job and some of its inputs."""
     action = yaml.safe_load((ROOT / "deploy" / "ci" / "gate" / "action.yaml").read_text(encoding="utf-8"))
     step = action["runs"]["steps"][-1]
-    env = dict.fromkeys(step["env"], "") | {"RESULTS": "results.json", "BASELINE": str(desk.baseline), "CI": "true"}
-    env |= {"FAILS": "true", "COMMENT": "true", "OPTIONS": "--margin 0.04", "GITHUB_STEP_SUMMARY": "summary.md"}
+    env = (job or {}) | dict.fromkeys(step["env"], "") | {"RESULTS": "results.json", "BASELINE": str(desk.baseline)}
+    env |= {
+        "CI": "true",
+        "FAILS": "true",
+        "COMMENT": "true",
+        "OPTIONS": "--margin 0.04",
+        "GITHUB_STEP_SUMMARY": "summary.md",
+    }
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]],
@@ -499,8 +505,9 @@ def test_the_action_fails_as_the_gate_and_reports(desk: Desk, inputs: dict[str, 
     "rules/statistics",
     "storage/offline",
 )
-def test_the_action_gates_a_run_of_a_server(desk: Desk) -> None:
-    """The run is compared on the server; without a decision the step fails."""
+@pytest.mark.parametrize("of_job", [False, True])
+def test_the_action_gates_a_run_of_a_server(desk: Desk, of_job: bool) -> None:  # noqa: FBT001 - a parameter
+    """The run is compared on the server, an input or the job's variable; without a decision the step fails."""
     with an_offline_server(desk.folder / "data") as server:
         run = ""
         for score in (1, 0):
@@ -508,8 +515,9 @@ def test_the_action_gates_a_run_of_a_server(desk: Desk) -> None:
             scores = [{"name": "exact", "score": score, "fingerprint": "f"}]
             server.report(run, *({"itemKey": str(n), "inputs": {"n": n}, "evalResults": scores} for n in range(30)))
             server.end(run)
-        about = {"TRACEJURY_URL": server.url, "BASELINE": "", "COMMENT": "false"}
-        done, none = (the_action(desk, RUN=each, **about) for each in (run, "none"))
+        job = {"TRACEJURY_URL": server.url if of_job else "http://127.0.0.1:9"}
+        about = {"SERVER_URL": "" if of_job else server.url, "BASELINE": "", "COMMENT": "false"}
+        done, none = (the_action(desk, job, RUN=each, **about) for each in (run, "none"))
     assert (done.returncode, none.returncode) == (1, 2), done.stderr
     assert "30 items worse" in (desk.folder / "summary.md").read_text(encoding="utf-8")
     assert "there is no run none here" in none.stderr
