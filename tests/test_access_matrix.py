@@ -216,7 +216,7 @@ def test_every_route_lets_in_whom_it_should(server: Closed, method: str, path: s
 
 
 @pytest.mark.parametrize(
-    "method, path", [(method, path) for method, path, _ in CHANGING if f"{method} {path}" not in SENDING]
+    "method, path", [(method, path) for method, path, _ in CHANGING if path != "/api/v1/traces" or method != "POST"]
 )
 def test_a_change_with_an_unknown_parameter_is_refused(server: Closed, method: str, path: str) -> None:
     """A condition that is spelled wrong changes nothing, because without it more would be changed or deleted."""

@@ -17,7 +17,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from collector.access.caller import Caller
-from collector.access.permission import Permission, changes, requirements_of
+from collector.access.permission import changes, requirements_of
 from collector.api.base.fair_scheduler import FairScheduler
 from collector.api.base.json_bodies import read_large
 from collector.api.base.request_turns import SMALL_BYTES, RouteSchedulers
@@ -78,15 +78,15 @@ class ScheduledRoute(APIRoute):
         return wait_and_handle
 
 
-def _sends(route: APIRoute) -> bool:
+def _takes_spans(route: APIRoute) -> bool:
     # Exporters of applications add parameters of their own to the URL.
-    return any(requirements_of(route.endpoint, method).permission is Permission.SEND for method in route.methods or ())
+    return any(requirements_of(route.endpoint, method).takes_spans for method in route.methods or ())
 
 
 def _is_checked(route: APIRoute, method: str) -> bool:
     # Trackers append parameters to pages, probes and scrapers to `/health`, `/ready` and `/metrics`, and clients of
     # other servers to routes outside the contract, such as Jaeger's.
-    return route.include_in_schema and not _sends(route) and (changes(method) or route.path.startswith("/api/"))
+    return route.include_in_schema and not _takes_spans(route) and (changes(method) or route.path.startswith("/api/"))
 
 
 def _check_query(request: Request, known: Mapping[str, bool]) -> None:
