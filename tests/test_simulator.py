@@ -14,6 +14,7 @@ from tracejury import (
     ConversationTrajectory,
     LLMSimulatedUser,
     Message,
+    Scenario,
     ScriptedUser,
     SimulationBudget,
     TargetReply,
@@ -222,6 +223,10 @@ def test_each_persona_has_a_prompt_of_its_own() -> None:
     own = personas.custom(numbered, "an elderly user", "- Need {reassurance}")
     assert "an elderly user" in own.prompt("")
     assert "- Need {reassurance}" in own.prompt("")
+    calm = Scenario("s", persona="impatientUser", behavior_guidelines="- Stay calm").user(numbered)
+    assert isinstance(calm, LLMSimulatedUser)
+    prompt = calm.prompt("")
+    assert [text in prompt for text in ("in a hurry", "- Stay calm", "no time")] == [True, True, False]
     whole = LLMSimulatedUser(numbered, system_prompt="Be {scenario}.")
     assert whole.prompt("late") == "Be late."
     with pytest.raises(ValueError, match="persona, or the whole"):

@@ -67,8 +67,8 @@ NAMES: Final[Sequence[str]] = tuple(_TEXTS)
 """The personas, as files of scenarios name them."""
 
 
-def named(name: str, model: UserModel, **more: Any) -> LLMSimulatedUser:
-    """Return the persona of a name.
+def named(name: str, model: UserModel, behavior_guidelines: str = "", **more: Any) -> LLMSimulatedUser:
+    """Return the persona of a name, with its own guidelines or these.
 
     Raises:
         ValueError: no persona has this name.
@@ -77,7 +77,7 @@ def named(name: str, model: UserModel, **more: Any) -> LLMSimulatedUser:
     if name not in _TEXTS:
         raise ValueError(f"no persona is called {name!r}; there are: {', '.join(NAMES)}")
     persona, guidelines = _TEXTS[name]
-    return LLMSimulatedUser(model, persona, guidelines, name=name, **more)
+    return LLMSimulatedUser(model, persona, behavior_guidelines or guidelines, name=name, **more)
 
 
 def custom(model: UserModel, persona: str, behavior_guidelines: str = "", **more: Any) -> LLMSimulatedUser:

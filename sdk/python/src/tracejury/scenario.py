@@ -80,8 +80,8 @@ class Scenario:
         more: dict[str, Any] = {"fixed_responses": tuple(self.fixed_responses), "tools": tuple(tools)}
         if self.system_prompt:
             return LLMSimulatedUser(model, system_prompt=self.system_prompt, **more)
-        if self.persona in personas.NAMES and not self.behavior_guidelines:
-            return personas.named(self.persona, model, **more)
+        if self.persona in personas.NAMES:
+            return personas.named(self.persona, model, self.behavior_guidelines, **more)
         return personas.custom(model, self.persona, self.behavior_guidelines, **more)
 
     def turns_at_most(self, otherwise: int) -> int:
