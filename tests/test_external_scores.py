@@ -93,6 +93,15 @@ def test_what_an_event_says_is_what_its_row_says(store: Store, number: int) -> N
     assert rows(store, statement) == [expected]
 
 
+def test_an_event_about_a_session_is_an_annotation_of_it(tmp_path: Path) -> None:
+    """The view `annotations` has the target that the event names."""
+    targets = [{"tracejury.target": "session", "session.id": "chat"}, {"tracejury.target": "trace"}, {}]
+    with a_store(tmp_path) as store:
+        commit(store, a_log_batch(a_log_export(*(a_score(f"{at}", 1.0, of) for at, of in enumerate(targets)))))
+        found = rows(store, "SELECT target, session_id, span_id FROM annotations ORDER BY name")
+    assert found == [("session", "chat", None), ("trace", None, None), ("span", None, span_id(0))]
+
+
 def test_a_failed_event_says_why(store: Store) -> None:
     """The error kind is the event's, `not_a_number` for a score that is none, and `error` for a label that says so."""
     kinds = rows(store, "SELECT error_kind, count(*) FROM evaluations WHERE outcome = 'failed' GROUP BY 1 ORDER BY 1")

@@ -45,9 +45,10 @@ UNION ALL BY NAME
 SELECT
     e.tenant,
     e.project,
-    CASE WHEN e.span_id IS NULL THEN 'trace' ELSE 'span' END AS target,
+    CASE WHEN e.session_id IS NOT NULL THEN 'session' WHEN e.span_id IS NULL THEN 'trace' ELSE 'span' END AS target,
     e.trace_id,
     e.span_id,
+    e.session_id,
     e.name,
     e.label,
     e.score,
