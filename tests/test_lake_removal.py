@@ -7,21 +7,29 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.sample import send_sample
 from storage.errors import Overloaded, Unpublished
 from storage.lake.publishing import Lake
 from storage.store import Store
 from storage.upkeep.deletions import DONE, DeletionCriteria
 from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
-from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, trace_id
+from tests.live import until
+from tests.matching import write
+from tests.serving import a_server
+from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill
+from tests.test_lake_reading import move
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
 
 SECRET = "the-words-of-a-person"
+ABOUT = ("annotation", "counted_score", "review_entry", "review_turn")
+LONG_AGO = f"make_timestamp({RECEIVED_AT_US})"
 START = dt.datetime.fromtimestamp(RECEIVED_AT_US / 1e6, dt.UTC)
 
 
@@ -144,6 +152,7 @@ def test_a_deletion_waits_for_a_lake_that_is_away(place: Place, tmp_path: Path) 
         made.move(2)
         expected = without(made, 0, 2)
         place.kill_store()
+        assert made.store.erasure.is_stored(DeletionCriteria(trace_id=trace_id(0)))
         for number in (2, 0):
             made.store.deletions.request(DeletionCriteria(trace_id=trace_id(number)), now_us=RECEIVED_AT_US)
         for _ in range(2):  # the first does not keep the other one from the rows that are here
@@ -191,6 +200,80 @@ def test_expired_traces_leave_the_lake(place: Place, tmp_path: Path) -> None:
         assert upkeep.erasure.expire(START + dt.timedelta(days=31)) == 1
         assert without(made) == expected
         assert [place.rows(name).num_rows for name in ("trace_reading", "trace_part")] == [3, 4]
+
+
+def vote_on(store: Store, *traces: int) -> None:
+    """Store votes on traces, with scores that a rule counts and entries of a queue."""
+    for number in traces:
+        of_trace = f"'' AS tenant, '{trace_id(number)}' AS trace_id"
+        vote = f"{of_trace}, 'tone' AS name, 'person' AS source, 'Ada' AS author, '{SECRET}' AS note"
+        vote = f"{vote}, {LONG_AGO} AS created_at"
+        entry = f"{of_trace}, 'q' AS queue_id, 'e{number}' AS entry_id, {number} AS number"
+        for table, row in {
+            "annotation": f"{vote}, {number} AS number, 'trace' AS target, 'good' AS label, false AS withdrawn",
+            "counted_score": f"{vote}, {number} AS number, {number} AS annotation, 1 AS revision",
+            "review_entry": f"{entry}, 'trace' AS target, 'hand' AS reason, {LONG_AGO} AS added_at",
+            "review_turn": f"{entry}, 'Ada' AS author, 'voted' AS state",
+        }.items():
+            write(store, f"INSERT INTO {table} BY NAME SELECT {row}")
+
+
+def about_of(store: Store) -> dict[str, list[int]]:
+    """Return by table the traces that have such rows."""
+    ids_of = {table: rows(store, f"SELECT trace_id FROM {table} ORDER BY ALL") for table in ABOUT}
+    return {table: [int(str(each), 16) - 1 for (each,) in ids] for table, ids in ids_of.items()}
+
+
+@pytest.mark.parametrize("by", ["id", "user", "expiry"])
+def test_votes_on_a_moved_trace_leave_with_it(folder: Place, tmp_path: Path, by: str) -> None:
+    """When a trace leaves the lake, its votes, counted scores, entries and records set aside do; others stay."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        made.send(2, a_trace(1, 2, first=3))  # it goes on here
+        vote_on(made.store, 0, 1)
+        unstored = tmp_path / "data" / "spool" / "1.unreadable"
+        unstored.write_text(trace_id(0))
+        if by == "expiry":
+            expired = START + dt.timedelta(days=31)
+            assert made.store.lake_upkeep(made.lake).erasure.expire(expired) == 2
+        else:
+            criteria = DeletionCriteria(trace_id=trace_id(0)) if by == "id" else DeletionCriteria(user_id=SECRET)
+            made.store.deletions.request(criteria, now_us=RECEIVED_AT_US)
+            erase_all(made.store)
+            assert not unstored.exists()
+            assert files_with(folder, SECRET) == []
+        assert about_of(made.store) == {table: [1] for table in ABOUT}
+
+
+def test_votes_on_a_moved_trace_stay_with_it(folder: Place, tmp_path: Path) -> None:
+    """A sweep after more than 90 days keeps votes on traces that are in the lake alone."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        made.move(2)
+        vote_on(made.store, 0)
+        made.store.retention.sweep(now_us=RECEIVED_AT_US + 100 * DAY_NS // 1000)
+        assert about_of(made.store) == {table: [0] for table in ABOUT}
+
+
+def test_a_moved_trace_is_deleted_by_its_id(folder: Place, tmp_path: Path) -> None:
+    """Requests delete traces that are in the lake alone, one after another; for an unknown id the answer is 404."""
+    with a_server(tmp_path / "data", lake=folder.uri, lake_interval_seconds=3600) as server:
+        report = send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
+        assert server.store.wait_committed(WAIT_S)
+        assert server.traces.wait_idle(WAIT_S)
+        until(lambda: server.store.erasure.lake, bool)
+        move(server.store, folder.uri, list(report.trace_ids))
+        with httpx.Client(base_url=f"http://{server.http}/api/v1", trust_env=False, timeout=60) as client:
+            for trace in report.trace_ids[:2]:  # the second one is looked for in files that were written again
+                assert client.get(f"/traces/{trace}").status_code == 200
+                assert client.delete(f"/traces/{trace}").status_code in {200, 202}
+                until(lambda: client.get("/deletions").json()["content"][0]["state"], lambda state: state == DONE)
+                assert client.get(f"/traces/{trace}").status_code == 404
+            assert client.get(f"/traces/{report.trace_ids[2]}").status_code == 200
+            assert client.delete(f"/traces/{'f' * 32}").status_code == 404
 
 
 def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) -> None:

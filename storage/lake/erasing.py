@@ -2,7 +2,7 @@
 
 import datetime as dt
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -38,8 +38,16 @@ class LakeErasure:
     """Removes traces from the lake, and finds those that a deletion selects."""
 
     def __init__(
-        self, lake: Lake, removal: Removal, boundaries: Boundaries, database: Database, writer: Writer
+        self,
+        lake: Lake,
+        removal: Removal,
+        boundaries: Boundaries,
+        database: Database,
+        writer: Writer,
+        forget: Callable[[pa.Table], None],
     ) -> None:
+        """`forget` deletes what the database has about traces that leave the lake."""
+        self._forget = forget
         self._lake, self._removal, self._boundaries = lake, removal, boundaries
         self._database, self._writer = database, writer
 
@@ -94,7 +102,7 @@ class LakeErasure:
         """Remove the traces that have expired in the lake; return how many.
 
         Raises:
-            Unpublished: not now.
+            Unpublished, Overloaded: as `erase`.
         """
         with self._lake.lock, reaching(self._lake.uri):
             delta, first_batch = self._lake.load(BY_NAME["trace_part"]), self._first_batch()
@@ -106,6 +114,7 @@ class LakeErasure:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_told", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
+            self._forget(traces)  # first: by what is left in the lake they are found again
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)

@@ -7,6 +7,8 @@ from the lake unless they are still in the database; and then they are deleted t
 import datetime as dt
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries, Boundary
@@ -19,12 +21,13 @@ from storage.lake.removing import Compared, Removal
 class LakeUpkeep:
     """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
 
-    def __init__(self, lake: Lake, database: Database, writer: Writer) -> None:
+    def __init__(self, lake: Lake, database: Database, writer: Writer, forget: Callable[[pa.Table], None]) -> None:
+        """`forget` deletes what the database has about traces that leave the lake."""
         self._lake = lake
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
         self._maintenance = LakeMaintenance(lake)
-        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer)
+        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, forget)
         self.removed = self._removal.rows
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
@@ -50,6 +53,7 @@ class LakeUpkeep:
 
         Raises:
             Unpublished: not now.
+            Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)
         self._maintenance.run(now.date(), stopped)

@@ -162,6 +162,16 @@ def move_rest(cursor: duckdb.DuckDBPyConnection, commits: Mapping[str, int], res
     return Left(spans=sum(map(len, places.values())), places=places)
 
 
+def erase_about(cursor: duckdb.DuckDBPyConnection, moved: pa.Table) -> Left:
+    """Delete the rows about these traces of the lake that did not move there, unless a part of the trace is here."""
+    cursor.register("lake_leaving", moved)
+    cursor.register("leaving_traces", arrow_table(cursor, sql.query("traces_of_lake_alone"), {}))
+    every = {table: _found(cursor, each, {}) for table, each in _of_traces().items() if table not in _MOVED}
+    places = {table: rows[:MOST_ROWS] for table, rows in every.items()}
+    _delete(cursor, places)
+    return Left(spans=0, places=places, more=any(len(rows) > MOST_ROWS for rows in every.values()))
+
+
 def remove_from_lake(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], *, is_requested: bool
 ) -> None:

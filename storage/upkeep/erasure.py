@@ -21,7 +21,7 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Busy, Overloaded, Unpublished
 from storage.ingest.writer import Writer
-from storage.upkeep.cascade import TABLES, Left, erase, remove_from_lake
+from storage.upkeep.cascade import TABLES, Left, erase, erase_about, remove_from_lake
 from storage.upkeep.compaction import Compaction, Progress
 from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
 from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
@@ -108,9 +108,28 @@ class Erasure:
             self._pass = None
 
     def is_stored(self, criteria: DeletionCriteria) -> bool:
-        """Return True if the trace that is named by its id is stored."""
+        """Return True if the trace that is named by its id is stored, or may be in a lake that is away."""
+        if criteria.trace_id is None:
+            return False
         with self._database.cursor() as cursor:
-            return criteria.trace_id is not None and bool(stored(cursor, criteria.tenant, criteria.trace_id))
+            if stored(cursor, criteria.tenant, criteria.trace_id):
+                return True
+        try:
+            return self.lake is not None and self.lake.find(asdict(criteria)).num_rows > 0
+        except Unpublished:
+            return True  # the deletion waits for the lake, and tells why
+
+    def forget_moved(self, traces: pa.Table) -> None:
+        """Delete what the database has about traces that leave the lake.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        left = [Left(spans=0, places={}, more=True)]
+        while left[-1].more:
+            self._writer.store(lambda cursor: left.append(erase_about(cursor, traces)), STEP_SPANS, frees=True)
+            self._rewriting.note(left[-1].places)
+        forget_records(self._unstored(), set(traces.column("trace_id").to_pylist()))
 
     def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
         """Return the deletion whose step is next: they go through the file together, and new ones join them.
@@ -176,6 +195,8 @@ class Erasure:
         self._without_lake.add(deletion.deletion_id)
         cold = None if lake is None else self._in_lake(lambda: lake.find(criteria))
         self._without_lake.discard(deletion.deletion_id)
+        if cold is not None:
+            self.forget_moved(cold)
 
         def end(cursor: duckdb.DuckDBPyConnection) -> None:
             if cold is not None and cold.num_rows:
