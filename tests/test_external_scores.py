@@ -98,8 +98,8 @@ def test_an_event_about_a_session_is_an_annotation_of_it(tmp_path: Path) -> None
     targets = [{"tracejury.target": "session", "session.id": "chat"}, {"tracejury.target": "trace"}, {}]
     with a_store(tmp_path) as store:
         commit(store, a_log_batch(a_log_export(*(a_score(f"{at}", 1.0, of) for at, of in enumerate(targets)))))
-        found = rows(store, "SELECT target, session_id, span_id FROM annotations ORDER BY name")
-    assert found == [("session", "chat", None), ("trace", None, None), ("span", None, span_id(0))]
+        annotations = rows(store, "SELECT target, session_id, span_id FROM annotations ORDER BY name")
+    assert annotations == [("session", "chat", None), ("trace", None, None), ("span", None, span_id(0))]
 
 
 def test_a_failed_event_says_why(store: Store) -> None:
