@@ -25,7 +25,7 @@ _NOT_THESE: Final = "statistics_propagation,empty_result_pullup,late_materializa
 """Optimizers that leave out scans of empty tables, or scan a table twice."""
 
 _NUMBER: Final = r"-?\d+|'[\d .:+-]+'::(?:TIMESTAMP_NS|TIMESTAMP|TIMESTAMP WITH TIME ZONE|DATE)"
-_CONDITION: Final = re.compile(rf"(\w+)(>=|<=|>|<|=)({_NUMBER})")
+_CONDITION: Final = re.compile(rf"\b(\w++)(>=|<=|>|<|=)({_NUMBER})")
 _CONDITIONS: Final = re.compile(rf"{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*")
 _ID: Final = "'[0-9a-f]{32}'"
 _IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \({_ID}(?:, {_ID})*\)")
