@@ -155,8 +155,8 @@ def test_what_a_fork_cannot_give_is_started(command: list[str], more: dict[str, 
 def test_children_of_a_forked_server_are_forked_and_end_with_it() -> None:
     """They come from the zygote that has imported their modules, and see the end of their input when it is killed."""
     program = (
-        "import time; from storage import starting; "
-        "child = starting.start_program('import sys; print(1, flush=True); sys.stdin.read()'); "
+        "import time; from storage import child_process; "
+        "child = child_process.start_program('import sys; print(1, flush=True); sys.stdin.read()'); "
         "child.stdout.readline(); print(child.pid, flush=True); time.sleep(600)"
     )
     with forking.start([sys.executable, "-c", program], stdout=forking.PIPE, text=True) as process:
