@@ -121,6 +121,24 @@ def test_an_erased_trace_is_in_no_file_of_the_lake(folder: Place, tmp_path: Path
         assert files_with(folder, SECRET) == []
 
 
+def test_a_trace_that_comes_after_the_request_stays(folder: Place, tmp_path: Path) -> None:
+    """A deletion by user leaves a trace that came and was published before its end, also once that has moved."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0))
+        made.publish()
+        made.move(2)
+        made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
+        made.send(3, a_secret_trace(1, 3))
+        made.publish()
+        expected = without(made, 0)
+        erase_all(made.store)
+        publish_all(made.lake)
+        made.move(5)
+        assert made.hot() == []
+        assert without(made) == expected
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.kill("storage/lake", "storage/upkeep", "collector/live/upkeep")
 def test_kills_while_traces_are_erased_leave_no_text(folder: Place, tmp_path: Path, seed: int, kills: int) -> None:

@@ -51,8 +51,8 @@ class LakeErasure:
         self._lake, self._removal, self._boundaries = lake, removal, boundaries
         self._database, self._writer = database, writer
 
-    def find(self, criteria: Mapping[str, object]) -> pa.Table:
-        """Return the traces in the lake that match all criteria, by name, with the bounds of their parts.
+    def find(self, criteria: Mapping[str, object], *, until_batch: int = GREATEST) -> pa.Table:
+        """Return the traces up to a commit in the lake that match all criteria, with the bounds of their parts.
 
         Raises:
             Unpublished: the lake cannot be read now.
@@ -61,6 +61,7 @@ class LakeErasure:
         equal = {name: (value, value) for name, value in criteria.items() if name in _EQUAL and value is not None}
         person = {name: equal.pop(name) for name in _PERSON if name in equal}
         parameters = {"project": criteria["project"], "before_ns": criteria["before_ns"], "of_person": bool(person)}
+        parameters["until_batch"] = until_batch
         names = self._names()
         with reaching(self._lake.uri):
             tables = [deltas.load(table) for table in (("span", "trace_reading") if person else ())]
@@ -68,7 +69,7 @@ class LakeErasure:
             named = [_scan(delta, ("trace_id",), names, equal | person) for delta in tables]
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", parts)
-                cursor.register("lake_told", pa.concat_tables([_NO_TRACES, *(reader.read_all() for reader in named)]))
+                cursor.register("lake_named", pa.concat_tables([_NO_TRACES, *(reader.read_all() for reader in named)]))
                 return arrow_table(cursor, sql.query("traces_in_lake"), parameters)
 
     def erase(self) -> None:
@@ -112,7 +113,7 @@ class LakeErasure:
             alive: Bounds = {"expires_at": (now + dt.timedelta(microseconds=1), _NEVER)}
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
-                cursor.register("lake_told", _scan(delta, keys, self._names(), alive))
+                cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
             self._forget(traces)  # first: by what is left in the lake they are found again
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)

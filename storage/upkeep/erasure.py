@@ -38,8 +38,8 @@ T = TypeVar("T")
 class DeletingLake(Protocol):
     """A lake, for deletions."""
 
-    def find(self, criteria: Mapping[str, object]) -> pa.Table:
-        """Return the traces in the lake that match all criteria."""
+    def find(self, criteria: Mapping[str, object], *, until_batch: int = ...) -> pa.Table:
+        """Return the traces up to a commit in the lake that match all criteria."""
 
     def erase(self) -> None:
         """Remove the traces that the lake has to lose, with all of their bytes."""
@@ -193,7 +193,8 @@ class Erasure:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
         lake, criteria = self.lake, asdict(deletion.criteria)
         self._without_lake.add(deletion.deletion_id)
-        cold = None if lake is None else self._in_lake(lambda: lake.find(criteria))
+        # Traces that came after the request stay: they would be gone from the lake when they move there.
+        cold = None if lake is None else self._in_lake(lambda: lake.find(criteria, until_batch=deletion.until_batch))
         self._without_lake.discard(deletion.deletion_id)
         if cold is not None:
             self.forget_moved(cold)
