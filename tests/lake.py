@@ -195,7 +195,7 @@ def rows_as_one(store: Store, place: Place) -> dict[str, pa.Table]:
         return whole
 
 
-MOVED = tuple(table for table in LAKE_TABLES if table.name not in {"review_entry", "judge_call"})
+MOVED = tuple(table for table in LAKE_TABLES if table.moves)
 _VISIBLE = (
     "".join(
         f"""

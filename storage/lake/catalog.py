@@ -16,19 +16,13 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import CATALOG, LAKE_CATALOG
 from storage.engine.opening import extension
-from storage.lake.tables import delta_schema
+from storage.lake.tables import LAKE_TABLES, delta_schema
 
 _S3: Final = "s3://"
 
 COLD_TABLES: Final = (
     "trace_part",
-    "span",
-    "log_record",
-    "trace_reading",
-    "tool_call",
-    "evaluation",
-    "decision",
-    "superseded",
+    *(table.name for table in LAKE_TABLES if table.moves and table.name != "trace_part"),
 )
 """Tables with rows in the lake alone. Each comes after those that its rows are found by."""
 

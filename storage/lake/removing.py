@@ -32,7 +32,8 @@ _KEYS: Final = ("tenant", "trace_id", "write_number")
 class Compared:
     """Comparison of the lake with the rows that are to move.
 
-    Of traces that were not `pinned`, the lake has no other rows up to the `numbers` of each table than the database.
+    Of traces that were not `pinned`, the lake has no other rows than the database, up to the `numbers` of each table
+    that moves.
     """
 
     numbers: Mapping[str, int]
@@ -56,7 +57,8 @@ class Removal:
         """
         with self._lake.lock, reaching(self._lake.uri):
             deltas = {table.name: self._lake.load(table) for table in LAKE_TABLES}
-            numbers = {table.name: self._lake.own_position(table, deltas[table.name]) for table in LAKE_TABLES}
+            moving = [table for table in LAKE_TABLES if table.moves]
+            numbers = {table.name: self._lake.own_position(table, deltas[table.name]) for table in moving}
             with self._database.cursor() as cursor:
                 pinned = frozenset(cursor.execute(sql.query("pinned_ids")).fetchall())
             own = self._lake.directory_id

@@ -22,6 +22,7 @@ class LakeTable:
     name: str
     time: str | None = None  # the server's own time in a row; None: there is none, and the time of publication counts
     number: str = "write_number"  # distinct, and greater for each later write
+    moves: bool = True  # its rows leave the database with their trace
 
     def about(self, statement: str) -> str:
         """Return a statement for this table."""
@@ -37,8 +38,8 @@ LAKE_TABLES: Final = (
     LakeTable(name="decision", time="decided_at"),
     LakeTable(name="evaluation", time="created_at", number="number"),
     LakeTable(name="superseded", time="superseded_at"),
-    LakeTable(name="review_entry", time="added_at"),
-    LakeTable(name="judge_call", time="started_at"),
+    LakeTable(name="review_entry", time="added_at", moves=False),
+    LakeTable(name="judge_call", time="started_at", moves=False),
 )
 """Times that senders set are no partitions: one request could make a hundred thousand of them."""
 

@@ -5,7 +5,6 @@ trace from one place. Rows of other tables stay: annotations, pins, entries of r
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import duckdb
 
@@ -26,18 +25,6 @@ from storage.upkeep.cascade import (
 )
 from storage.upkeep.compaction import Compaction
 from storage.upkeep.retention import Retention
-
-_TABLES: Final = (
-    "span",
-    "log_record",
-    "trace_part",
-    "trace_reading",
-    "tool_call",
-    "decision",
-    "evaluation",
-    "superseded",
-)
-"""Those from which traces move."""
 
 
 class Moving:
@@ -62,7 +49,7 @@ class Moving:
     ) -> None:
         """Delete the traces all of whose parts came before a commit, if all rows of them are published.
 
-        Those that are `pinned`, or are now, stay.
+        Those that are `pinned`, or are now, stay. `published` has the number of the last published row, by table.
 
         Raises:
             Overloaded: the database cannot be written now; whole steps were done.
@@ -109,7 +96,7 @@ class _MoveStep:
         candidates = leaving_among(cursor, self._names, in_any_case=True)
         leaving = [each for each in candidates if each.last_batch < self._first_batch]
         if leaving:
-            staying = staying_among(cursor, leaving, {table: self._published[table] for table in _TABLES})
+            staying = staying_among(cursor, leaving, self._published)
             leaving = [each for each in leaving if (each.tenant, each.trace_id) not in staying]
         self.traces = len(leaving)
         self.left = move(cursor, leaving, self._first_batch)
