@@ -143,7 +143,7 @@ def in_words(calibration: Calibration) -> str:
     if calibration.standing == "unknown":
         return (
             f"Unknown so far: annotators passed {people_passed} and failed {table.labels - people_passed} of its "
-            f"results; at least {FEWEST} of each are needed, and labels of results that it passed and that it failed."
+            f"results. Needed: {FEWEST} of each, with both verdicts of the judge."
         )
     if calibration.standing == "useless":
         return "This judge is hardly better than chance: it passes bad results about as often as good. Ignore its rate."
