@@ -57,7 +57,7 @@ def read_tree(text: str) -> ValueNode:
 
     """
     if len(text) > MAX_CHARACTERS:
-        raise _bad(1, f"a rule has at most {MAX_CHARACTERS} characters, and this has {len(text)}")
+        raise _bad(1, f"at most {MAX_CHARACTERS} characters are accepted, and this has {len(text)}")
     try:
         events = yaml.parse(text, Loader=yaml.SafeLoader)
         return _document(events)
@@ -79,7 +79,7 @@ def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
 
     """
     if most is not None and len(text) > most:
-        raise _bad(1, f"a rule has at most {most} characters, and this has {len(text)}")
+        raise _bad(1, f"at most {most} characters are accepted, and this has {len(text)}")
     try:
         value = json.loads(
             text, object_pairs_hook=_Pairs, parse_int=_integer, parse_float=_fraction, parse_constant=_no_number

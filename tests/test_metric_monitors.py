@@ -473,6 +473,25 @@ def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Runni
     assert "slow" not in run("metric-monitors", "list", *at).output
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"a: [", "monitors.yaml:1: is not YAML"),
+        (b"\xff", "is not UTF-8"),
+        (b"a: 1", "has to be a YAML list of monitors"),
+        (b"- name: 2026-01-01", "metric"),
+    ],
+)
+def test_a_file_that_holds_no_monitors_is_refused_with_the_reason(
+    server: Running, tmp_path: Path, content: bytes, why: str
+) -> None:
+    """`apply` names the fault of a file that is no YAML, no UTF-8, no list, or holds a date, which YAML has as a type."""
+    file = tmp_path / "monitors.yaml"
+    file.write_bytes(content)
+    result = run("metric-monitors", "apply", file, "--server", f"http://{server.http}")
+    assert (result.exit_code, why in result.output) == (1, True), result.output
+
+
 def test_pages_show_metrics_and_their_alerts(server: Running) -> None:
     """The list, the alert and its line among the alerts can be read by a person, with units."""
     monitor = watch(server, project="shown", metric="span_latency", above=20)

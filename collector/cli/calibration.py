@@ -18,7 +18,7 @@ from collector.api.responses.annotating import (
 )
 from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.lookups import rule_named, rule_path
-from collector.cli.options import one_source, source_options
+from collector.cli.options import one_source, read_yaml, source_options
 from collector.cli.render import print_json
 from collector.cli.responses import parse_response
 from collector.cli.text import measure_text
@@ -81,10 +81,10 @@ def _better(
         examples = to_builtins(parse_response(LabelledExamples, document).examples)
         click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
         return
-    text = yaml.safe_load(other.read_text(encoding="utf-8"))
-    if not isinstance(text, dict):
-        raise click.ClickException(f"{other}: is no rule")
-    document = client.post(f"{place}/judge-trial?{urlencode(parameters)}", text)
+    rule = read_yaml(other)
+    if not isinstance(rule, dict):
+        raise click.ClickException(f"{one_line(str(other))}: a rule is a YAML mapping, one `key: value` a line")
+    document = client.post(f"{place}/judge-trial?{urlencode(parameters)}", rule)
     if as_json:
         print_json(document)
         return

@@ -52,7 +52,9 @@ class Conductor:
                     for _ in range(self.parallelism):
                         group.create_task(work())
             finally:
-                await done.put(None)
+                # A consumer that has stopped never makes room in a full queue.
+                if not working.cancelling():
+                    await done.put(None)
 
         working = asyncio.create_task(work_all())
         try:
