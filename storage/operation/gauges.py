@@ -174,11 +174,12 @@ class Gauges:
 
     @property
     def disk_bytes(self) -> Mapping[str, int]:
-        """Return the bytes on the disk: the database, its log, the spool, and as `other` `tmp` and `set-aside`."""
+        """Return the bytes on the disk by part of the data directory: database, its log, spool, and other."""
         database = self._database.path
         log = database.with_name(f"{database.name}.wal")
         sizes = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
-        return sizes | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
+        folders = [database.parent, *(each for each in database.parent.iterdir() if each.is_dir())]
+        return sizes | {"other": max(sum(map(_in_folder, folders)) - sum(sizes.values()), 0)}
 
     def look(self) -> WaitingCounts:
         """Return the backlogs, at most half a second old."""

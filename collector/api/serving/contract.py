@@ -27,10 +27,11 @@ _WITH_KEY: Final = {
     401: "No API key, or one that opens nothing.",
     403: "The key may not do this; or the request came from a page of another origin.",
     429: "Too many wrong keys came from this address; or the key sends more than it may.",
+    503: "The server is overloaded, stops, or cannot write now; try again after the time in `Retry-After`.",
 }
 _WITH_PATH: Final = {404: "Not found."}
 _WITH_BODY: Final = {413: "The body is larger than a limit.", 415: "The content type is not taken here."}
-_WITH_CHANGE: Final = {409: "Something else has to change first.", 503: "Nothing can be written now; try again later."}
+_WITH_CHANGE: Final = {409: "Something else has to change first."}
 _ABOUT: Final = (
     "Receives the traces of LLM and agent applications, keeps them in DuckDB, and judges them. Requests carry "
     "`Authorization: Bearer KEY` once the server has API keys. Every answer has an `X-Request-Id`; errors are problem "
