@@ -31,7 +31,7 @@ class BadPlan(ValueError):
 
 
 class ProgramPlan(WireModel):
-    """The application that answers: a command, or an endpoint that takes JSON; and the paths in its answer."""
+    """The application that answers: a command, or an endpoint that takes JSON; and pointers into its answer."""
 
     command: Command | None = None
     url: Address | None = None

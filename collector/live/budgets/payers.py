@@ -1,4 +1,4 @@
-"""Payers of judges, their daily budgets, and whether these suffice; whole numbers, no clock, no I/O."""
+"""Payers of judge calls, and the check of their daily budgets. Integers only; no clock, no I/O."""
 
 import math
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class Payer:
     """A payer, its budget, and its name in messages."""
 
     kind: Kind
-    tenant: str = ""  # of a project: each tenant has its own of a name
-    identity: str | None  # a project may be none
+    tenant: str = ""  # of a project only: tenants may use the same project names
+    identity: str | None  # id, or the project's name; None for no project
     name: str
     budget: Budget | None
 
@@ -45,7 +45,7 @@ class Account:
     price: Price | None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be counted.
+        """Refuse a budget in USD for a model without a price.
 
         Raises:
             BadConfiguration: USD are limited, and the model has no price.
@@ -74,7 +74,7 @@ class CostSum:
     unpriced_calls: int = 0
 
     def add(self, other: "CostSum", sign: int = 1) -> None:
-        """Add another sum, or with -1 take it away."""
+        """Add another sum, or subtract it if `sign` is -1."""
         self.calls += sign * other.calls
         self.tokens += sign * other.tokens
         self.nano_usd += sign * other.nano_usd

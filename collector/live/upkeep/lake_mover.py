@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class LakeMover:
-    """Lets traces of before the last `hot_days` leave the database once the lake has them. For one thread."""
+    """Mover of traces from the database to the lake, once they are older than `hot_days`. For one thread."""
 
     def __init__(
         self, lake: "LakeUpkeep", moving: Moving, *, hot_days: int, clock: Callable[[], int] = time.time_ns
@@ -35,7 +35,7 @@ class LakeMover:
         """Move the traces that are due, once a day and after a start.
 
         Raises:
-            Unpublished, Overloaded: not now; what has moved stays moved.
+            Unpublished, Overloaded: the move has to wait; traces that were moved stay moved.
         """
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
         day = now.date() - dt.timedelta(days=self.hot_days)

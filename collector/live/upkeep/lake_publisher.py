@@ -128,7 +128,7 @@ async def publishing(
     """Start the publisher, until the stack is closed; None without a lake.
 
     Raises:
-        BadSettings: the packages for it are not installed.
+        BadSettings: the packages for the lake are not installed.
     """
     if settings.lake is None:
         return None
