@@ -1,7 +1,7 @@
 """Meaning of the operators, in Python and in SQL side by side.
 
-Only `exists` can hold for a missing value. Texts compare by their characters: exactly, case and all,
-and `<` by code point. With a number, a text takes part as the number that it spells.
+Only `exists` can hold for a missing value. Texts are compared case-sensitively, and ordered by code point. If the
+operand is a number, a text counts as the number that it spells.
 """
 
 import math
@@ -51,7 +51,7 @@ class TextTest:
     """An operator between two texts; `bound` makes the parameter of the SQL from the operand."""
 
     holds: Callable[[str, str], bool]
-    sql: str  # of {value} and {operand}, each of which has to occur
+    sql: str  # template that must contain {value} and {operand}
     bound: Callable[[str], str] = str
 
 

@@ -37,7 +37,7 @@ class Pairs:
 
 
 def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Interval:
-    """Return the score interval of a rate (Wilson 1927); of nothing it is [0, 1]."""
+    """Return the score interval of a rate (Wilson 1927); [0, 1] without results."""
     if not count:
         return Interval(low=0.0, high=1.0)
     z, rate = z_of(confidence), passes / count
@@ -76,7 +76,7 @@ def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
 
 
 def _correlation(pairs: Pairs) -> float:
-    """Newcombe's phi, with his continuity correction of positive ones."""
+    """Return Newcombe's phi; a positive one has his continuity correction."""
     margins = (pairs.both + pairs.worse) * (pairs.better + pairs.neither)
     margins *= (pairs.both + pairs.better) * (pairs.worse + pairs.neither)
     if not margins:
@@ -86,7 +86,7 @@ def _correlation(pairs: Pairs) -> float:
 
 
 def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """Return the interval with one more pair of each flip (Bonett and Price 2012): it is no point without flips."""
+    """Return the interval with one added flip either way (Bonett and Price 2012): it is not a point without flips."""
     count = pairs.count + 2
     worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
@@ -95,13 +95,13 @@ def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
 
 
 _ALIKE: Final = 1e-7
-"""Tables whose probability differs by less, relative to it, are as likely: such as their own mirror images."""
+"""Relative difference of probability below which two tables count as equally likely, such as mirror images."""
 
 
 def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
-    """Return the two-sided p-value that both sides, each (passes, failures), have one rate.
+    """Return the two-sided p-value of the hypothesis that both sides, each (passes, failures), have the same rate.
 
-    It is the probability, given all four sums, of tables that are at most as likely as this one (R. A. Fisher,
+    It is the probability, given the four marginal sums, of tables at most as likely as this one (R. A. Fisher,
     Statistical Methods for Research Workers, 1934, 21.02; two-sided as in R's `fisher.test`). Time and memory grow
     with the smaller side; the p-value is 1.0 if a side has no results, or if all results
     are passes or all are failures.

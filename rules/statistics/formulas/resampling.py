@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-12
 _NUMBERS_AT_A_TIME: Final = 2_000_000  # resampled numbers held at a time: 16 MB
 _BITS: Final = 8  # items whose 256 signed sums are looked up together
 _TABLES: Final = 4_096  # tables of sums held at a time: 8 MB
-_GROUPS: Final = 64  # distinct sizes of differences up to which their signs are counted, not drawn one by one. A guess
+_GROUPS: Final = 64  # distinct sizes up to which numbers of signs are drawn, not each sign. A guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ class Draws:
     count: int = 10_000
 
     def stream(self, *names: str) -> np.random.Generator:
-        """Return the random numbers of this purpose alone, so that a further evaluator changes no other's p-value."""
+        """Return a generator seeded for these names alone, so that another evaluator does not change a p-value."""
         text = "\x1f".join([str(self.seed), *names])
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
 
 
 def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float:
-    """Return the share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
+    """Return the share of sign vectors with a mean at least as far from 0 as the observed one (Fisher 1935), two-sided.
 
     All sign vectors are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1). Zeros do not
     change p.
@@ -81,7 +81,7 @@ def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator
 
 
 def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:
-    """Return the share of assignments to the two sides whose means differ at least as much, two-sided.
+    """Return the share of assignments to the two sides whose means differ at least as much as observed, two-sided.
 
     All assignments are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1).
 
@@ -107,7 +107,7 @@ def _means_apart(sums: Numbers, pooled: Numbers, size: int) -> Numbers:
 
 
 def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
-    """Return means of as many values drawn with replacement: items whole, never their trials."""
+    """Return bootstrap means: items are drawn with replacement, each with all of its trials."""
     items = np.asarray(values, dtype=np.float64)
     stream, means = draws.stream(name, "bootstrap"), np.empty(draws.count)
     batch = max(1, _NUMBERS_AT_A_TIME // items.size)
@@ -155,7 +155,7 @@ def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval
 
 
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Student's interval of a mean; of fewer than two values it is everything."""
+    """Return Student's interval of a mean; it is infinite with fewer than two values."""
     items = np.asarray(values, dtype=np.float64)
     if items.size < 2:  # noqa: PLR2004 - a spread takes two
         return Interval(low=-math.inf, high=math.inf)
@@ -177,10 +177,10 @@ def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float 
 
 
 def cautious_interval(differences: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Bonett's and Price's interval for item means: one item more that rose by 1, and one more that fell by 1.
+    """Return an interval of the mean difference with two items added, one that rose by 1 and one that fell by 1.
 
-    If each item is a pair of pass or fail, the interval is theirs. If hardly any item changed, Student's interval would
-    be a point, as if changes that were not seen were impossible.
+    For pass and fail it is the interval of Bonett and Price. If hardly any item changed, Student's interval would be a
+    point, as if changes that were not observed were impossible.
     """
     padded = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
     half = z_of(confidence) * float(padded.std()) / math.sqrt(padded.size)
