@@ -59,7 +59,7 @@ def rag_task(
 ) -> ModelTask:
     """Return a task that sends an example's input to a chain, and records the retrieved documents.
 
-    A chain is what a model is, and returns a reply and its documents: as a pair, or as a mapping with `answer` (or
+    A chain is a model that returns a reply and its documents: as a pair, or as a mapping with `answer` (or
     `result`) and `context` (or `source_documents`), as those of LangChain do.
 
     Raises:
