@@ -308,7 +308,9 @@ def test_a_consumer_that_stops_ends_the_cases_though_many_wait() -> None:
         return ApplicationAnswer(outputs={})
 
     async def consume() -> None:
-        cases = ((ItemText(item_id=str(number), inputs={}, expected_outputs={}, metadata={}), 1) for number in range(3_000))
+        cases = (
+            (ItemText(item_id=str(number), inputs={}, expected_outputs={}, metadata={}), 1) for number in range(3_000)
+        )
         conductor = Conductor(task=task, evaluators=(), parallelism=2, link_traces=False, is_stored=True)
         items = conductor.items(cases, "run")
         await anext(items)

@@ -474,7 +474,7 @@ def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Runni
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    "content, why",
     [
         (b"a: [", "monitors.yaml:1: is not YAML"),
         (b"\xff", "is not UTF-8"),
@@ -485,7 +485,7 @@ def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Runni
 def test_a_file_that_holds_no_monitors_is_refused_with_the_reason(
     server: Running, tmp_path: Path, content: bytes, why: str
 ) -> None:
-    """`apply` names the fault of a file that is no YAML, no UTF-8, no list, or holds a date, which YAML has as a type."""
+    """`apply` names the fault of a file that is no YAML, no UTF-8 or no list, or holds a date, which is a text."""
     file = tmp_path / "monitors.yaml"
     file.write_bytes(content)
     result = run("metric-monitors", "apply", file, "--server", f"http://{server.http}")
