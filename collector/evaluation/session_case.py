@@ -141,7 +141,8 @@ def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
 def _lacking(spoken: Sequence[_CaseTurn]) -> list[str]:
     """Return the keys that turns with LLM calls did not record.
 
-    `input` counts in the first turn, `output` in the last, any other key in each. Tools are known if any turn recorded them.
+    `input` counts in the first turn, `output` in the last, any other key in each. Tools are known if any turn
+    recorded them.
     """
     each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in spoken]
     if not each:

@@ -27,8 +27,8 @@ from storage.offline.run_items import RunColumns, RunItems, StoredEvaluator
 from storage.offline.runs import Run as StoredRun
 
 MAX_CELLS: Final = 5_000_000
-"""Maximum number of cells of a run, evaluators by cases by trials: 85 MB of arrays. Each case takes as many cells as that with the most
-trials, so few items could otherwise make large arrays. A guess."""
+"""Maximum number of cells of a run, evaluators by cases by trials: 85 MB of arrays. Each case takes as many cells as
+that with the most trials, so few items could otherwise make large arrays. A guess."""
 
 _CODES: Final = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
 
