@@ -294,6 +294,15 @@ def test_what_cannot_be_run_is_told_before_it_begins(
     assert tmp_path.name not in {each["name"] for each in listed}
 
 
+@pytest.mark.parametrize("content", ["a: [", "trials: 2026-13-45", "[" * 5_000])
+def test_a_plan_that_is_not_yaml_is_refused(server: Offline, tmp_path: Path, content: str) -> None:
+    """Neither a date that there is not, nor endless brackets, end the command with a traceback."""
+    file = a_file(tmp_path)
+    file.write_text(content, encoding="utf-8")
+    result = run(server, file)
+    assert (result.exit_code, "it is not YAML" in result.output) == (2, True), result.output
+
+
 def test_a_line_that_is_wrong_is_named(server: Offline, tmp_path: Path) -> None:
     """A file of cases is read whole before anything runs."""
     (tmp_path / "cases.jsonl").write_text('{"input": 1}\n{"input"', encoding="utf-8")

@@ -51,7 +51,8 @@ class RefusedAddresses:
         waste.calls += 1
         if waste.calls > MOST and waste.refused_until_s < now_s:
             is_again = now_s - waste.refused_until_s < _LONGEST_S
-            waste.refused_for_s = min(2 * waste.refused_for_s, _LONGEST_S) if is_again else _FIRST_S
+            longer_s = min(max(2 * waste.refused_for_s, _FIRST_S), _LONGEST_S)
+            waste.refused_for_s = longer_s if is_again else _FIRST_S
             waste.refused_until_s = now_s + waste.refused_for_s
             latest = [*((each, until_s) for each, until_s in self._refused.items() if until_s > now_s)][1 - _REFUSED :]
             self._refused = dict([*latest, (address, waste.refused_until_s)])

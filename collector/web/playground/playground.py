@@ -59,8 +59,10 @@ class ShownPrice:
         tokens, _, usd = confirmed.partition("/")
         if not tokens.isdecimal() or self.tokens > int(tokens):
             return False
+        if self.usd is None or not usd:
+            return self.usd is None and not usd  # a price that is unknown now was not confirmed with an amount
         try:
-            return self.usd is None or self.usd <= float(usd)
+            return self.usd <= float(usd)
         except ValueError:
             return False
 

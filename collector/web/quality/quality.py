@@ -348,11 +348,8 @@ def _corrected(
 ) -> list[JudgeAgainstPeople | None]:
     """Return for each stream how people rate its latest evaluator; None without votes, or beyond `_MOST_CORRECTED`."""
     voted = context.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
-    corrections: list[JudgeAgainstPeople | None] = []
-    for each in streams:
-        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, corrections)) < _MOST_CORRECTED
-        corrections.append(_judge_of(context, tenant, each, from_us) if is_voted else None)
-    return corrections
+    looked_up = [each for each in streams if (each.rule_id, each.project) in voted][:_MOST_CORRECTED]
+    return [_judge_of(context, tenant, each, from_us) if each in looked_up else None for each in streams]
 
 
 def _judge_of(context: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:

@@ -183,8 +183,12 @@ class Program:
 
     def _read(self, child: _Child) -> None:
         for line in _pipe(child.process.stdout):
-            document = json.loads(line)
-            answer = child.waiting.pop(document["id"], None)
+            try:
+                document = json.loads(line)
+                answer = child.waiting.pop(document["id"], None)
+            except (ValueError, TypeError, KeyError):  # a stray print, or a line that a crash cut off
+                child.process.kill()
+                break
             if answer is not None and answer.set_running_or_notify_cancel():
                 answer.set_result(document)
         code = child.process.wait()
