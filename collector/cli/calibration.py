@@ -50,7 +50,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     """Compare the judges of a rule (name or id) with votes."""
     server, data, project, labels = (parameters.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
-    opened = open_source if other is None else open_server  # a judge is asked by a server
+    opened = open_source if other is None else open_server  # only a server calls judges
     with opened(server, data) as client:
         place = rule_path(rule_named(client, rule, project))
         if other is not None or examples:
@@ -64,7 +64,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
         return
     judges = parse_response(CalibrationDocument, document).judges
     if not judges:
-        click.echo("nothing was judged yet that passes or fails")
+        click.echo("this rule has no results yet that passed or failed")
     for each in judges:
         _print(each)
 

@@ -89,7 +89,7 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
 
 
 def _says_more(known: dict[str, Any], described: dict[str, Any]) -> bool:
-    # A monitor that is more specific than the file is replaced as well.
+    # Also replace a monitor that has an optional key which the file omits.
     optional = ("project", "release", "model", "tool", "rule", "connection", "above", "below", "change")
     return any(known.get(key) is not None and key not in described for key in optional)
 

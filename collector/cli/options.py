@@ -26,7 +26,7 @@ def source_options(command: Command) -> Command:
         "--data",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="A data directory: its server answers, or the files are read when none runs.",
+        help="A data directory: use the server that holds it, or read its files if none runs.",
     )
     server = click.option("--server", metavar="URL", help=f"A running server. {_DEFAULT}")
     return server(data(command))

@@ -47,7 +47,7 @@ _FOR_MODELS: Final = f"""# Tracejury
   `tracejury mcp install CLIENT` prints the configuration of a client
 - [OpenAPI document](/openapi.json): every request, with its fields, answers and errors
 - [The same for people](/docs)
-- `tracejury --help`: the command line, in which `tracejury evaluators` lists what judges, with all that it can be told
+- `tracejury --help`: the command line, in which `tracejury evaluators` lists the evaluators with their options
 """
 
 
@@ -87,8 +87,8 @@ def _written_once(application: FastAPI, name: str, write: Callable[[_Document], 
 def describe(application: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Add permissions and answers of all routes to the application's OpenAPI document.
 
-    The document is made on the first request for it: it takes 0.6 s of CPU, where a start takes 0.3
-    beside the imports.
+    The document is built on the first request for it, because that takes 0.6 s of CPU. A start of the server takes
+    0.3 s without its imports.
     """
     plain, making = application.openapi, threading.Lock()
     described: list[_Document] = []
@@ -135,7 +135,7 @@ def _add_answer(operation: _Document, declared: DeclaredAnswer, schema: _Documen
 
 
 def _complete(operation: _Document, need: Requirements, method: str) -> None:
-    """Add to an operation what all operations of its kind have in common."""
+    """Add the roles, responses and headers that follow from an operation's requirements and method."""
     is_open = need.permission is Permission.OPEN
     operation["security"] = [] if is_open else [{"key": []}]
     if not is_open:

@@ -41,7 +41,7 @@ _Value = Annotated[
 
 
 class Query(BaseModel):
-    """One read-only statement, and what its `$name`s stand for."""
+    """One read-only statement, and the values of its `$name` parameters."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -102,7 +102,7 @@ async def answer(
                 if await request.is_disconnected():
                     terms.stop.ask()
         finally:
-            terms.stop.ask()  # no effect if it has ended; else the server stops
+            terms.stop.ask()  # no effect if it has ended; otherwise this task was cancelled
         return running.result()
 
 

@@ -346,7 +346,6 @@ def _for_people(context: Context, chosen: Chosen, comparison: ReleaseComparison)
 def _corrected(
     context: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
 ) -> list[JudgeAgainstPeople | None]:
-    """Return for each stream how people rate its latest evaluator; None without votes, or beyond `_MOST_CORRECTED`."""
     voted = context.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
     looked_up = [each for each in streams if (each.rule_id, each.project) in voted][:_MOST_CORRECTED]
     return [_judge_of(context, tenant, each, from_us) if each in looked_up else None for each in streams]
