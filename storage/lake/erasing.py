@@ -1,4 +1,4 @@
-"""Removal of whole traces from the lake: of those that clients deleted, and of those that expired there."""
+"""Removal of whole traces from the lake: traces that clients deleted, and traces that expired in the lake."""
 
 import datetime as dt
 import itertools
@@ -22,20 +22,20 @@ from storage.lake.removing import Removal
 from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
 
 _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
-"""Tables that name the trace. Those from which others are found come last, so that an interrupted removal can go on.
-Decisions are found by the numbers of spans."""
+"""Tables with a trace id. Tables through which rows of others are found come last, so that an interrupted removal can
+be repeated. Decisions have no trace id, and are found by the numbers of spans."""
 
 _PERSON: Final = ("session_id", "user_id")
 _EQUAL: Final = ("tenant", "trace_id", *_PERSON)
 _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
 _EVER, _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
-_TRACES_AT_ONCE: Final = 200_000  # whose numbers are in memory: a guess, some 100 MB with ten spans and decisions each
+_TRACES_AT_ONCE: Final = 200_000  # numbers of their rows are in memory; a guess: 100 MB at ten spans and decisions each
 _TIMES: Final = ("tenant", "trace_id", "start_time", "last_start_time", "end_time")
 _PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
 
 
 class LakeErasure:
-    """Removes traces from the lake, and finds those that a deletion selects."""
+    """Removal of traces from the lake, and the search for traces that a deletion selects."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class LakeErasure:
         self._database, self._writer = database, writer
 
     def find(self, criteria: Mapping[str, object], *, until_batch: int = GREATEST) -> pa.Table:
-        """Return the traces up to a commit in the lake that match all criteria, with the bounds of their parts.
+        """Return traces in the lake, of commits up to one, that match all criteria, with the bounds of their parts.
 
         Raises:
             Unpublished: the lake cannot be read now.
         """
-        deltas = DeltaTables(self._lake.uri)  # while rows are published
+        deltas = DeltaTables(self._lake.uri)  # not the lake's own, which its thread may be using
         equal = {name: (value, value) for name, value in criteria.items() if name in _EQUAL and value is not None}
         person = {name: equal.pop(name) for name in _PERSON if name in equal}
         parameters = {"project": criteria["project"], "before_ns": criteria["before_ns"], "of_person": bool(person)}
@@ -73,10 +73,10 @@ class LakeErasure:
                 return arrow_table(cursor, sql.query("traces_in_lake"), parameters)
 
     def erase(self) -> None:
-        """Remove the traces that the lake has to lose, and all files with earlier versions of rows.
+        """Remove the traces that deletions noted for removal from the lake, and all files with earlier row versions.
 
         Raises:
-            Unpublished: not now; what is removed stays removed.
+            Unpublished: the lake cannot be written now; some traces may have been removed.
             Overloaded: the database cannot be written now.
         """
         with self._lake.lock:
@@ -86,7 +86,7 @@ class LakeErasure:
                     self._lake.load(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def remove_requested(self) -> None:
-        """Remove the traces that the lake has to lose.
+        """Remove the traces that deletions noted for removal from the lake.
 
         Raises:
             Unpublished, Overloaded: as `erase`.
@@ -115,7 +115,7 @@ class LakeErasure:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
-            self._forget(traces)  # first: by what is left in the lake they are found again
+            self._forget(traces)  # before the removal: if it is interrupted, the rest in the lake is found again
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)

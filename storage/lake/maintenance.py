@@ -1,4 +1,4 @@
-"""Upkeep of the files of the lake: few and large ones, and none that no reader needs."""
+"""Maintenance of the lake's files: small ones are merged, and unused ones removed."""
 
 import datetime as dt
 import itertools
@@ -15,14 +15,14 @@ from storage.lake.tables import LAKE_TABLES, PARTITION
 _TARGET_BYTES: Final = 256 << 20
 _SMALL_BYTES: Final = _TARGET_BYTES // 2
 _READING_H: Final = 1
-"""Files that were replaced stay for so long, for readers that have begun. A guess: no statement may take an hour."""
+"""Hours for which replaced files stay, for statements that began before. A guess: no statement may take an hour."""
 
 _WRITING_H: Final = 24
-"""Files that no commit names stay for so long: their commit may be under way. A guess: commits take seconds."""
+"""Hours for which files without a commit stay, because the commit may be under way. A guess: commits take seconds."""
 
 
 class LakeMaintenance:
-    """Merges and removes files of the lake. For the thread of the lake."""
+    """Merging and removal of files of the lake. For the thread of the lake."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -31,7 +31,7 @@ class LakeMaintenance:
         """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
 
         Raises:
-            Unpublished: not now.
+            Unpublished: the lake cannot be written now.
         """
         for table in itertools.takewhile(lambda _: not stopped(), LAKE_TABLES):
             with self._lake.lock, reaching(self._lake.uri):
