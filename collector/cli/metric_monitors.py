@@ -62,9 +62,10 @@ def apply(*, file: Path, server: str | None, data: Path | None) -> None:
     monitors = read_yaml(file)
     if not isinstance(monitors, list) or not all(isinstance(each, dict) for each in monitors):
         raise click.ClickException("the file has to be a YAML list of monitors, each one beginning with `- name: …`")
+    documents: list[dict[str, Any]] = monitors  # type: ignore[assignment] # as checked
     with open_server(server, data) as client:
         existing: dict[str, dict[str, Any]] = {each["name"]: each for each in client.whole(_PATH)}  # type: ignore[index, misc] # of our API
-        for each in monitors:
+        for each in documents:
             known = existing.get(str(each.get("name")))
             if known is None:
                 client.post(_PATH, each)

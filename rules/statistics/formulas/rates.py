@@ -58,33 +58,6 @@ def newcombe_two_samples(
     )
 
 
-def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """Return the interval of the difference of two rates of the same items (Newcombe 1998b, method 10)."""
-    count = pairs.count
-    before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
-    old = wilson(pairs.both + pairs.worse, count, confidence)
-    new = wilson(pairs.both + pairs.better, count, confidence)
-    shared = _correlation(pairs)
-
-    def half(one: float, other: float) -> float:
-        return math.sqrt(max(0.0, one * one - 2 * shared * one * other + other * other))
-
-    return Interval(
-        low=after - before - half(after - new.low, old.high - before),
-        high=after - before + half(new.high - after, before - old.low),
-    )
-
-
-def _correlation(pairs: Pairs) -> float:
-    """Return Newcombe's phi; a positive one has his continuity correction."""
-    margins = (pairs.both + pairs.worse) * (pairs.better + pairs.neither)
-    margins *= (pairs.both + pairs.better) * (pairs.worse + pairs.neither)
-    if not margins:
-        return 0.0
-    product = float(pairs.both * pairs.neither - pairs.worse * pairs.better)
-    return (max(product - pairs.count / 2, 0.0) if product > 0 else product) / math.sqrt(margins)
-
-
 def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
     """Return the interval with one added flip either way (Bonett and Price 2012): it is not a point without flips."""
     count = pairs.count + 2

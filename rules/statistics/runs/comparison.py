@@ -87,7 +87,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     measures = measures_of(baseline, candidate, names)
     passes = pass_rate_of(baseline, candidate, names)
     differences = _decided(measures, places, chosen)
-    items = _items(measures, places, candidate, chosen) if chosen.paired else []
+    items = _items(measures, places, candidate, chosen)
     failures = [*_refused(measures, chosen), *_floors(passes, candidate, chosen), *_severe(items, chosen)]
     ratios = [each for each in (ratio_of(name, baseline, candidate, places, chosen) for name in USAGE) if each]
     unknown = [
@@ -95,7 +95,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     ]
     warnings += [f"{name} has a margin and is not known of both runs" for name in unknown]
     verdict = _overall([*differences, *(each for each in ratios if each.verdict)], failures)
-    moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0, 0)
+    moved = _moved(measures, places, chosen)
     theirs = {each.name for each in candidate.evaluators}
     ours = {each.name for each in baseline.evaluators}
     removed = sorted(ours - theirs) if chosen.evaluators is None else []
@@ -105,9 +105,9 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
         verdict="inconclusive" if unknown and verdict == "not_worse" else verdict,
         differences=differences,
         rate=next((one for one, of in zip(differences, measures, strict=True) if of.is_pass_rate), None),
-        repeats=pass_chances(passes, places) if chosen.paired else [],
+        repeats=pass_chances(passes, places),
         items=items,
-        slices=slices_of(measures, places, candidate, chosen) if chosen.paired else [],
+        slices=slices_of(measures, places, candidate, chosen),
         ratios=ratios,
         compared=len(keys),
         worse=moved[0],
