@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[
 
 
 def number_of(value: Scalar) -> float | None:
-    """Return the number that a value is or that a text spells in decimal; None if it is not one, or not finite."""
+    """Return a number, or the one that a text spells in decimal; None if there is none, or it is not finite."""
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         return None
     number = float(value)

@@ -13,8 +13,8 @@ _NICENESS = 15
 waits, and not ingest."""
 
 _MEMORY_BYTES = 1 << 30
-"""Limit of a child's data segment; a statement that needs more fails. A guess, for 64 MiB of spans, which take many
-times as much as Python values."""
+"""Limit of a child's data segment; a statement that needs more fails. A guess, for 64 MiB of spans, which
+take many times that as Python objects."""
 
 
 def run(serve: Callable[[BinaryIO, BinaryIO], None], *, memory_bytes: int = _MEMORY_BYTES) -> None:
@@ -60,7 +60,8 @@ def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def start_program(program: str) -> "subprocess.Popen[bytes]":
     """Start a process that runs `program`, a text of Python, with pipes for its standard input and output.
 
-    All child processes of the server's own code start here.
+    All child processes that run code of the server start here, except the supervisors of judges' programs
+    (`evaluators.process`).
     """
     # -P: modules must not be imported from the folder in which the server was started.
     return subprocess.Popen(  # noqa: S603 - our own program

@@ -1,8 +1,8 @@
 """Positions of the fields of a span, by its shape: computed once for all spans that look alike.
 
-A shape is everything that decides these positions: the attribute keys that the table of conventions knows, in their
-order, the scope, the resource, and the span's name. Of the values, only the kind and the dialect that some of them show
-belong to it, so the spans of one program have few shapes.
+A shape is everything that decides these positions: the attribute keys that the table of conventions knows and the
+operator's own keys, in their order, the scope, the resource, and the span's name. Values of attributes are not part of
+it, apart from the kind and the dialect that some of them show. So the spans of one program have few shapes.
 """
 
 import math
@@ -20,7 +20,7 @@ from storage.records import AttributeValue, Resource, SpanType
 
 _OURS = 1  # the rank of `dokimos.*` in each slot of `own_keys.FIELDS`; an operator's own keys rank right after it
 _MAX_OWN_KEYS = 1_000_000
-_PLANS = 8_192  # a guess: some 5 kB each; numbered attributes make a shape of each length of a conversation
+_PLANS = 8_192  # a guess: some 5 kB each; with numbered attributes, each length of a conversation is a shape of its own
 _NAMES = 8_192  # a guess: applications put ids into span names, so their number is unbounded
 
 
@@ -36,7 +36,7 @@ class NameMark(NamedTuple):
 
     rank: int
     kinds: tuple[SpanType | None, ...]
-    sure: tuple[SpanType | None, ...]  # of those that are sure by their names
+    sure: tuple[SpanType | None, ...]  # likewise, if the name overrides the keys (`Dialect.sure_names`)
 
 
 class Shape(NamedTuple):
@@ -171,7 +171,7 @@ def _in_order(leads: list[Lead], dialect: Dialect | None) -> tuple[Lead, ...]:
 
 
 def _rank(shape: Shape, seen: Sequence[index.Known | None]) -> int:
-    """Return the strongest sign: of the keys and values, the scope, the resource, the name of the span."""
+    """Return the rank of the strongest sign among the keys, values, scope, resource and name of the span."""
     rank, genai_rank = index.scope_rank(shape.scope)
     is_genai = False
     for known, mark in zip(seen, shape.marks, strict=True):

@@ -39,7 +39,8 @@ _READING_BYTES = 256 << 20
 """Memory that arriving messages may hold, if none is larger than the largest recent one."""
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
-"""Most and fewest messages read at a time. A few stalled senders block no others; four of 64 MiB are 256 MiB."""
+"""Bounds of the number of messages read at a time. With 32, a few stalled senders do not block the others; four
+messages of 64 MiB fill `_READING_BYTES`."""
 
 _STREAMS: Final = 256
 """Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""
@@ -54,12 +55,12 @@ _LEFT_SECONDS: Final = 1.0
 """A call that its client cancels sooner counts as wasted. A guess: exporters cancel theirs after 10 s."""
 
 _ENTRY_BYTES: Final = 32
-"""Overhead that HTTP/2 counts for an entry of metadata besides its name and value (RFC 9113, 10.5.1)."""
+"""Overhead that HTTP/2 counts for an entry of metadata besides its name and value (RFC 9113, 6.5.2)."""
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
 _TURN_SECONDS = 5.0
-"""Retry delay of a sender that waits for a turn. A guess: exporters time out after 10 s."""
+"""Longest wait of a sender for a turn; then its call is refused. A guess: exporters time out after 10 s."""
 
 _STALLED_SECONDS = 3.0
 """A message may take this long while a sender without a turn waits, which it does for `_TURN_SECONDS`. A guess."""
@@ -119,7 +120,7 @@ class _Turns:
             async with asyncio.timeout(_TURN_SECONDS), self._changed:
                 await self._changed.wait_for(lambda: self._has_room(sender))
         except TimeoutError:
-            if not self._has_room(sender):  # else a turn became free just now, and no other was notified
+            if not self._has_room(sender):  # else a turn became free just now, and no other sender has taken it
                 limit = Limit(value=self._allowed(), unit="messages at a time", remedy="send again, smaller messages")
                 raise Overloaded(
                     f"{len(self._reading)} other messages are still arriving; the limit is {limit}"
@@ -239,8 +240,8 @@ class OtlpGrpc:
             self._authenticator.traffic.called(method, failure.grpc_code.name)
             if not has_entered:
                 await self._refusals.wait(address)
-            # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
-            # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
+            # Outside of the `except` block, because gRPC keeps the exception that `_abort` raises in a reference cycle,
+            # which is freed late. Raised inside of the block, it would keep `error`, whose frames hold the message.
             return await _abort(context, failure)
 
         return self._handler(answered)
@@ -260,7 +261,7 @@ class OtlpGrpc:
                 await asyncio.sleep(_READ_SECONDS)
                 await context.abort(
                     grpc.StatusCode.UNAVAILABLE,
-                    f"this address left calls unanswered, or had more under way than {_CALLS_LIMIT}",
+                    f"this address cancelled too many calls at once, or had more calls under way than {_CALLS_LIMIT}",
                 )
             try:
                 return await answered(context, peer)

@@ -27,7 +27,7 @@ _ID_DIGITS = 32
 class ComparedSide:
     """One side of a comparison: the share that passed, the mean score, or a metric, with its interval."""
 
-    release: str | None  # None if the comparison is not between releases
+    release: str | None  # whose results these are, comma-separated if several; None: of any release
     rate: float
     low: float
     high: float
@@ -222,7 +222,7 @@ class Alerts:
         return int(count)
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
-        """Return an alert of a tenant, or a shared one; None for a tenant finds all."""
+        """Return an alert of a tenant, or a shared one. If `tenant` is None, the alert may be of any tenant."""
         with self._database.cursor() as cursor:
             alerts = _alerts(cursor, tenant, {"alert_id": alert_id})
         return alerts[0] if alerts else None

@@ -1,4 +1,4 @@
-"""Lock of a data directory: one server each."""
+"""Lock of a data directory: for one process that writes, or several that only read."""
 
 import fcntl
 import json

@@ -56,7 +56,7 @@ class LakeReader:
     """Source of cursors that read the lake with the database. Thread-safe."""
 
     def __init__(self, uri: str, endpoint: str | None = None) -> None:
-        """`endpoint` is the URL of an object store, unless its provider has one."""
+        """`endpoint` is the URL of an object store whose provider has no default endpoint."""
         self._uri, self._endpoint = uri, endpoint
         self._folder = Path()
         self.files = ColdFiles(uri)
@@ -82,7 +82,7 @@ class LakeReader:
         cast("ColdCursor", cursor).route(statement, parameters)
 
     def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """Split a range of time, latest first: the time after all moved traces, a day before it, ever longer parts."""
+        """Split a range of time, latest first: the time after all moved traces, the day before, then longer parts."""
         boundary = self.boundary(cursor)
         latest_ns = LEAST if boundary is None else self.files.newest_start_ns(boundary) + 2
         if not from_ns < latest_ns:
@@ -120,7 +120,7 @@ class ColdCursor:
     """A cursor whose statements read the lake too if their rows may be there. Everything else goes to the cursor."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool, is_own: bool) -> None:
-        """`is_own`: statements are the server's, so that names of parameters tell traces and times that they read."""
+        """`is_own`: the statements are the server's, so parameter names show which traces and times they read."""
         self._cursor, self._reader, self._begins, self._is_own = cursor, reader, begins, is_own
         self._has_begun = self._is_cold = self._is_routed = self._has_files = False
         self._boundary: Limits | None = None
@@ -169,8 +169,8 @@ class ColdCursor:
             raise Reopened(FILE_IS_GONE) from error
 
     def _suited(self, text: str, query: _Query) -> _Query:
-        # Views have no row ids, so numbers stand in for them. A statement that returns ids for another (`AS place`)
-        # always returns numbers once rows have moved, as the other may read the lake.
+        # Views have no row ids, so numbers replace them. A statement that returns ids which a later statement uses
+        # (`AS place`) always returns numbers once rows have moved, because the later statement may read the lake.
         if not self._is_own or not (self._is_cold or (self._boundary is not None and _PLACE in text)):
             return query
         number = "number" if "FROM evaluation AS e" in text else "write_number"

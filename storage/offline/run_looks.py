@@ -25,7 +25,7 @@ class RunLooks:
         self._due = RowCache(database, sql.query("runs_to_look_at"))
 
     def due(self, *, most: int, now_ns: int) -> list[str]:
-        """Return runs that ended, uncancelled, or got new scores, since they were last compared.
+        """Return runs that ended without being cancelled, or got new scores, since they were last compared.
 
         A run waits up to an hour for its own evaluations, and for those of earlier runs that may become its baseline.
         """

@@ -81,7 +81,7 @@ class TurnDocument(WireDocument):
         list[JsonObject], From(convert=json_value), doc("Messages that no earlier turn has, and the last message.")
     ]
     tool_calls: list[ToolCallDocument]
-    evaluations: Annotated[list[EvaluationDocument], doc("Those that count, of the trace and of its spans.")]
+    evaluations: Annotated[list[EvaluationDocument], doc("About the trace and its spans, without superseded ones.")]
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: Number

@@ -57,13 +57,13 @@ class Recipe:
     plan: ShapePlan
     kind: str
     dialect: str | None
-    prompt: int | NumberedMessages | None  # messages, perhaps in the normal form, or numbered; None: slow path
+    prompt: int | NumberedMessages | None  # an int: key of messages, perhaps in the normal form; None: slow path
     answered: int | NumberedMessages | None
     trajectory: int | None  # the key of an attribute with the whole conversation
     beside: Sequence[int]  # other keys of content; if one was redacted: slow path
-    odd_ids: Mapping[str, Sequence[str]]  # by side: beginnings of ids, after a quote, that need the slow path
-    announcing: Sequence[tuple[int, str]]  # keys, each with the value by which a span only announces another one
-    can_fail: bool  # by its attributes
+    odd_ids: Mapping[str, Sequence[str]]  # by side: a quote and the beginning of ids that need the slow path
+    announcing: Sequence[tuple[int, str]]  # keys, each with the value of spans that only announce another span
+    can_fail: bool  # attributes may say that the span failed
     definitions: Sequence[tuple[int, str]]  # keys of tool definitions, and a word without which there are none
     tool: ToolRecipe | None  # if the parts of a tool call are attributes by themselves
     seeks_reason: bool  # no attribute holds the finish reason: search the messages

@@ -22,7 +22,7 @@ from storage.ingest.windows import Windows
 from storage.judging.jobs import Job, Jobs
 
 _AT_ONCE = 1000
-"""Most jobs claimed at a time that cannot be evaluated because of their rule or judge."""
+"""Maximum number of jobs claimed at a time if their rule is stopped or their judge cannot be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class RuleQueries:
     traces: tuple[RuleQuery, ...]
     sessions: Mapping[float | None, tuple[RuleQuery, ...]]  # by idle time of a settled session; None: the default
     releases: tuple[ReleaseExpression, ...]
-    totals: Mapping[str, str]  # columns of a trace's sums, which all its spans get, by their names in conditions
+    totals: Mapping[str, str]  # columns with sums of a whole trace, alike for its spans, by names in conditions
 
     @property
     def count(self) -> int:
@@ -43,7 +43,7 @@ class RuleQueries:
 
     @property
     def about_sessions(self) -> tuple[RuleQuery, ...]:
-        """Return the conditions about sessions, for any quiet time."""
+        """Return the conditions of all rules about sessions, whatever their idle time."""
         return tuple(question for questions in self.sessions.values() for question in questions)
 
 
