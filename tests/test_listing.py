@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.api.traces.trace_filters import place_of, place_text
 from storage.engine.read_database import ReadDatabase
 from storage.query import trace_shape
 from storage.query.listing import Listing, ListPosition
@@ -283,3 +284,10 @@ def test_a_trace_that_began_before_is_not_counted_by_what_came_later(store: Stor
     assert store.listing.traces(later, limit=1, within_s=60).traces == []
     shape = store.overview.shapes.of(later, now_ns=NOW_NS, values=MANY)
     assert (shape.traces, shape.columns, shape.facets) == (0, 0, {})
+
+
+@pytest.mark.parametrize("tenant", ["", "acme", "acme.", "a.b", ".."])
+def test_a_position_is_read_back_as_it_was_written(tenant: str) -> None:
+    """Dots of a tenant's id stay, so a page does not begin with the last trace of the one before."""
+    place = ListPosition(start_ns=START_NS, trace_id="0" * 32, tenant=tenant)
+    assert place_of(place_text(place)) == place

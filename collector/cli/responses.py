@@ -35,6 +35,6 @@ def _misfit_text(problem: str) -> str:
         return f"the answer is not one of a Tracejury server: {problem}"
     own = version("tracejury")
     return (
-        f"the answer has no {lacking[1]}, which tracejury {own} needs: the server is not Tracejury, or has another "
-        "version (info.version in its /openapi.json); use the tracejury of that version"
+        f"the answer has no {lacking[1]}, which tracejury {own} needs: it is not one of a Tracejury server, or one "
+        "of another version (info.version in its /openapi.json); use the tracejury of that version"
     )

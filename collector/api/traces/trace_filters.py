@@ -107,7 +107,8 @@ def place_of(text: str) -> ListPosition:
 
 def place_text(place: ListPosition) -> str:
     """Format the position of a page in the list of traces."""
-    return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
+    text = f"{place.start_ns}.{place.trace_id}"
+    return f"{text}.{place.tenant}" if place.tenant else text.rstrip(".")  # a tenant may end with a dot
 
 
 def instant_of(name: str, text: str) -> int:
