@@ -15,8 +15,8 @@ from collector.settings import BadSettings, Settings
 
 _PREFIX = "TRACEJURY_"
 
-_OF_COMMANDS = {"url", "update_baseline"}
-"""Variables that are no settings: the server's URL for commands and the Python client, and an option of the gate."""
+_OF_COMMANDS = {"url", "project", "patience_s", "update_baseline", "gitlab_token", "sdk"}
+"""Variables that are no settings: of commands, the Python client, the gate, and of the examples for CI."""
 
 _UNQUOTED = {
     "api_key",

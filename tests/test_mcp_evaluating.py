@@ -173,6 +173,11 @@ def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: McpServer, model
     assert (made["pass_rate"], len(model.requests)) == (1, 2)
     refused = server.call("evaluate_run", run_id=made["run_id"], evaluator="faithfulness", connection="open")
     assert "has no budget" in text_of(refused)
+    # The limit of a tenant's connection of that name is none of the shared one, which the server would call.
+    theirs = {"name": "open", "baseUrl": "https://models.example.com/v1", "model": "m", "budget": {"callsPerDay": 5}}
+    made = server.closed.ask("POST", "/api/v1/llm-connections", key=server.closed.keys["admin of acme"], json=theirs)
+    assert made.status_code == 201, made.text
+    assert "has no budget" in text_of(server.call("run_evaluation", **judged, connection="open"))
 
 
 def test_a_judge_that_refuses_all_is_a_problem_and_no_pass_rate(
@@ -202,7 +207,7 @@ def test_a_judge_that_fails_on_some_items_is_a_problem(
     )
 
 
-@pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}])
+@pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}, {"usdPerDay": 5, "allowUnpriced": True}])
 @pytest.mark.parametrize("evaluator", ["llm_judge", "faithfulness"])
 def test_a_rule_that_asks_a_model_needs_a_limit(
     server: McpServer, evaluator: str, budget: dict[str, bool] | None

@@ -1,6 +1,7 @@
 """Settings: which source wins, and how each mistake is named."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 from collector.setting_groups import Redaction, WebhookSettings, WorkaroundSettings
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
+from tests.source_tree import ROOT
 from tests.walking import NUMBERS, TEXTS, TIMES
 
 DEFAULTS = Settings()
@@ -367,6 +369,15 @@ def test_unknown_keys_are_named_wherever_they_stand(tmp_path: Path) -> None:
     assert "TRACEJURY_GRCP: unknown setting" in refusal(environ={"TRACEJURY_GRCP": "x"})
     assert "--grcp: unknown setting" in refusal(flags={"grcp": "x"})
     assert "TRACEJURY_: unknown setting" in refusal(environ={"TRACEJURY_": "x"})
+
+
+def test_variables_of_commands_and_of_the_sdk_are_no_settings() -> None:
+    """Each variable of that beginning in a document is a setting, or one that the settings pass over."""
+    documents = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.y*ml"), ROOT / "sdk" / "python" / "README.md"]
+    named = {each for file in documents for each in re.findall(r"\bTRACEJURY_([A-Z_]+)\b", file.read_text("utf-8"))}
+    others = {each for each in named if each.lower() not in Settings.model_fields}
+    assert "PROJECT" in others
+    load_settings(None, {}, {f"TRACEJURY_{each}": "x" for each in others})
 
 
 def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:

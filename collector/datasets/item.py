@@ -76,7 +76,7 @@ class ItemMaker:
         self.schemas.check(inputs, expected)
         item_id = self._id_of(text.item_id, inputs)
         texts = [json_text(each) for each in (inputs, expected, metadata)]
-        if sum(map(len, texts)) > MAX_ITEM_BYTES:
+        if sum(len(each.encode()) for each in texts) > MAX_ITEM_BYTES:
             raise BadItem(f"it is larger than {ITEM}")
         return NewItem(
             item_id=item_id,

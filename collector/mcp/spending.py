@@ -23,8 +23,11 @@ def asks_a_model(rule: Mapping[str, Any]) -> bool:
 
 
 def is_limited(budget: object) -> bool:
-    """Return True if a budget sets a limit."""
-    return isinstance(budget, Mapping) and any(budget.get(limit) is not None for limit in _LIMITS)
+    """Return True if a budget limits the calls of every model, with and without a price."""
+    if not isinstance(budget, Mapping):
+        return False
+    limits = ("callsPerDay", "tokensPerDay") if budget.get("allowUnpriced") else _LIMITS
+    return any(budget.get(limit) is not None for limit in limits)
 
 
 async def limited_connection(api: Api, name: str | None, argument: str = "connection", model: str | None = None) -> str:
@@ -33,7 +36,9 @@ async def limited_connection(api: Api, name: str | None, argument: str = "connec
     Raises:
         ToolRefused: there is none, or its budget sets no limit; the message says what to do.
     """
-    by_name = {each["name"]: each for each in await api.listed("/api/v1/llm-connections", _MOST_CONNECTIONS)}
+    listed, sees_all = await api.listed("/api/v1/llm-connections", _MOST_CONNECTIONS), (await api.rights()).sees_all
+    # The server takes a name from a key without a tenant for a shared connection, whatever tenants call theirs.
+    by_name = {each["name"]: each for each in listed if not (sees_all and each["tenant"])}
     fitting = [each for each in by_name if by_name[each]["model"] == model] or list(by_name)
     chosen = name or (fitting[0] if len(fitting) == 1 else None)
     if chosen not in by_name:

@@ -72,7 +72,7 @@ def json_texts(*values: object) -> list[str]:
         ValueError: the values are too large, too deep, or cannot be written as UTF-8.
     """
     texts = [json_text(each) for each in values]
-    if sum(map(len, texts)) > MAX_ITEM_BYTES:
+    if sum(len(text.encode()) for text in texts) > MAX_ITEM_BYTES:
         raise ValueError(f"it is larger than {_ITEM}")
     return texts
 
