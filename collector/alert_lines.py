@@ -36,7 +36,7 @@ def alert_subject(finding: AlertFinding) -> str:
 
 
 def alert_change(alert: Alert) -> str:
-    """Format both rates of an alert; if it is over, after how it ended, and the rate and release at its end."""
+    """Format both rates of an alert; if it is over, preceded by how it ended and by the rate and release at its end."""
     change = _finding_change(alert.finding)
     if alert.state != "recovered":
         return change

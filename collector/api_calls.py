@@ -12,7 +12,7 @@ _PAGE: Final = 100
 
 
 class Refused(Exception):
-    """Refusal by the API, or a response that does not come from it, as from another server at its URL."""
+    """Refusal by the API, or a response that another server at its URL sent."""
 
     status: int | None = None  # of a response of the API
     retry_after_s: float = 1.0

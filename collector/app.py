@@ -146,7 +146,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 async def _opened(
     stack: AsyncExitStack, settings: Settings, watch: Watch | None, starting: StartingApplication
 ) -> tuple[Store, ReadingCounts]:
-    """Open the store, until the stack is closed; return it and the counts of its reader."""
+    """Open the store, which is closed with the stack; return it and the counts of its reader."""
     counts = ReadingCounts()
     options = replace(store_options(settings, watch, counts), http=starting.url, report=starting.note)
     store = await asyncio.to_thread(Store.open, settings.data, options)
@@ -156,7 +156,7 @@ async def _opened(
 
 
 async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
-    """Start the thread that updates the summaries of traces after commits, until the stack is closed."""
+    """Start the thread that updates the summaries of traces after commits; it stops with the stack."""
     reads = ConventionsReader(settings.own_keys, counts)
     traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store), rest=REST)
     traces.start()
@@ -167,7 +167,7 @@ async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, co
 async def _judging(
     stack: AsyncExitStack, settings: Settings, store: Store, own_door: OwnDoor, watch: Watch | None
 ) -> Pipeline:
-    """Start the pipeline of rules, until the stack is closed."""
+    """Start the pipeline of rules; it stops with the stack."""
     behind = _behind(settings, store)
     opening = partial(Pipeline.open, own_door=own_door, ingest_is_behind=behind, watch=watch)
     pipeline = await asyncio.to_thread(opening, store, settings)
@@ -176,7 +176,7 @@ async def _judging(
 
 
 async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> tuple[Sweeper, Eraser]:
-    """Start the threads that delete expired traces, and requested deletions, until the stack is closed."""
+    """Start the threads that delete expired traces and run requested deletions, until the stack is closed."""
     eraser = Eraser(store.deletions, store.erasure)
     eraser.start()
     stack.push_async_callback(asyncio.to_thread, eraser.close)
@@ -187,7 +187,7 @@ async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> 
 
 
 def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:
-    """Start the ingest, until the stack is closed."""
+    """Start the ingest; it stops with the stack."""
     plan = settings.redaction.plan
     ingest = Ingest(
         store,
@@ -333,7 +333,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
 
 
 def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
-    """Start the thread that watches the state of the server, until the stack is closed."""
+    """Start the thread that watches the state of the server; it stops with the stack."""
     conditions = ServerConditions(
         server_conditions(
             ServerState(
@@ -365,7 +365,7 @@ async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> N
 async def _delivering(
     stack: AsyncExitStack, settings: Settings, store: Store, secrets: Secrets, watch: Watch | None
 ) -> Receivers:
-    """Start the thread that delivers alerts, until the stack is closed; return the receivers."""
+    """Start the thread that delivers alerts, which stops with the stack; return the receivers."""
     policy = address_policy(settings)
     receivers = Receivers(
         store.webhooks,

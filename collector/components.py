@@ -85,7 +85,7 @@ def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOpt
         idle_s=settings.idle_seconds,
     )
     return ListenerOptions(
-        grace_s=settings.shutdown_seconds / 6,  # for each of three listeners; the other half is for the last commits
+        grace_s=settings.shutdown_seconds / 6,  # three listeners get one half, the last commits the other half
         tls=tls,
         proxies=TrustedProxies(settings.trusted_proxies),
         limits=limits.within(open_files()),

@@ -68,7 +68,7 @@ class _Episode:
 
 
 class ServerConditions:
-    """Watcher of conditions. Thread-safe."""
+    """Watcher of conditions. Thread-safe, except for `look`."""
 
     def __init__(self, conditions: Sequence[ServerCondition]) -> None:
         self._conditions = conditions

@@ -17,7 +17,7 @@ from collector.conventions.calls import call_key
 from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
 
 if TYPE_CHECKING:
-    from storage.judging.judgements import StoredEvaluation  # which loads DuckDB, for the process that makes test cases
+    from storage.judging.judgements import StoredEvaluation  # loads DuckDB, which the process of test cases avoids
 
 _SPEAKING: Final = ("user", "assistant")
 _Key = bytes
@@ -31,7 +31,7 @@ class SessionTrace:
     conversation: Sequence[Message]  # of its spans, with history and answer
     tool_calls: Sequence[TraceToolCall]
     earlier_calls: Sequence[TraceToolCall]  # in its inputs; calls of earlier traces, not its own
-    executions: AbstractSet[str]  # the spans of tools themselves
+    executions: AbstractSet[str]  # ids of the tools' own spans
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -45,7 +45,7 @@ class SessionTurn:
     trace: SessionTrace
     messages: Sequence[Message]  # new in this turn
     tool_calls: Sequence[TraceToolCall]  # new in this turn
-    evaluations: "Sequence[StoredEvaluation]"  # those that count
+    evaluations: "Sequence[StoredEvaluation]"  # without superseded ones
     cost_so_far_usd: float | None  # of this turn and those before; None while unknown
 
 
@@ -109,7 +109,7 @@ def session_conversation(
 
 
 def _completed(turns: Sequence[SessionTurn]) -> list[SessionTurn]:
-    """Give calls without a result the one in a later trace's input: some clients make a trace of each request.
+    """Give calls without a result that in a later trace's input: some clients make a trace of each request.
 
     Executions that cannot be distinguished stay as they are.
     """
@@ -191,7 +191,7 @@ def _overlap(before: Sequence[_Key], after: Sequence[_Key]) -> int:
 
 
 def _borders(keys: Sequence[_Key]) -> list[int]:
-    """Return for each beginning of a sequence the length of the longest shorter one that it also ends with."""
+    """Return, for each beginning of a sequence, the length of the longest shorter beginning with which it also ends."""
     borders = [0] * len(keys)
     length = 0
     for place in range(1, len(keys)):

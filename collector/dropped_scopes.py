@@ -38,7 +38,7 @@ class ScopeFilter:
         self.entries = tuple(DroppedScope(project, scope) for project in ordered for scope in scopes[project])
 
     def drop(self, batch: SpanBatch) -> tuple[SpanBatch, Counter[DroppedScope]]:
-        """Return the batch without the spans of these scopes, and the number of dropped spans by entry."""
+        """Return the batch without the spans of the configured scopes, and the number of dropped spans by entry."""
         counts: Counter[DroppedScope] = Counter()
         ids_by_entry = self._present(batch.scopes)
         if not ids_by_entry or not batch.spans.num_rows:

@@ -148,7 +148,7 @@ def make_key(directory: Path, key: str | None = None) -> None:
 
 
 def take_key(file: Path, directory: Path) -> None:
-    """Copy a generated key from elsewhere into a data directory, unless that has one.
+    """Copy a generated key from elsewhere into a data directory, unless the directory has a key.
 
     Raises:
         BadKeyFile: the file holds no key.

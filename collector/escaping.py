@@ -40,7 +40,7 @@ def some_lines(text: str) -> str:
 
 
 def file_problem(error: OSError, path: Path) -> str:
-    """Name in one line the file of an error, else `path`, and its problem."""
+    """Return one line with the problem of an error and its file, or `path` if the error names none."""
     return one_line(f"{error.filename or path}: {error.strerror or error}")
 
 

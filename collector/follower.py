@@ -126,7 +126,7 @@ class FollowerThread:
 
 
 class IngestPriority:
-    """Priority of ingest over a follower, until that is behind for a minute; from then on both run.
+    """Priority of ingest over a follower, until the follower has been behind for a minute; from then on both run.
 
     Ingest is bounded: it refuses requests beyond its capacity, and senders retry. A follower that always gave way would
     fall behind without limit.

@@ -53,7 +53,8 @@ _GROUPS_AT_ONCE = 2
 
 
 _WAIT_S_OF_A_BYTE: Final = 2e-6
-"""Delay per byte of a request; requests that arrive within it pass the request. At least the time to decode a byte."""
+"""Delay per byte of a request in the queue: a smaller request that arrives meanwhile may overtake it. At least the time
+to decode a byte."""
 
 _LONGEST_WAIT_S: Final = 5.0
 """Longest such delay of a request, however large. A guess: exporters time out after 10 s."""

@@ -20,7 +20,8 @@ _MOST_THREADS: Final = 16
 """Each thread takes memory for its work. A guess."""
 
 _MOST_CHECKING: Final = 3
-"""Most processes for checks. The server's process needs more than half of their time per check: more would wait."""
+"""Maximum number of processes for checks. Per check, the server's process needs more than half of the time that they
+need: further ones would wait."""
 
 
 def share_of_memory() -> int:

@@ -45,7 +45,7 @@ a span took 103 µs of CPU to read with 700, 71 with 50,000, and 65 without the 
 def collect_rarely() -> None:
     """Run the garbage collector more rarely, and ignore the objects that exist now: for a process that starts.
 
-    No collection runs at once: of the 237,000 objects of a server after its imports, 5 were garbage, and finding them
+    No collection runs now: of the 237,000 objects of a server after its imports, 5 were garbage, and finding them
     took 0.15 s.
     """
     gc.freeze()

@@ -40,7 +40,8 @@ _SPARE_S = 10.0
 """Time after `shutdown_seconds` for steps that it does not include: child processes, checkpoints. A guess."""
 
 _WITHOUT_GIL_S = 2.0
-"""Delay after which a process is ended that the timer could not end, because a library holds the GIL. A guess."""
+"""Further delay until the process is ended without the timer, which cannot run while a library holds the GIL. A
+guess."""
 
 _LAST_JOINS_S = 3.0
 """Time for the last threads, on which nothing depends any more. A guess."""

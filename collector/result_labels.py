@@ -1,4 +1,4 @@
-"""The words for outcomes of evaluations, for pages, commands and tools; "failed" is a verdict below its threshold."""
+"""The words for outcomes of evaluations, for pages, commands and tools; "failed" is a verdict that does not pass."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
@@ -19,7 +19,7 @@ JOB_WORDS: Final[Mapping[str, str]] = {"failed": GAVE_UP}
 
 OutcomeName: TypeAlias = Annotated[
     Literal["scored", "failed", "skipped"],
-    Field(description="failed: there is no verdict. A verdict below its threshold is scored, and `passed` is false."),
+    Field(description="failed: there is no verdict. A verdict that does not pass is scored, and `passed` is false."),
 ]
 JobState: TypeAlias = Annotated[
     Literal["waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded"],

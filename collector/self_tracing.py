@@ -55,7 +55,10 @@ def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bo
 
 
 def commit_watcher(watch: Watch) -> Callable[[SpanBatch, int, int], None]:
-    """Return the writer's callback after each commit: the batch, when it began, and the number of new rows."""
+    """Return the callback that the writer calls after each commit.
+
+    Its arguments are the batch, the start of the commit, and the number of new rows.
+    """
 
     def committed(batch: SpanBatch, began_ns: int, stored: int) -> None:
         if not is_ours(batch):

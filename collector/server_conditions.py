@@ -29,13 +29,14 @@ _STUCK_S: Final = 30.0
 """Duration from which a transaction counts as stuck; it usually takes tenths of a second. A guess."""
 
 _BEHIND_S: Final = 60.0
-"""Lag of matching, or of the lake, from which it is reported: a burst of seconds often causes most of a minute."""
+"""Lag from which matching, or the lake, is reported: a burst of some seconds often causes a lag of most of a minute."""
 
 _QUIET_S: Final = 10.0
-"""Time without a refusal after which the condition ends: refused senders retry within seconds. A guess."""
+"""Time without a refusal, or another sign of it, after which a condition ends: refused senders retry within seconds. A
+guess."""
 
 _CROWD_S: Final = 60.0
-"""Time without a cut connection after which that condition ends: clients reconnect within a minute. A guess."""
+"""Time without a cut connection after which `connections_refused` ends: clients reconnect within a minute. A guess."""
 
 _CERTIFICATE_S: Final = 5.0
 """Interval of checks of a certificate's files, which are two calls of stat. A guess."""

@@ -1,7 +1,7 @@
 """The settings, with their bounds and defaults.
 
-The table in docs/configuration.md and deploy/config.example.yaml are made of the descriptions here, whose links are
-those of docs/: `pytest tests/test_settings_reference.py --update-golden`.
+The table in docs/configuration.md and deploy/config.example.yaml are made of the descriptions here, by `pytest
+tests/test_settings_reference.py --update-golden`. Links in descriptions are relative to docs/.
 """
 
 from pathlib import Path
@@ -418,7 +418,7 @@ class Settings(BaseModel):
         Field(
             ge=1,
             le=36_500,
-            description="days for which traces stay in the database. After it, whole traces leave it once they are in"
+            description="days for which traces stay in the database; then whole traces leave it, once they are in"
             " the lake",
         ),
     ] = 7

@@ -1,6 +1,6 @@
-"""Loading of the settings: flags beat TRACEJURY_* variables, these the YAML file, and this the defaults.
+"""Loading of the settings: flags override TRACEJURY_* variables, which override the YAML file, then come defaults.
 
-The only module that reads the environment.
+The only module of `collector` that reads the environment.
 """
 
 import os

@@ -46,7 +46,7 @@ class SpanNode(Generic[AnySpan]):
     span: AnySpan
     place: Placement
     depth: int  # 0 at the root level
-    last: bool  # of its siblings
+    last: bool  # the span is the last of its siblings
     has_children: bool
 
 

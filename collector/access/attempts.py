@@ -60,7 +60,7 @@ class Attempts:
         _trim(self._failed)
 
     def succeeded(self, address: str, digest: bytes) -> None:
-        """Note a valid key: requests with it from this address pass even while wrong keys come from there."""
+        """Note a valid key: requests with this key from this address pass, even while the address sends wrong keys."""
         self._good[_place(address), digest] = None
         _trim(self._good)
 

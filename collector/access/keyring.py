@@ -22,7 +22,7 @@ MAX_OF_TENANT: Final = 100
 """Maximum number of keys of one tenant; those of other tenants do not count. A guess."""
 
 OPERATOR: Final = "operator"
-"""The id in the audit of the key that is set as TRACEJURY_API_KEY."""
+"""The id under which the key of TRACEJURY_API_KEY appears in the audit."""
 
 OWN: Final = "tracejury"
 """The id under which the server's own key appears in the audit."""

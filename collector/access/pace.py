@@ -9,7 +9,7 @@ from collector.access.errors import TooMany
 from storage.limit import Limit
 
 _BURST_S: Final = 10.0
-"""Seconds of the rate that may be saved up. A guess: exporters send every five."""
+"""Seconds for which an unused rate is saved up. A guess: exporters send every five seconds."""
 
 _REMEMBERED: Final = 10_000
 

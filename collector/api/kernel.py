@@ -63,8 +63,9 @@ class Resource(Generic[Row, Body]):
     document: Any  # the type of an answer
     read: Permission = Permission.READ
     write: Permission = Permission.WRITE
-    find: Callable[[Context, str | None, str | None], Sequence[Row]]  # by tenant (plus shared; None: all), and id
-    create: Callable[[Context, str, Body, Creation], Row | None]  # None: look it up
+    # by tenant (None: records of all tenants, else also shared ones) and by id (None: all ids)
+    find: Callable[[Context, str | None, str | None], Sequence[Row]]
+    create: Callable[[Context, str, Body, Creation], Row | None]  # None: the caller reads it with `find`
     replace: Callable[[Context, Row, Body], None] | None = None
     delete: Callable[[Context, Row], None]
     show: Callable[[Row, Caller], object]  # as a document

@@ -78,7 +78,7 @@ def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | N
 @click.option("--by", metavar="NAME", help="Name of the person who mutes them.")
 @source_options
 def mute(*, until: dt.datetime, server: str | None, data: Path | None, **optional: str | None) -> None:
-    """Mute notifications of alerts until a time. Alerts still open."""
+    """Mute notifications of alerts until a time. Alerts are opened meanwhile."""
     one_source(server, data)
     with open_server(server, data) as client:
         body = {"until": until.isoformat()} | {key: value for key, value in optional.items() if value is not None}

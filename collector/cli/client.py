@@ -1,4 +1,4 @@
-"""The client of the API that all commands use: a server, or a data directory that no server holds."""
+"""The client of the API that all commands use, for a server or for a data directory that no server holds."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -120,7 +120,8 @@ class ServerClient:
             if not isinstance(page, list):
                 raise NoAnswer(str(foreign(self.address)))
             content += page
-            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # no other host: keys go along
+            # Only the query: the API key must not go to another host.
+            more = httpx.URL(response.links.get("next", {}).get("url", "")).query
             place = f"{path}?{more.decode()}" if more else ""
         return content
 
@@ -222,9 +223,10 @@ class StoppedData:
 
 @contextmanager
 def find_data(server: str | None, data: Path | None) -> Iterator[ServerClient | StoppedData]:
-    """Yield the server that the options or the environment name, or the one that holds the directory, or the directory.
+    """Yield a client of the chosen server, or the chosen data directory if no server holds it.
 
-    Without any of them, yield the default server if it listens, else the default directory.
+    The options or the environment choose. Without any of them, the default server is chosen if it listens, else the
+    default directory.
 
     Raises:
         click.ClickException: neither can be opened.

@@ -44,7 +44,7 @@ format_option = click.option(
 
 @click.group()
 def datasets() -> None:
-    """Manage cases for an application, in immutable versions; one of them is written NAME@N."""
+    """Manage cases for an application, in immutable versions; a version is written NAME@N."""
 
 
 @datasets.command("list")

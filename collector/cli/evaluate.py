@@ -224,7 +224,7 @@ def _case(choice: EvaluateOptions) -> "Case":
 
 
 def _stored(choice: EvaluateOptions) -> "Case":
-    """Return a stored trace as a case, as the server reads it: with its log records and its own attribute keys."""
+    """Return a stored trace as a case, read by the server: with log records, and by the server's own keys."""
     from collector.api.documents.reading_documents import trace_reading_of
     from collector.api.responses.traces import TraceDocument
     from collector.evaluation.recorded import recording_of

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NOT_RUN: Final = 2
 _BELOW: Final = 1
-_INCONCLUSIVE: Final = 3  # as of the gate
+_INCONCLUSIVE: Final = 3  # the same exit code as that of the gate
 _SHOWN_ITEMS: Final = 20
 _PAGE_ITEMS: Final = 1_000
 _NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
@@ -167,7 +167,7 @@ def _is_known(item: RunItemDocument) -> bool:
 
 
 def _chances(client: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
-    """Return how likely k trials of a case all pass, for each k, and over how many cases; empty for single trials.
+    """Return for each k the chance that k trials of a case all pass, and the number of cases; empty for single trials.
 
     Trials whose simulated user failed, or that have no verdict, say nothing about the application and are left out.
     """

@@ -199,7 +199,7 @@ def export(*, run: str, file: Path, form: str | None, server: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--format", "form", type=click.Choice([*FORMS]), help="By default from the file extension.")
 def report(*, results: Path, file: Path, form: str | None) -> None:
-    """Export results of the SDK to a file like `export`, without a server.
+    """Export results of the SDK to a file, as `export` does, without a server.
 
     RESULTS contains a run and its reported `items`; `result.export` of the SDK writes it.
     """

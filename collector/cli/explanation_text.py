@@ -16,7 +16,7 @@ _PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"}
 
 
 def judged_lines(judged: TraceDocument | SpanDocument) -> Iterator[tuple[str, str]]:
-    """Yield the evaluations that count, external scores, and decisions without a result yet, each with a style."""
+    """Yield current evaluations, external scores, and decisions without a result yet, each with a style."""
     for evaluation in judged.evaluations:
         if not evaluation.superseded:
             yield _evaluation(evaluation)

@@ -32,7 +32,7 @@ _ROW_GROUP_BYTES: Final = 16 << 20  # a guess: 8,192 spans are some 20 MB, and r
 
 
 class SpanSource(Protocol):
-    """Source of spans for exports. Damaged spans are left out, and appended to `unread`."""
+    """Source of spans for exports. Damaged spans are left out, and their ranges of time appended to `unread`."""
 
     def spans(self, from_ns: int, to_ns: int, unread: "list[DamagedRange]") -> "Iterator[pa.RecordBatch]":
         """Yield the spans that start between two instants, by time, after an empty batch with the schema."""

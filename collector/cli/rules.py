@@ -111,8 +111,9 @@ def backfill(
 def baseline(*, name: str, project: str | None, follow: bool, dry_run: bool, server: str) -> None:
     """Build a new baseline for the monitors of a rule (name or id) after an edit.
 
-    Evaluates again the latest 200 results of the current release and of its baseline in each service, at most 1,000.
-    Results of the edited rule count and are not repeated. The cost of the judge is estimated first.
+    Evaluates again the latest results of the current release and of its baseline in each service. These are 200 of
+    each, or minResults if that is more, and at most 1,000 in total. Results of the edited rule count and are not
+    repeated. The cost of the judge is estimated first.
     """
     from collector.cli.rule_text import baseline_text
 

@@ -15,11 +15,11 @@ from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text, usd_text
 
 TEXT_LINES = 4
-"""Lines shown of an input, an output or a message. A guess: a question fits, a document does not."""
+"""Maximum number of lines shown of an input, an output or a message. A guess: a question fits, a document does not."""
 MAX_ITEMS = 8
-"""Events and links shown of one span. A guess: a streaming span may carry an event for each token."""
+"""Maximum number of events, and of links, shown of a span. A guess: a streaming span may have an event per token."""
 MOST_INDENTED = 16
-"""Levels that are indented at most; below them the depth is written as a number."""
+"""Maximum number of indented levels; below them the depth is written as a number."""
 
 _KIND_CELLS = len("unspecified")
 _TIME_CELLS = len("59 min 59 s")
@@ -70,7 +70,7 @@ class _TreeRow:
 
 
 def _rows(nodes: Iterator[SpanNode[SpanDocument]], guides: Guides, indented: int) -> Iterator[_TreeRow]:
-    # Depth-first order lets one stack of prefixes serve all.
+    # In depth-first order, one stack of prefixes suffices for all spans.
     prefixes = [""]
     for node in nodes:
         depth = min(node.depth, indented)

@@ -174,7 +174,7 @@ _WHOLE: Final = frozenset({"input_tokens", "output_tokens"})
 
 
 def read_cost(slot_values: SlotValues) -> float | None:
-    """Return the cost in US dollars: of a map of amounts the total, or their sum if it has no total."""
+    """Return the cost in US dollars; of a map of amounts, the total, or the sum if there is no total."""
     for _, place, value, source in slot_values.candidates("cost_usd"):
         reported: object = slot_values.member(place, value, source) if place.path else value
         if isinstance(reported, str):

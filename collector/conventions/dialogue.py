@@ -304,7 +304,7 @@ def _read(slot_values: SlotValues, value: object, source: str, role: str) -> lis
 
 
 def _unnested(item: JsonValue, role: str) -> JsonValue:
-    """Return a numbered message, which OpenInference puts below `message`; a missing role is the expected one."""
+    """Return a numbered message, which OpenInference puts below `message`; a missing role is replaced by `role`."""
     fields = as_dict(item)
     inner = fields.get("message")
     results = fields.get("function")

@@ -16,8 +16,8 @@ _Key: TypeAlias = str | tuple[int, int]  # a response id, or the tokens of the i
 
 TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 _MAX_NEAR: Final = 8  # a guess: calls that are compared with one span
-_MAX_PASSED: Final = 64  # a guess: calls with the same key, from which those are chosen
-_MAX_LEVELS: Final = 64  # a guess: spans between two that report one call
+_MAX_PASSED: Final = 64  # a guess: calls with the same key, from which the `_MAX_NEAR` calls are chosen
+_MAX_LEVELS: Final = 64  # a guess: spans between two spans that report one call
 _LEAST_ID_CHARS: Final = 16
 """Letters and digits of a response id that stands for one call alone; a guess.
 
@@ -31,9 +31,9 @@ def doubled(tree: Tree) -> dict[str, str]:
     """Map each span whose call other spans report too to the first span of that call, in order of start.
 
     A call has at most one span of each scope, because equal calls may run in parallel; only a long response id joins
-    several. A span belongs to the call of an ancestor with the same response id or token counts. Else it belongs to a
-    call with the same response id. Else it belongs to a call with the same token counts and model and a compatible
-    input, if it lies within the time of that call.
+    several of one scope. A span belongs to the call of an ancestor with the same response id or token counts. Else it
+    belongs to a call with the same response id. Else it belongs to a call with the same token counts and model and a
+    compatible input, if it lies within the time of that call.
     """
     keys = {span_id: _keys(span) for span_id, span in tree.spans.items()}
     uses = Counter(chain.from_iterable(keys.values()))

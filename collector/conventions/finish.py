@@ -63,7 +63,7 @@ _AROUND: Final = frozenset(_WITHIN)
 _MAX_AROUND: Final = 8  # maps and lists around a reason; six were seen
 _HAS_REASON: Final = '"finish_reason": "'
 _COMPLETED: Final = "completed"
-_LAST: Final = 4  # of a list: the answer is at its end
+_LAST: Final = 4  # number of items read from the end of a list, where the answer is
 ANSWERS: Final[Sequence[Slot]] = ("output_messages", "raw_dialogue", "output")
 """Slots that may hold the answer as a model sent it."""
 
@@ -131,12 +131,12 @@ def _word(text: str) -> str | None:
 
 
 def reason_of_messages(messages: Iterable[Message] | None) -> str | None:
-    """Return the reason that the last message with one has."""
+    """Return the word for the finish reason of the last message that has one."""
     return reason_of(last_finish(messages or ()))
 
 
 def last_finish(messages: Iterable[Message]) -> str | None:
-    """Return the reason that the last message with one has, as it was sent."""
+    """Return the finish reason of the last message that has one, as it was sent."""
     reasons = [reason for message in messages if isinstance(reason := message.get("finish_reason"), str)]
     return reasons[-1] if reasons else None
 

@@ -68,7 +68,7 @@ def span_rank(name: str) -> int:
 
 
 def dialect_at(rank: int) -> Dialect | None:
-    """Return the dialect of a rank; None for no sign."""
+    """Return the dialect of a rank; None if the rank is `NO_DIALECT`."""
     return None if rank == NO_DIALECT else DIALECTS[rank % _WEAK]
 
 

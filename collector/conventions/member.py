@@ -10,7 +10,7 @@ from collector.conventions.values import NotJson, decode, parsed, text_of
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
 _NO_ID = re.compile(r"[\W_]*|null|none|nil|nan|n/a|undefined|unknown|<unknown>", re.IGNORECASE)
-_RECORD_NS = 50_000_000  # a guess: maximum duration of a span that only records another one's usage
+_RECORD_NS = 50_000_000  # a guess: maximum duration of a span that only records the usage of another span
 _TOOLS = "tool_call"  # prefix of the types of message parts that are calls or results
 
 

@@ -56,7 +56,7 @@ class Requests:
 def requests_of(tree: Tree) -> Requests:
     """Return the calls in the messages of a trace, with their results.
 
-    If a span and a span above it both have calls in their answers, those of the span above are repetitions: ignored.
+    If a span and a span above it both have calls in their answers, those of the span above are ignored as repetitions.
     """
     listed = [
         (span, _MessageTools(span, _this_turn(span.output_messages)))
@@ -66,7 +66,7 @@ def requests_of(tree: Tree) -> Requests:
     telling = [(span, tools) for span, tools in listed if tools.has_calls]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     with_calls = {span.span_id for span, _ in telling}
-    kept: dict[str, str] = {}  # by call of a model
+    kept: dict[str, str] = {}  # by the first span of a call (`doubled`): the span whose answer is read
     for span_id, first in doubled(tree).items():
         if span_id in with_calls and span_id not in wrappers and kept.setdefault(first, span_id) != span_id:
             wrappers.add(span_id)
@@ -105,7 +105,7 @@ def results_of_calls(messages: Sequence[Message]) -> list[JsonValue]:
 
 
 def lone_value(arguments: JsonValue) -> str | None:
-    """Return the value of the only argument as text, as frameworks pass it; a bare text itself."""
+    """Return the value of the only argument as text, as frameworks pass it; return a bare text unchanged."""
     if isinstance(arguments, dict) and len(arguments) == 1:
         return text_of(next(iter(arguments.values())))
     return arguments if isinstance(arguments, str) else None
@@ -237,7 +237,7 @@ class _Results:
     def __init__(self, reused: set[str]) -> None:
         """Set up with the ids that several answers of models share."""
         self._reused = reused
-        self._sent: dict[_Mark, list[tuple[int, Part]]] = {}  # with the moment when a span first had each
+        self._sent: dict[_Mark, list[tuple[int, Part]]] = {}  # results, each with the time of the first span with it
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
@@ -253,7 +253,7 @@ class _Results:
                     self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
 
     def learn_pairs(self, pairs: Iterable[tuple[MessageCall | None, Part]], counts: Counter[_Mark], at_ns: int) -> None:
-        """Note results with their calls; `counts` is the numbers of results before them in their conversation."""
+        """Note results with their calls; `counts` has the number of results before them in their conversation."""
         for call, response in pairs:
             for mark in self._marks(call, response):
                 counts[mark] += 1
@@ -451,7 +451,7 @@ class _Aliases:
     def _original(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
         """Return the first call with this name and these arguments that the list does not have by its own id.
 
-        Only a call that another span requested before counts: an equal call in the answer to the list is a retry.
+        Only a call that another span requested earlier can match: an equal call in the answer to the list is a retry.
         """
         for other in self._by_call.get((call.name, call.key), ())[:_MAX_ALIKE]:
             is_before = other.span_id != call.span_id and other.start_ns <= call.start_ns

@@ -149,7 +149,7 @@ def offered_tool(value: object) -> JsonValue:
 
 
 def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
-    """Return the last text of a role that is not blank."""
+    """Return the last text of a role, skipping blank ones."""
     for message in reversed(messages or ()):
         if message["role"] == role:
             text = words_of(message)
@@ -166,7 +166,7 @@ def answer_text(messages: Sequence[Message] | None) -> str | None:
 
 
 def wordless_answer(messages: Sequence[Message] | None, role: str = "assistant") -> str | None:
-    """Return the text of an answer that is blank, white space or thoughts alone, maybe ""; None for all others.
+    """Return the text, maybe "", of an answer without words: blank text or thoughts alone; None for other answers.
 
     The answer is all messages of the role at the end.
     """

@@ -46,7 +46,7 @@ def uncaptured_note(setting: str, reason: Literal["input", "output", "failed"] |
 
 
 def capture_hint(notes: Iterable[str], side: str = "") -> str | None:
-    """Return how to capture missing content, from the notes, maybe ""; None if it was captured.
+    """Return from the notes how to capture missing content ("" if unknown); None if it was captured.
 
     The first setting comes before the reasons of single spans. If a side is given, `input` or `output`, only notes
     about it count.

@@ -31,7 +31,7 @@ class NumberedValues(Protocol):
 
 
 def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:
-    """Build the tree from the steps of each key and position of its value; of keys that conflict, the first counts."""
+    """Build the tree from the steps of each key and position of its value; if keys conflict, the first counts."""
     tree: dict[str, object] = {}
     for steps, at in places:
         node = tree

@@ -36,7 +36,7 @@ FIELDS: dict[str, Slot] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """Per project, or for `*`, the attributes that hold a field, strongest first; a project's own come before `*`.
+    """Attributes that hold a field, strongest first, by project or for `*`; a project's own come before those of `*`.
 
     Raises `ValueError` for a field that does not exist, or whose keys are no list or contain an empty one.
     """

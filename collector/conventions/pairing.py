@@ -30,7 +30,7 @@ class ReportedRun:
     """One run of a tool, by its own span."""
 
     span: TraceMember
-    key: str | None  # digest of its arguments; None if unknown
+    key: str | None  # its arguments as text (`canonical`); None if unknown
     call_id: str | None
     request: MessageCall | None = None
     is_ambiguous: bool = False  # several calls could be meant

@@ -109,7 +109,7 @@ def call_of(block: dict[str, JsonValue]) -> Part:
 
 def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonValue]) -> Part:
     written = _first(inner, _ARGUMENTS)
-    if written == {}:  # LangChain puts the input of Anthropic's streams beside it, as the pieces of its JSON
+    if written == {}:  # LangChain leaves it empty for Anthropic's streams, and puts the JSON of the input beside it
         written = inner.get("partial_json") or written
     arguments = None if is_redacted(written) else unwrap.arguments(written)
     if arguments is None and inner is not block and name is not None and not {"type", *_ARGUMENTS} & block.keys():

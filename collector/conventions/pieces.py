@@ -34,7 +34,7 @@ def _has_text_of(part: JsonValue, texts: set[str]) -> bool:
 
 
 def once(parts: list[JsonValue]) -> list[JsonValue]:
-    """Return parts with each call once, by its name and id; of calls without an id, equal ones."""
+    """Return parts without repeated calls: those with the same name and id or, without an id, the same arguments."""
     kept: list[JsonValue] = []
     calls: set[tuple[str, str]] = set()
     for part in parts:
@@ -54,7 +54,7 @@ class Joined:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self._grown: list[JsonValue] | None = None  # parts of the last message, once it was merged
-        self._has_call: bool | None = None  # of the last one; None: not computed
+        self._has_call: bool | None = None  # the last message has a call; None: not computed
 
     def add(self, message: Message, *, is_open: bool, are_items: bool) -> None:
         """Add a message, or append it to the previous one if that is open, or if both are pieces of one answer."""
@@ -71,7 +71,7 @@ class Joined:
         self._grown = self._has_call = None
 
     def _is_one_answer(self, message: Message, *, are_items: bool) -> bool:
-        """Return whether a message continues the last one: no model calls again before a call has its result."""
+        """Return whether a message continues the last one: a model makes no new calls before it has the results."""
         if message["role"] != "assistant" or self.messages[-1]["role"] != "assistant":
             return False
         if self._has_call is None:
@@ -217,7 +217,7 @@ _JOINED = ("tool_call", "tool_call_response")
 
 
 def words_of(message: Message) -> str:
-    """Return the text of a message; of a whole trajectory in one, that after its last tool result, if any."""
+    """Return the text of a message: the text after its last tool result if there is any, else all of its text."""
     parts = as_list(message["parts"])
     if len(parts) == 1:
         only = parts[0]

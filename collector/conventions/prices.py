@@ -24,7 +24,7 @@ COMPUTED: Final = "prices of "
 
 _OF_SETTINGS: Final = f"{COMPUTED}the settings"
 _PER: Final = 1e6  # tokens
-_HIGHEST: Final = 1e6  # USD for them, which keeps costs finite
+_HIGHEST: Final = 1e6  # USD per million tokens; the bound keeps costs finite
 _LONGEST: Final = 200  # characters of a model's name that are read; a guess
 _SELLER: Final = re.compile(r"[^a-z0-9]+")
 _AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
@@ -102,7 +102,7 @@ def spellings(model: str) -> tuple[str, ...]:
 
 
 def price_table(settings: Mapping[str, Mapping[str, float]] | None) -> PriceTable:
-    """Return the shipped prices, overridden by those of an operator; None: no prices at all.
+    """Return the shipped prices, overridden by those of an operator; no prices if `settings` is None.
 
     Raises:
         BadPrices: an operator's prices cannot be used.
@@ -152,7 +152,7 @@ def _price(name: str, rates: Mapping[str, float], source: str) -> ModelPrice:
 
 
 def with_cost(reading: SpanReading, prices: PriceTable) -> SpanReading:
-    """Return a reading with the cost of the call by the table, if its span has none."""
+    """Return a reading with the call's cost by the price table, if its span reports no cost."""
     if reading.cost_usd is not None or reading.model is None or reading.span_type not in ("llm", "embedding"):
         return reading
     price = prices.price_of(reading.model, reading.provider)
@@ -167,7 +167,7 @@ def with_cost(reading: SpanReading, prices: PriceTable) -> SpanReading:
 
 
 def with_costs(meanings: pa.Table, prices: PriceTable) -> pa.Table:
-    """Return the readings with the cost of model calls by the table, if their spans have none."""
+    """Return the readings with the model calls' cost by the price table, if their spans report no cost."""
     columns = {name: meanings.column(name).combine_chunks() for name in _COLUMNS}
     is_model = pc.equal(columns["span_type"], "llm")
     is_counted = pc.and_(

@@ -6,7 +6,7 @@ from typing import Final
 from collector.conventions.message_calls import lone_value
 from collector.conventions.pairing import ReportedRun
 
-_MAX_NEAR: Final = 16  # a guess: runs of one name that are compared with one, on each side of it in time
+_MAX_NEAR: Final = 16  # a guess: runs of the same name before a run, and after it, that are compared with it
 _TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 
 

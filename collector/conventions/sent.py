@@ -45,8 +45,9 @@ class Conversations:
     def results(self, span: TraceMember) -> NewResults | None:
         """Return the results in a span's input that no earlier span of the conversation has in its input.
 
-        None if the whole input must be read, because its new part has one of three things: a call that no model of
-        the trace requested, a call or result without an id, or a result without its call before it.
+        Return None if the whole input must be read. Then the new messages have a call that no model of the trace
+        requested, or whose id already waits for a result. Or they have a call or a result without an id, or a result
+        without its call before it.
         """
         text = span.prompt if isinstance(span.prompt, str) else None
         before, messages = self._new_messages(span)

@@ -133,7 +133,7 @@ class SlotValues:
 
     @property
     def has_one_switch(self) -> bool:
-        """Return whether that setting is for inputs and outputs together."""
+        """Return whether the setting `capture` is for inputs and outputs together."""
         return self._plan.dialect is not None and self._plan.dialect.has_one_switch
 
     @property

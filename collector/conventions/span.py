@@ -83,7 +83,7 @@ class Content:
 
     input: str | None
     output: str | None
-    is_answer: bool | None  # the output is the messages' last text; False: they have none; None: another one
+    is_answer: bool | None  # True: the output is the messages' last text; False: they have none; None: another text
     input_messages: list[Message] | None
     output_messages: list[Message] | None
     use: ToolUse | None

@@ -1,10 +1,10 @@
 """The rows of a dialect: how it is recognised and where it keeps each field.
 
-A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
-in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
-log record). `only key` counts only if the span has another sign of the dialect, since other dialects have the key, too;
-`json key` is a text that was written as JSON. `scope NAME/key` counts only on spans of one library, `kind KIND/key`
-only on spans of one kind.
+A row is a text. `key` is an attribute, `key.*` the attributes that are numbered below a key, `key#a.b` a member of the
+JSON in an attribute, `key=value` a flag. `event NAME/key` is an attribute of a span's event, or the body or an
+attribute of a log record. `only key` counts only if the span has another sign of the dialect, since other dialects have
+the key, too. `json key` is a text that was written as JSON. `scope NAME/key` counts only on spans of one library, `kind
+KIND/key` only on spans of one kind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Slot: TypeAlias = Literal[
     "output",
     "input_messages",
     "output_messages",
-    "whole_input",  # messages; if there is one, it may contain all of them as JSON
+    "whole_input",  # messages; a single message may contain all messages as JSON
     "raw_dialogue",  # a raw request or response, which may have more than the messages made of it
     "call_ids",  # of the calls in an answer, several in one text
     "result_ids",  # messages whose results have call ids, but whose calls have item ids

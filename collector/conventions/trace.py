@@ -138,7 +138,7 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
 
     If the root has none, or is one of several top spans, use the last of the topmost spans of agents, chains and models
     with an output. The final response replaces an output that is blank, whose messages have no text, or that differs
-    from it only in the blanks around it. An answer that began after a model's request for tools replaces the text of
+    from it only in outer blanks. An answer that began after a model's request for tools replaces the text of
     that request, at any depth.
     """
     telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
@@ -314,7 +314,7 @@ def speaking(reading: SpanReading | TraceMember) -> tuple[Message, ...]:
 
 
 def _talk(prompt: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Join input and output; if the output contains the input, as the state of a graph does, return it alone."""
+    """Join input and output; if the output contains the input, as the state of a graph does, return only the output."""
     if not 0 < len(prompt) < len(answered):
         return (*prompt, *answered)
     keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in prompt]
@@ -336,7 +336,7 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
 
 
 class _Used:
-    """Usage of model calls. Only spans without usage below them count: a span above repeats theirs, or sums it up.
+    """Usage of model calls. Only spans without usage below them count: a span above repeats or sums up their usage.
 
     A call that several spans report counts once, with the highest usage among them.
     """

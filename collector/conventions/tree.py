@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from collector.conventions.member import TraceMember
 
-_MAX_LEVELS = 64  # a guess: spans to search above one
+_MAX_LEVELS = 64  # a guess: spans that are searched above a span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

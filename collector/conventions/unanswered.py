@@ -66,7 +66,7 @@ def output_beside(tree: Tree, root: TraceMember | None, lack: Unanswered) -> str
 
 
 def _bad_ends(tree: Tree, last: TraceMember) -> Iterator[int]:
-    """Yield the start of each later step that failed or has no output, and the end of each failed run around."""
+    """Yield the start of each later step that failed or has no output, and the end of each failed span around."""
     if _has_failed(last):
         yield _end_ns(last)
     own = _tools_above(tree, last)

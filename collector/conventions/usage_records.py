@@ -19,8 +19,8 @@ _MAX_LEVELS = 64  # a guess: spans between an agent and a call of its models
 def recorded(tree: Tree) -> dict[str, str]:
     """Return the spans that only record usage, each with its call, or the agent whose calls it sums up.
 
-    A record has tokens soon after a call, but neither an operation nor messages. Each call and each agent has one at
-    most.
+    A record has tokens soon after a call, but neither an operation nor messages. Each call and each agent has at
+    most one record.
     """
     records = [span for span in tree.spans.values() if span.is_record]
     calls: dict[_Amounts, list[TraceMember]] = {}

@@ -59,7 +59,7 @@ _MAX_LEVELS: Final = 16  # a guess: spans between a model and its agent
 
 
 def same_work(tree: Tree, span_id: str, limit: int) -> Iterable[str]:
-    """Yield the spans above one that are about the same work: up to the model or the agent that requested it."""
+    """Yield the spans above a span that are about the same work, up to the model or agent that requested this work."""
     for above in tree.above(span_id, limit):
         if _is(tree, above, _ACTORS):
             return

@@ -1,4 +1,4 @@
-"""The child process that reads files of datasets: what a small file unpacks to takes its memory, not the server's."""
+"""The child process that reads files of datasets, so that unpacking a file takes its memory, not the server's."""
 
 import json
 from pathlib import Path

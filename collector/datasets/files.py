@@ -176,7 +176,7 @@ def _longest(batch: pa.RecordBatch) -> int:
 
 
 def _opened(file: BinaryIO) -> pq.ParquetFile:
-    """Open a file that is not larger than allowed; texts in dictionaries stay there."""
+    """Open a file, unless it has too many rows or columns; texts are read as dictionaries."""
     metadata = pq.read_metadata(file)
     if metadata.num_rows > MOST_ITEMS:
         raise BadFile(f"it has {metadata.num_rows:,} rows, and a version at most {VERSION}")

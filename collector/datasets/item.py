@@ -56,8 +56,8 @@ def json_text(value: object) -> str:
 class ItemMaker:
     """Maker of the items of one version: redacted, checked against the schemas, with unique ids.
 
-    An item without an id gets one from its inputs, so that it has the same one in the next version; items with the same
-    inputs are numbered.
+    An item without an id gets one that is derived from its inputs, so that its id is the same in the next version.
+    Items with the same inputs are numbered.
     """
 
     schemas: ItemSchemas

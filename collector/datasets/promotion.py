@@ -56,7 +56,7 @@ def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, An
     """Make a dataset item of an item of a run; a correction replaces the expected outputs.
 
     Raises:
-        BadItem: the case has no input.
+        BadItem: the item has no input.
     """
     inputs, expected = json.loads(row["inputs"]), json.loads(row["expected_outputs"])
     if not inputs:

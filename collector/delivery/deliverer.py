@@ -63,7 +63,7 @@ class Deliverer:
         self._source = source or random.SystemRandom()
         self._options = options or DeliveryOptions()
         self._under_way: dict[str, DueDelivery] = {}  # being sent, or sent and not yet recorded
-        self._recorded: set[str] = set()  # since the last query began, which may still return them as due
+        self._recorded: set[str] = set()  # ids that the last query may still return as due, since it began before
         self._attempts: set[asyncio.Task[None]] = set()
         self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False

@@ -53,9 +53,10 @@ class FromFile(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedWebhook(WebhookOptions):
-    """Requested settings of a receiver. `url` None keeps the URL; `secret` None removes it, unless `keeps_secret`.
+    """Requested settings of a receiver.
 
-    `events` None means all events; without RUN_REGRESSION if the receiver filters alerts, or is PagerDuty.
+    If `url` is None, the URL is kept. If `secret` is None, the secret is removed, unless `keeps_secret`. If `events` is
+    None, all events are sent, except RUN_REGRESSION if the receiver filters alerts or is PagerDuty.
     """
 
     url: str | None
@@ -154,13 +155,13 @@ class Receivers:
         return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
 
     def all(self, tenant: str | None = None) -> list[Webhook]:
-        """Return the webhooks of every project of a tenant, oldest first; None for all tenants."""
+        """Return the webhooks of all projects of a tenant (None: of all tenants), oldest first."""
         return self._webhooks.all(tenant=tenant)
 
     def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
-        """Return the webhooks of one project, oldest first.
+        """Return a tenant's webhooks of one project, oldest first; if `project` is None, those that cover all projects.
 
-        Project None means webhooks for all projects, tenant None those of all tenants.
+        If `tenant` is None, return those of all tenants.
         """
         return self._webhooks.of_project(project, tenant=tenant)
 
@@ -174,7 +175,7 @@ class Receivers:
 
         Raises:
             BadWebhook: a field is not valid.
-            Overloaded: the database cannot be written now; nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if requested.url is None:
             raise BadWebhook("a webhook needs one", field="url")
@@ -187,13 +188,13 @@ class Receivers:
     def replace(self, webhook: Webhook, requested: RequestedWebhook, *, seen: Collection[int] | None = None) -> Webhook:
         """Replace a webhook. A new secret signs at once; the previous one signs, too, until the rotation is over.
 
-        With `seen`, only if the webhook has one of these versions.
+        With `seen`, the webhook is replaced only if it has one of these versions.
 
         Raises:
             Stale: the webhook has another version.
             BadWebhook: a new value is not valid, or the webhook was deleted meanwhile.
             FromFile: the webhook comes from the configuration.
-            Overloaded: the database cannot be written now; nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if webhook.origin == "FILE":
             raise FromFile("this webhook is in the configuration; change it there")
@@ -214,7 +215,7 @@ class Receivers:
             Stale: the webhook has another version.
             BadWebhook: the webhook was deleted meanwhile.
             FromFile: the webhook comes from the configuration.
-            Overloaded: the database cannot be written now; nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if webhook.origin == "FILE":
             raise FromFile("this webhook is in the configuration; remove it there")
@@ -226,10 +227,10 @@ class Receivers:
             )
 
     def test(self, webhook: Webhook) -> str | None:
-        """Send a test to a webhook, enabled or not; return the id of the delivery, or None if it was deleted.
+        """Send a test to a webhook, enabled or not; return the id of the delivery, or None if the webhook was deleted.
 
         Raises:
-            Overloaded: the database cannot be written now; nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         event = WebhookEvent(
             tenant=webhook.tenant,
@@ -246,7 +247,7 @@ class Receivers:
         """Queue a delivery again; return False if it is pending already, or does not exist.
 
         Raises:
-            Overloaded: the database cannot be written now; nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._outbox.replay(webhook.webhook_id, delivery_id, self._now_ns())
 

@@ -39,7 +39,7 @@ def new_secret() -> str:
 
 
 def standard_key(secret: str) -> bytes:
-    """Return the key of Standard Webhooks: of `whsec_…` the decoded base64, of any other text its UTF-8."""
+    """Return the key of Standard Webhooks: for `whsec_…` the decoded base64, for any other text its UTF-8."""
     return (_decoded(secret) if secret.startswith(_PREFIX) else None) or secret.encode()
 
 

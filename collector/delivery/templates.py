@@ -30,8 +30,8 @@ class EventData:
     at_ns: int
     project: str | None
     alert: Alert | None
-    run: Document | None = None  # of the event about a run
-    digest: Mapping[str, Any] | None = None  # of a digest
+    run: Document | None = None  # if the event is about a run: its document
+    digest: Mapping[str, Any] | None = None  # if the event is a digest: its content
     secret: str | None  # PagerDuty's routing key
 
 

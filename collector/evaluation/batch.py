@@ -110,7 +110,7 @@ async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tu
                 if stopped.is_set():
                     return
                 loop.call_soon_threadsafe(begin, line)
-        except Exception as error:  # noqa: BLE001 - the top of a thread: raised again where the lines are read
+        except Exception as error:  # noqa: BLE001 - the top of a thread: raised again where the outcomes are read
             end = error
         loop.call_soon_threadsafe(read.put_nowait, end)
 

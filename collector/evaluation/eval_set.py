@@ -154,7 +154,7 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
 
 
 def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, RecordedSpans]:
-    """Return the run of each item by item id: traces that name the item, else those of a file called like it.
+    """Return the run of each item by item id: traces that name the item, else the traces in a file with its name.
 
     If the set has one item only, all other traces belong to it. Items without a run are left out.
 

@@ -65,7 +65,7 @@ def with_trace(item: Unscored, trace: Case) -> Unscored:
 
 
 def spans_below(spans: Sequence[Span], span_id: str | None) -> list[Span]:
-    """Return a span and its descendants, also if the span itself is not stored; all spans if none of these is.
+    """Return a span and its descendants, even if it is not stored itself; all spans if no descendant is stored either.
 
     Several items may share a trace, for example of a traced test session, and then have different spans.
     """

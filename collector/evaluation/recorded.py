@@ -101,7 +101,7 @@ def _recording(spans: Iterable[Span]) -> RecordedSpans:
 
 
 def _documents(text: str) -> Iterator[object]:
-    """Yield one JSON document, the items of one that is a list, or one document per line."""
+    """Yield the JSON document of a file, its items if it is a list, or one document per line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -99,7 +99,8 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
 def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = None) -> dict[str, Any] | None:
     """Explain the decisions on one trace and each of its spans, as JSON; None if no span of it is stored.
 
-    With `tenant`, only its trace counts; else that without a tenant, or of the first tenant that has this id.
+    With `tenant`, only a trace of this tenant counts. Without it, the trace without a tenant counts, else that of the
+    first tenant that has a trace with this id.
     """
     read_columns = (column for field in fields_of(rule.clauses) for column in field.columns)
     columns = sorted({"trace_id", "span_id", "name", *read_columns})

@@ -36,8 +36,8 @@ def case_of_session(
 ) -> Case:
     """Make a case of a session, with the keys that evaluators read; traces without spans are left out.
 
-    The input is that of the first turn with one, the output that of the last; `trajectory` is the conversation, and
-    `turns` what each trace added to it.
+    The input is that of the first turn with an input, and the output that of the last turn with an output. `trajectory`
+    is the conversation, and `turns` what each trace added to it.
     """
     turns = _turns([trace for trace in traces if trace[0]], own)
     spoken = [turn for turn in turns if turn.case.metadata["traceSummary"].get("llmCallCount")] or turns

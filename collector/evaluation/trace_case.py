@@ -28,7 +28,7 @@ _TEXTS = ("page_content", "pageContent", "content", "text")  # members of a docu
 
 
 class _TraceParts:
-    """Parts of a trace's test case; None if the trace lacks a part."""
+    """Parts of a trace's test case; a part that the trace lacks is None."""
 
     def __init__(self, trace: ToldTrace, spans: Sequence[TimedSpan], trace_id: str | None) -> None:
         self._trace, self._spans = trace, spans
@@ -246,7 +246,8 @@ def _passage(item: object) -> str:
 def unrecorded_parts(trace: ToldTrace) -> list[str]:
     """Return the keys that no span recorded, each decided by itself: capture may cover inputs or outputs alone.
 
-    A missing part is not listed if the trace recorded its input and output: without retrievers it has no context.
+    Context, reasoning steps and tools may be absent because there were none. They are listed only if the recording is
+    partial, or has retrievers or tool calls that imply them.
     """
     retrievers = [span for span in trace.spans.values() if span.span_type == "retriever"]
     is_partial = trace.input is None or trace.output is None or any(map(_is_silent, _speakers(trace)))

@@ -68,7 +68,7 @@ def _value(path: str, case: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
-    """Parse the answer of a task: a JSON object holds the outputs, any other text is the only output.
+    """Parse the answer of a task: what `plan.output` points to; else a JSON object, or a text as the only output.
 
     Raises:
         NoTaskAnswer: the answer lacks the output that the plan names, or cannot be stored.

@@ -17,7 +17,7 @@ from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from tracejury.dataset_text import ItemText
 
 _WAITING_ITEMS: Final = 1_000
-"""Finished items that wait to be sent; beyond it, no case is begun. A guess."""
+"""Maximum number of finished items that wait to be sent; at the maximum, no case is begun. A guess."""
 
 _REASON_CHARACTERS: Final = 100_000  # limit of the API for a reason or an error
 

@@ -84,7 +84,7 @@ def _case(case: CaseResult) -> str:
 
 
 def _evaluation(evaluation: CaseEvaluation) -> dict[str, Any]:
-    """Serialize one evaluator's results; `outcome` is present only if no trial was scored, unlike a bad score."""
+    """Serialize one evaluator's results; `outcome` shows that no trial was scored, and is else left out."""
     document: dict[str, Any] = {"evaluator": evaluation.name, "averageScore": evaluation.mean}
     if len(evaluation.rows) == 1:
         document["score"] = evaluation.scores[0]

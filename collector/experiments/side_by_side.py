@@ -31,7 +31,10 @@ DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDifference:
-    """One evaluator's mean scores of an item; None without a score in a run, and then `movement` is UNSCORED."""
+    """One evaluator's mean scores of an item in both runs.
+
+    A mean is None if that run has no score; then `delta` is None, too, and `movement` is UNSCORED.
+    """
 
     name: str
     baseline_mean: float | None
@@ -52,7 +55,7 @@ class DiffSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffCase:
-    """An item in both runs; None for a run without it."""
+    """An item in both runs; the side of a run that lacks the item is None."""
 
     key: str
     movement: Movement

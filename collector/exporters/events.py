@@ -49,7 +49,7 @@ def _resource(result: ExportedResult) -> Mapping[str, Attribute]:
 
 
 def _record(result: ExportedResult, instance: str) -> LogRecord:
-    """Make the event of a result, under the judged span, the root of the trace, or that of a session's latest trace."""
+    """Make the event of a result, under the judged span, or the root of the trace, or of a session's last trace."""
     return LogRecord(
         trace_id=bytes.fromhex(result.trace_id),
         span_id=bytes.fromhex(result.span_id or result.root_span_id or ""),

@@ -86,7 +86,7 @@ def without_baseline(candidate: Results, reason: str, policy: Policy) -> GateDec
 
 
 def judge(before: Results, candidate: Results, baseline: str, policy: Policy) -> GateDecision:
-    """Compare a candidate with a baseline; errors call the latter `baseline`.
+    """Compare a candidate with a baseline. `baseline` is the name of the baseline in errors.
 
     Raises:
         BadResultsFile: the two must not be compared.

@@ -142,7 +142,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def anchor(value: object) -> str:
-    """Return a readable name of an item: its input on one line, cut; of a map with one value that value."""
+    """Return a readable name of an item: its input on one line, cut; a map with one value is shown as that value."""
     if isinstance(value, dict) and len(value) == 1:
         (value,) = value.values()
     text = value if isinstance(value, str) else "" if value is None else _AS_JSON.encode(value)
@@ -151,7 +151,7 @@ def anchor(value: object) -> str:
 
 
 def number(value: object, where: str) -> float:
-    """Return a finite number, rounded to six digits.
+    """Return a finite number, rounded to six decimals.
 
     Raises:
         BadResultsFile: the value is not a finite number.

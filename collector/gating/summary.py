@@ -60,7 +60,7 @@ def interval_text(each: Mapping[str, Any]) -> str:
 
 
 def p_value_text(each: Mapping[str, Any]) -> str:
-    """Format the corrected p-value; 0 stands for less than 1e-06, because a verdict rounds to six digits."""
+    """Format the corrected p-value; 0 stands for less than 1e-06, because a verdict rounds to six decimals."""
     return f"{each['adjustedPValue']:.3g}" if each["adjustedPValue"] else "under 1e-06"
 
 
@@ -165,7 +165,11 @@ def plain(text: str) -> str:
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Render a test case for each evaluator, and one for the verdict: `regressed` fails, `inconclusive` is skipped."""
+    """Render a test case for each evaluator and one for the gate.
+
+    An evaluator that is `regressed` fails, one that is `inconclusive` is skipped. The gate's test case fails if the
+    gate does, and is skipped if nothing was compared.
+    """
     suite = ET.Element("testsuite", name=clean(f"gate {document.get('experiment', '')}"))
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for each in document["evaluators"]:
@@ -193,5 +197,5 @@ def junit(document: Mapping[str, Any]) -> str:
 
 
 def clean(text: str) -> str:
-    """Remove what XML cannot hold."""
+    """Replace characters that XML cannot hold."""
     return _NOT_IN_XML.sub("�", text)

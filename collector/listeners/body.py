@@ -20,8 +20,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _STEP = 1 << 20
 _ON_LOOP_BYTES = 32 << 10
-"""A compressed body that is larger is decompressed in a thread; of a smaller one, what exceeds sixteen times this size
-decompressed. A guess: 32 KiB take about as long as the switch to a thread under load."""
+"""A larger compressed body is decompressed in a thread. A smaller one is decompressed on the event loop up to sixteen
+times this size, and the rest in a thread. A guess: 32 KiB take about as long as the switch to a thread under load."""
 
 _FEED = 4 << 10
 """Compressed bytes passed to zlib at a time, which copies their rest at the end of each gzip member: very many tiny

@@ -88,7 +88,7 @@ _TEXTS: Final[Mapping[Reason, Callable[[ConnectionLimits], str]]] = {
     Reason.PIPELINED: lambda _: f"more requests waited on one connection than {_PIPELINED}",
     Reason.MALFORMED: lambda _: "the bytes received are not HTTP",
     Reason.WASTED_CALLS: lambda _: (
-        "the address has too many calls at a time, sent large metadata, or left more than"
+        "the address has too many calls at a time, sent large metadata, or cancelled more than"
         f" {_WASTED}; it is refused for 10 s, longer if it goes on"
     ),
     Reason.TLS_FAILED: lambda _: "the TLS handshake failed; the client may not trust the certificate, or speak no TLS",

@@ -15,7 +15,8 @@ _SHARES: Final = 4
 _LEAST: Final = 16
 
 MOST_PIPELINED: Final = 16
-"""Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
+"""Maximum number of requests that wait behind another on the same connection. Few clients pipeline; a read of 256 KiB
+may hold 14,000."""
 
 PART_BYTES: Final = 64
 """Minimum average size of a body's parts if it has very many. A guess."""
@@ -52,6 +53,6 @@ class ConnectionLimits:
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))
 
     def with_room(self) -> "ConnectionLimits":
-        """Leave a quarter of the limits to connections that open between two checks of a `SocketGuard`."""
+        """Leave a quarter of the total limit to connections that open between two checks of a `SocketGuard`."""
         total = self.total * 3 // 4
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))

@@ -43,7 +43,8 @@ _JSON_LIMIT = Limit(value=360 << 20, unit="bytes", remedy="send fewer spans at o
 """Memory to parse one body, and all that are parsed at a time. 24 MiB of agent spans with plain texts take it all."""
 
 _SMALL_JSON_BYTES = 64 << 10
-"""Largest body for the thread of small ones, which it holds for 50 ms if its spans are the smallest. A guess."""
+"""Largest body for the thread of small bodies. One of this size with the smallest spans occupies the thread for 50 ms.
+A guess."""
 
 
 class JsonReader:

@@ -13,7 +13,8 @@ _BURST_S: Final = 1.0  # of refusals that are answered at once; a guess
 _LONGEST_S: Final = 30.0  # longest delay of an answer; most clients time out after 10 s
 _REMEMBERED: Final = 10_000
 _MOST_WAITING: Final = 10_000
-"""Most delayed calls of all addresses; more are answered at once. Each takes about 20 kB, most of it in gRPC."""
+"""Maximum number of delayed calls of all addresses; further ones are answered at once. Each takes about 20 kB, most of
+it in gRPC."""
 
 
 class Refusals:

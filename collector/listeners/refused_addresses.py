@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST: Final = 100
-"""Most wasted calls of an address in a second. A guess: a client that stops cancels its one or two calls."""
+"""Maximum number of wasted calls of an address in a second; more get it refused. A guess: a client that stops cancels
+its one or two calls."""
 
 _WINDOW_S: Final = 1.0  # in which wasted calls are counted
 _FIRST_S: Final = 10.0
 _LONGEST_S: Final = 600.0
 """Length of the first refusal of an address and of the longest one. A refusal soon after another one is twice as long,
-up to the longest. Until it works, others wait up to a
-second, because gRPC's core has accepted calls that their client has yet to cancel."""
+up to the longest. Until a refusal takes effect, other clients wait up to a second, because gRPC's core has accepted
+calls that their client has yet to cancel."""
 
 _REMEMBERED: Final = 10_000
 _REFUSED: Final = 100
-"""Most addresses refused at the same time, the latest ones; each takes lines of the kernel's filter."""
+"""Maximum number of addresses refused at the same time, the latest ones; each takes lines of the kernel's filter."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 _AT_ONCE: Final = 2
 """Requests that begin in one pass. A request costs the loop half a millisecond, and then mostly waits for a thread.
-With 8, others waited for 0.2 s behind 240 connections of one client; with 2 for 0.03 s, and the flood got the same."""
+With 8, other clients waited for 0.2 s behind 240 connections of one client; with 2 they waited for 0.03 s, and the one
+client got as many responses."""
 
 
 class RequestStarts:

@@ -99,7 +99,7 @@ class SocketGuard:
         self._goaway = goaway
         self._leaving_s: dict[int, float] = {}  # by inode: since when its client should leave
         self._began_s: dict[int, float] = {}  # by inode: when the request began that is arriving
-        self._ended: set[int] = set()  # inodes of those that were closed here and still have a descriptor
+        self._ended: set[int] = set()  # inodes of connections that were closed here and still have a descriptor
         self._peers: dict[int, Peer | None] = {}  # by inode; None for a socket that is no connection of a client
         # Descriptors are read through this one, since opening a new one may fail when it matters.
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -179,7 +179,7 @@ class SocketGuard:
         if not activity.has_received:
             is_late = time.monotonic() - activity.received_s > self._limits.first_byte_s
             return Reason.FIRST_BYTE_TIMEOUT if is_late else None
-        if activity.sent_s >= self._began_s[client.inode]:  # sent data answers the request before
+        if activity.sent_s >= self._began_s[client.inode]:  # data was sent since: the previous request has its response
             self._began_s[client.inode] = max(activity.received_s, activity.sent_s)
         is_late = activity.received_s - self._began_s[client.inode] > self._limits.header_s
         return Reason.HEADER_TIMEOUT if is_late else None

@@ -27,7 +27,7 @@ class ActiveRule:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return why this rule may judge nothing; None while it is enabled, also for an earlier revision of it."""
+        """Return why this rule may judge nothing; None while the rule is enabled, even for an earlier revision."""
         if self.deleted:
             return Stopped("rule_deleted", f"not evaluated, because the rule {self.rule.name} was deleted")
         if not self.rule.enabled:

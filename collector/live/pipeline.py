@@ -114,7 +114,7 @@ class Pipeline:
         self.run_evaluator.close()
         self.trials.close()
         self.workers.cut_off()
-        self.judging.flush()  # while the listener is open that takes the spans
+        self.judging.flush()  # while the listener that takes the spans is open
 
     def close(self) -> None:
         """Stop within seconds, in reverse; unfinished work goes on after the next start."""

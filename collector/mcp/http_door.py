@@ -33,14 +33,14 @@ PATH: Final = "/mcp"
 _PATHS: Final = (PATH, f"{PATH}/")
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 _MOST_BYTES: Final = 1 << 20
-"""Most bytes of a request. A guess: a rule with its conditions has a hundredth of this."""
+"""Maximum size of a request in bytes. A guess: a rule with its conditions has a hundredth of this."""
 
 _VALUES: Final = Limit(value=50_000, unit="JSON values", remedy="send the items in several calls")  # a guess
 _AT_ONCE: Final = 32
 _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
-"""Most requests at once, most of one client, and longest wait of a further one, so that other endpoints run, too.
-Guesses."""
+"""Maximum number of requests at once, maximum of one client, and longest wait of a further request. They leave room for
+other endpoints. Guesses."""
 
 _LOOK_S: Final = 0.5
 _GRACE_S: Final = 1.0

@@ -25,10 +25,11 @@ PIECE_BYTES = 1 << 20
 """A piece of nothing but empty spans takes some 100 MiB to decode, a piece of ordinary spans 5 MiB."""
 
 MAX_PARTS = 100_000
-"""Most children of one message in a request larger than a piece, if they are too small to be spans."""
+"""Maximum number of children of one message in a request larger than a piece, if they are too small to be spans."""
 
 MAX_FIELDS = 400_000
-"""Fields at any depth of one span larger than a piece; an attribute is four. SDKs stop at 128 attributes by default."""
+"""Maximum number of fields at any depth of one span larger than a piece; an attribute is four. SDKs stop at 128
+attributes by default."""
 
 _MAX_DEPTH = 100  # messages inside each other: protobuf's parsers refuse more
 

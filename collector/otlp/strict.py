@@ -71,7 +71,7 @@ def _sort_out(
     check: Callable[[bytes], bytes],
     refused: dict[int, str],
 ) -> list[int]:
-    """Replace messages by the result of `check`, without those that it refuses; return the numbers of the others."""
+    """Replace messages by the result of `check`, without those that it refuses; return the numbers of those kept."""
     passed: list[int] = []
     number = 0
     for scope_spans in _scopes(envelope):

@@ -21,8 +21,8 @@ from collector.otlp import wire
 from storage.limit import Limit
 
 MAX_DEPTH = 49
-"""Most levels of nesting: as many as protobuf's parsers take in a single span, whose limit is 100 messages. So no value
-that they take is refused here, and no span with one has to be searched for."""
+"""Maximum number of levels of nesting: as many as protobuf's parsers take in a single span, whose limit is 100
+messages. So no value that they take is refused here, and no span with one has to be searched for."""
 
 _TOO_DEEP = f"a value is nested deeper than {Limit(value=MAX_DEPTH, unit='levels', remedy='send it as JSON text')}"
 
@@ -31,7 +31,8 @@ _DEEP, _LARGE_BYTES = 4, 1 << 20
 takes 3 s one by one. Smaller values stay in the columns, which are ten times faster with many of them."""
 
 _MOST_PARTS = 1_000_000
-"""Most parts of a value read one by one. A span of its size has less than half as many (`pieces.MAX_FIELDS`)."""
+"""Maximum number of parts of a value read one by one. A span of its size has less than half as many
+(`pieces.MAX_FIELDS`)."""
 
 _NONE_LARGE = np.zeros(0, dtype=np.bool_)
 

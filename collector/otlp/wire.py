@@ -2,7 +2,7 @@
 
 `AnyValue` is recursive, which Arrow cannot express. A protobuf message field and a `bytes` field are
 the same on the wire, so here nested values, resources and scopes are declared as `bytes`: the nested
-values are decoded level by level, resources and scopes once for each distinct text of theirs. They are declared as
+values are decoded level by level, resources and scopes once for each distinct text of theirs. These fields are
 repeated, because protobuf merges a message that comes twice, as if the bytes of both were one message (`merged`).
 The types are derived from the installed opentelemetry-proto, so that new fields of OTLP appear by themselves.
 
@@ -224,4 +224,4 @@ RESOURCE_SPANS_CUT = Columns(_cut, "trace.v1.ResourceSpans")
 SCOPE_SPANS_CUT = Columns(_cut, "trace.v1.ScopeSpans")
 
 Envelope: type[Message] = message_factory.GetMessageClass(_envelope.type("trace.v1.TracesData"))
-"""A request in which every span or log record is still bytes, for taking one apart one by one."""
+"""A request in which every span or log record is still bytes, to take a request apart element by element."""

@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Serve by the first message; report when it is ready, or why it cannot be."""
+    """Serve as the first message says; report once Quack is ready, or why it cannot serve."""
     first = receive(requests)
     if first is None:
         return

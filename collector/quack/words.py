@@ -4,4 +4,4 @@ from typing import Final
 
 PATH: Final = "/quack"
 ERROR: Final = "error"
-"""Key in the metadata of a batch that follows an error, with its message; no batch comes after it."""
+"""Metadata key of the batch that is sent after an error, with the error's message; that batch is the last."""

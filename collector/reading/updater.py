@@ -153,7 +153,7 @@ class TraceUpdater:
         return True
 
     def _add_up(self, keys: list[TraceKey]) -> list[TraceKey]:
-        """Sum traces, and return those that were: fewer if their spans do not fit, or if a trace cannot be summed."""
+        """Sum traces; return the summed ones: fewer if their spans do not fit, or if a trace cannot be summed."""
         try:
             return self._store_sums(keys)
         except _REFUSALS as error:

@@ -60,7 +60,7 @@ def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, st
 def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tuple[Document, Document]:
     """Return the typed and the stored document of a secret for `overtaken`, without the secret itself.
 
-    An empty field `name` keeps the stored secret, and the checkbox `forget` removes it. `is_kept`: one is stored.
+    An empty field `name` keeps the stored secret, and the checkbox `forget` removes it. `is_kept`: a secret is stored.
     """
     now = {name: _KEPT} if is_kept else {}
     if form.text(name).strip():

@@ -67,7 +67,7 @@ class HomeQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The change of a number since the previous period. `is_worse` None: neither better nor worse."""
+    """The change of a number since the previous period; `is_worse` is None if it is neither better nor worse."""
 
     text: str
     is_worse: bool | None
@@ -76,7 +76,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleLine:
-    """Results of a rule about a project: those of its latest evaluator, compared with the previous period."""
+    """Results of a rule in a project: those of the rule's latest evaluator, compared with the previous period."""
 
     sums: RuleSums
     other_results: int  # scores of other evaluators, which the rate leaves out
@@ -148,7 +148,7 @@ def _projects(context: Context, caller: Caller, chosen: str) -> list[str]:
 
 
 def _alerts(context: Context, caller: Caller, project: str | None) -> Sequence[Alert]:
-    """Return open, then acknowledged alerts, each newest first; one more than the limit of each if there are more."""
+    """Return open alerts, then acknowledged ones, newest first; of each state up to one more than the page shows."""
     return [
         alert
         for state in ("open", "acknowledged")

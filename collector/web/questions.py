@@ -26,7 +26,7 @@ def criteria_of_revision(context: Context, revision: int) -> str:
 
 
 def questions_of(context: Context, trace_ids: Sequence[str], tenant: str | None) -> Mapping[str, str]:
-    """Return the input of each trace, shortened, if it is stored. `tenant` None: of all tenants."""
+    """Return the stored inputs of these traces, shortened; if `tenant` is None, of traces of all tenants."""
     return context.store.listing.questions(trace_ids, tenant=tenant, characters=_CHARACTERS)
 
 

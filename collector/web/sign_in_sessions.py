@@ -63,7 +63,7 @@ class Sessions:
         return hmac.compare_digest(self.token(session_id).encode(), token.encode("utf-8", "replace"))
 
     def _forget(self, key_digest: bytes) -> None:
-        """Make room for one more of this key."""
+        """Make room for one more session of this key."""
         now_s = self._clock_s()
         for name in [name for name, session in self._sessions.items() if session.until_s <= now_s]:
             del self._sessions[name]

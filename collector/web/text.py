@@ -118,7 +118,7 @@ def visible(text: str) -> Markup:
 
 
 def judged_output(metadata: str | None) -> str | None:
-    """Return the output that a verdict keeps in its metadata, the beginning of a long one; None if it keeps none."""
+    """Return the judged output, or its beginning, that a verdict's metadata keeps; None if it keeps no output."""
     kept = {} if metadata is None or "judgedOutput" not in metadata else json.loads(metadata)
     output = kept.get("judgedOutput")
     if not isinstance(output, str):

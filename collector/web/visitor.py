@@ -106,7 +106,7 @@ def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
 async def check_form(request: Request) -> None:
     """Read the form that a request carries, and refuse one that another page may have sent.
 
-    Requests with a key in a header need no token: no page can make a browser send that.
+    Requests with a key in a header need no token, because no page can make a browser send such a header.
 
     Raises:
         HTTPException: the token is missing or of another visitor, or the form has too many fields.

@@ -18,7 +18,7 @@ Tenant = Annotated[
     str | None,
     Query(
         pattern=TENANT_PATTERN,
-        description="Read as this tenant. If an id is both its own and a shared one, its own counts.",
+        description="Act as this tenant. If an id is both its own and a shared one, its own counts.",
     ),
 ]
 
@@ -86,13 +86,13 @@ def own_connection(context: Context, caller: Caller, connection_id: str) -> LlmC
 
 
 def spent_over_connections(context: Context, caller: Caller) -> list[SpentToday]:
-    """Return today's spending over each connection; for a caller with a tenant, on its own spans only."""
+    """Return today's spending over each connection; for a caller with a tenant, only on spans of that tenant."""
     budgets = context.judging.budgets
     return budgets.today() if caller.visible_tenant is None else budgets.today_for(caller.visible_tenant)
 
 
 def own_webhooks(caller: Caller, webhooks: Iterable[Webhook]) -> list[Webhook]:
-    """Return the webhooks that the caller owns; with a tenant, none that belong to no tenant."""
+    """Return the webhooks that the caller owns; a caller with a tenant does not own the shared ones."""
     return [each for each in webhooks if caller.owns(each.tenant)]
 
 

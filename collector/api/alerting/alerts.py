@@ -92,7 +92,7 @@ def acknowledge(
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(AlertDocument)
 def resolve(alert_id: str, context: ContextDep, caller: CallerDep, body: Acknowledgement | None = None) -> JSONResponse:
-    """Resolve an alert: receivers are no longer notified of this episode. 409: the alert was over."""
+    """Resolve an alert: receivers are notified of this end, and of nothing later in the episode. 409: it was over."""
     before = _own(context, caller, alert_id)
     tenant = before.finding.tenant
     by = (body.by if body else None) or caller.key_name

@@ -174,7 +174,7 @@ def delivery(webhook: Named, delivery_id: str, context: ContextDep) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 @response_model(DeliveryDocument)
 def replay(webhook: Named, delivery_id: str, context: ContextDep) -> Response:
-    """Deliver an event again under the same id, from the first attempt; one that still waits is left as it is."""
+    """Deliver an event again under the same id, from the first attempt; a delivery that still waits is unchanged."""
     if not webhook.enabled:
         return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
     if context.store.outbox.delivery(webhook.webhook_id, delivery_id) is None:

@@ -113,7 +113,7 @@ class FairScheduler:
         raise Overloaded(f"no more may wait than {limit}", retry_after_s=_RETRY_AFTER_S)
 
     def _admit(self) -> None:
-        """Give free slots to the group with fewest, and in it to the client with fewest.
+        """Give free slots to the group with the fewest slots, and in it to the client with the fewest slots.
 
         Among equals, the one whose last slot was the longest ago is next.
         """

@@ -53,7 +53,7 @@ class RetryOnReopen:
 
         await self._application(scope, receive_and_keep, send_unless_ended)
         if state.pop(_ENDED, False):
-            again = iter(received)  # the body, without which the second attempt would wait for it for ever
+            again = iter(received)  # the body: without these messages, the second attempt would wait for it for ever
 
             async def receive_again() -> Message:
                 return next(again, None) or await receive()

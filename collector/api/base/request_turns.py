@@ -26,7 +26,8 @@ another key took up to 9.9 s without a limit per client, 2.8 s with four reads e
 changes are guesses: changes mostly wait for their commit."""
 
 _LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
-"""Bodies of more than 64 KiB that are parsed, checked and stored: 4 MB of 60,000 items take 70 MB and 3 s. A guess."""
+"""Bodies of more than 64 KiB that are parsed, checked and stored at once, in all and per client. Guesses: 4 MB of
+60,000 items take 70 MB and 3 s."""
 
 _WAIT_S: Final = 30.0
 """Maximum wait. A guess: browsers and programs wait that long."""

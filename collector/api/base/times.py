@@ -21,7 +21,7 @@ def time_text(time_ns: int | None) -> str | None:
     if not time_ns:
         return None
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    # isoformat of a time without a zone: 5.5 us, where strftime took 17 and pages of lists have hundreds of times.
+    # isoformat of a time without a zone takes 5.5 us, strftime took 17 us; a page of a list has hundreds of instants.
     return f"{(_NAIVE_EPOCH + dt.timedelta(seconds=seconds)).isoformat()}.{nanoseconds:09}Z"
 
 

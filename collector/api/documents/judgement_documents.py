@@ -8,7 +8,7 @@ from storage.judging.judgements import TraceResults
 
 
 def judged_by_span(judged: TraceResults) -> Mapping[str | None, Mapping[str, list[Any]]]:
-    """Group `evaluations`, `decisions` and `external_scores` by span id; None is the key of those of the trace."""
+    """Group `evaluations`, `decisions` and `external_scores` by span id; None is the key of the trace's own."""
     by_span: dict[str | None, dict[str, list[Any]]] = defaultdict(
         lambda: {"evaluations": [], "decisions": [], "external_scores": []}
     )

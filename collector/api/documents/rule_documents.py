@@ -198,7 +198,7 @@ def _remedy(context: Context, active: ActiveRule, *, is_one: bool) -> str:
     command = f"`tracejury rules baseline {active.rule_id}`, or the page of the rule,"
     made = [each for each in context.backfills.of_rule(active.rule_id) if each.occasion == "baseline"]
     was_judged = any(each.revision == active.revision and each.state in {"running", "done"} for each in made)
-    # For a list, the results of rules without a baseline are not searched: after an upgrade that may be all rules.
+    # In a list of rules, nothing is searched for rules without a baseline: after an upgrade these may be all rules.
     if (was_judged or is_one) and not _is_anything_left(context, active):
         return (
             "Nothing is left to evaluate again: all stored targets of these releases were evaluated. This ends at the "
@@ -245,7 +245,7 @@ class BaselineEstimate:
 
 
 def baseline_estimate(context: Context, active: ActiveRule) -> BaselineEstimate:
-    """Estimate the evaluations of a baseline; none if one is already running.
+    """Estimate the evaluations of a baseline; their number is 0 if a baseline is already running.
 
     Raises:
         Conflict: nothing is left to judge again.

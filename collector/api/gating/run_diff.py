@@ -56,7 +56,7 @@ class DiffSummary(WireDocument):
 
 
 class DiffScore(WireDocument):
-    """One evaluator's mean scores of an item. It is UNSCORED where one of the runs has none."""
+    """One evaluator's mean scores of an item. `status` is UNSCORED if one of the runs has no score."""
 
     name: str
     baseline_mean: float | None

@@ -66,10 +66,10 @@ class GateQuestion(BaseModel):
 def gate(experiment_id: str, body: GateQuestion, context: ContextDep, caller: CallerDep) -> Response:
     """Decide whether a run is worse than a baseline; 409 if a run has not finished, or the two cannot be compared.
 
-    Without a named baseline, it is the newest successful run of the experiment that began before the candidate and that
-    no gate failed. It has the same version of the dataset, and the named branch or else that of the
-    candidate. Of each evaluator it has at least half as many scores as the candidate; if no run has these, the run that
-    lacks the fewest evaluators is taken.
+    Without a named baseline, the newest successful run is taken that began before the candidate and has no failed
+    verdict of a gate. It must be of the same experiment and dataset version, and of the named branch, else that of the
+    candidate. It must have at least half as many scores of each evaluator as the candidate. If no run has these, the
+    run that lacks the fewest evaluators is taken.
     """
     candidate = run_of_experiment(experiment_id, body.candidateRunId, context, caller)
     named = None
@@ -147,7 +147,7 @@ def _options(body: GateQuestion) -> Options:
 def corrected_evaluators(context: Context, baseline: Run, candidate: Run) -> list[CorrectedEvaluator]:
     """Return the pass rates that people would find, for evaluators that judged both runs and whose items have votes.
 
-    Votes count only for the evaluator whose results they judge, which its fingerprint identifies.
+    A vote counts only for the evaluator, identified by its fingerprint, whose result the vote is about.
     """
     rows = context.store.labels.of_runs(
         candidate.tenant, VERDICT, candidate.experiment_id, runs=[baseline.run_id, candidate.run_id]

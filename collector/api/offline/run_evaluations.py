@@ -27,7 +27,7 @@ router = api_router(prefix="/api/v1/runs/{run_id}")
 
 
 class EvaluationBody(BaseModel):
-    """An evaluator with its configuration, in fields of a rule; or a judge with its criteria, as in `judge-jobs`."""
+    """An evaluator and its configuration, in the fields of a rule; or a judge and its criteria, as in `judge-jobs`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,7 +76,7 @@ def list_evaluations(run: Seen, context: ContextDep, part: Part) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(RunEvaluationDocument)
 def evaluate(run: Own, body: Body, context: ContextDep, caller: CallerDep) -> Response:
-    """Score the items of a run that has ended; earlier scores of the same name are superseded."""
+    """Score the items of a run once it has ended; earlier scores of the same name are superseded."""
     return _made(context, run, body, caller.key_name)
 
 

@@ -16,7 +16,7 @@ from storage.offline.runs import Run
 from tracejury.dataset_text import MAX_ID_CHARACTERS
 
 MAX_ITEMS = 5_000
-"""Maximum number of items in a request. A guess: as many items of 1.5 KB make the largest request body."""
+"""Maximum number of items in a request. A guess: this many items of 1.5 KB fill the largest request body."""
 
 _DEFAULT_THRESHOLD = 0.5
 
@@ -53,7 +53,7 @@ class ReportedScore(BaseModel):
 
     @property
     def outcome_name(self) -> str:
-        """Return `failed` for an error unless reported as skipped, else the reported outcome, `scored` or `skipped`."""
+        """Return `failed` for an error not reported as skipped, else the reported or default outcome (see class)."""
         is_broken = self.error is not None or self.errorKind is not None
         if is_broken and self.outcome != "skipped":
             return "failed"

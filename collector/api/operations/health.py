@@ -33,7 +33,7 @@ class Readiness(BaseModel):
 @router.get("/health")
 @needs(Permission.OPEN)
 async def health(context: ContextDep) -> Health:
-    """Return liveness, the number of rows that could not be stored (report any as a bug), and of dropped spans."""
+    """Return liveness, and the numbers of rows that could not be stored (report any as a bug) and of dropped spans."""
     return Health(
         status="ok", setAside=context.store.totals.set_aside, dropped=sum(context.reader.ingest.dropped.values())
     )

@@ -53,7 +53,7 @@ class AlertDocument(WireDocument, kw_only=True):
     severity: Severity
     state: AlertState
     opened_at: str
-    escalations: Annotated[int, doc("Number of messages that the alert is much worse than the last one reported.")]
+    escalations: Annotated[int, doc("Number of messages saying that the alert became much worse than last reported.")]
     escalated_at: str | None
     acknowledged_at: str | None
     acknowledged_by: str | None
@@ -68,7 +68,7 @@ class AlertDocument(WireDocument, kw_only=True):
 
 
 class CorrectedDifferenceDocument(WireDocument):
-    """Two pass rates, corrected by labels of people, with 95 % intervals; `basis`: labels of each side, or of all."""
+    """Two pass rates with 95 % intervals, corrected by people's labels: of each side, or of all results (`basis`)."""
 
     baseline: MeasuredDocument
     candidate: MeasuredDocument

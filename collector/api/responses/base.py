@@ -18,7 +18,7 @@ JsonNumber: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
 
 
 def json_value(value: object) -> object:
-    """Convert an attribute's value, or one of DuckDB, to JSON: bytes are base64, NaN is a string.
+    """Convert the value of an attribute or a DuckDB column to JSON: bytes are base64, NaN is a string.
 
     Decimals become numbers if a double holds them exactly as written, else strings.
     """

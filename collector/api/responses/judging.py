@@ -102,7 +102,7 @@ class EvaluationCounts(WireDocument, kw_only=True):
     """Outcomes of a rule's evaluations in the last 24 hours."""
 
     passed: Count = 0
-    not_passed: Annotated[Count, doc("With a verdict below its threshold.")] = field(name="not_passed", default=0)
+    not_passed: Annotated[Count, doc("With a verdict that does not pass.")] = field(name="not_passed", default=0)
     failed: Annotated[Count, doc("With no verdict.")] = 0
     skipped: Count = 0
 

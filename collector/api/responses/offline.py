@@ -129,7 +129,7 @@ def _version_id(run: "Run") -> str | None:
 
 
 class _RunRate(WireDocument, kw_only=True):
-    pass_rate: Annotated[float | None, doc("The share that passed of the items with a verdict; null without any.")]
+    pass_rate: Annotated[float | None, doc("The pass rate of the items that have a verdict; null if none has one.")]
     not_passed_items: Annotated[int, From("not_passed")] = 0
     error_items: Annotated[int, From("errors"), doc("Items whose task failed.")] = 0
     not_evaluated_items: Annotated[
@@ -259,7 +259,7 @@ class RunScore(WireDocument):
 
 
 class RunItemDocument(WireDocument):
-    """Result of an item in one trial, with the scores that count."""
+    """Result of an item in one trial, with the scores that are not superseded."""
 
     id: Annotated[str, From("item_number", str)]
     dataset_item_id: str | None

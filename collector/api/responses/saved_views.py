@@ -13,7 +13,7 @@ class SavedViewDocument(WireDocument):
     name: str
     project_name: Annotated[str | None, doc("The project that its filters name.")]
     query: Annotated[str, doc("The query string of the `/traces` page.")]
-    path: Annotated[str, doc("The link that opens the view, with its settings at that time.")]
+    path: Annotated[str, doc("The link to the view; it always opens the current settings of the view.")]
     version: int
     created_by: Annotated[str | None, doc("The name of a key.")]
     created_at: str

@@ -112,7 +112,7 @@ class DecisionDocument(WireDocument):
     rule: str
     revision: int
     digest: Digest
-    decision: Annotated[str, doc("scored, failed, filtered, not sampled, waiting, …")]
+    decision: Annotated[str, doc("scored, failed, filtered, sampled_out, waiting, …")]
     clause: Annotated[str | None, doc("The condition that was not met.")]
     decided_at: Annotated[str | None, time_of("decided_at_ns")]
 
@@ -237,7 +237,7 @@ class SpanDocument(WireDocument):
     cost_usd: Number
     session_id: str | None
     user_id: str | None
-    run_id: Annotated[str | None, doc("The run of an experiment for one of whose items the span is.")]
+    run_id: Annotated[str | None, doc("The run of an experiment, if the span belongs to one of its items.")]
     item_key: str | None
     error: str | None
     error_type: str | None

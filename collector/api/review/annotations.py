@@ -190,7 +190,7 @@ def score(body: Scored, context: ContextDep, caller: CallerDep, tenant: Tenant =
 def annotate_trace(
     trace_id: str, body: Voted, context: ContextDep, caller: CallerDep, tenant: Tenant = None, span_id: SpanId = None
 ) -> Response:
-    """Vote on a trace or a span of it; a vote of the caller's before this one stays in the history."""
+    """Vote on a trace or a span of it; an earlier vote of the caller stays in the history."""
     return vote_on(context, caller, own_target(context, tenant_of(caller, tenant), trace_id, span_id), body)
 
 

@@ -45,7 +45,8 @@ router = api_router(prefix="/api/v1/datasets")
 
 _MOST_TURNS: Final = 100
 _SESSION_S: Final = 10.0
-"""Most traces of a promoted session, and the time to find them. Guesses: people cannot review a longer conversation."""
+"""Limits of the number of traces of a promoted session, and of the time to find them. Guesses: people cannot review a
+longer conversation."""
 
 
 def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON
@@ -109,7 +110,7 @@ Body = Annotated[Promotion, Depends(json_body(Promotion))]
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(VersionDocument, 200)
 def promote(body: Body, context: ContextDep, caller: CallerDep) -> Response:
-    """Make a version with the items of the latest one and these. Items that it has are not added again (200).
+    """Make a version with the items of the latest version and these. If nothing changes, the latest is returned (200).
 
     An item is a copy: it stays when its trace expires. If it is promoted again with another expected output, it is
     replaced. Unless the request gives the expected output, an annotation's correction is used.
@@ -176,7 +177,7 @@ def id_in(context: Context, dataset: Dataset, target: Promoted) -> str:
 
 
 def corrected_by_people(context: Context, tenant: str | None, target: Promoted) -> object:
-    """Return the correction in a vote that agrees with the counted vote: an adjudicator's, else the latest; or None."""
+    """Return the correction of an adjudicator's vote, else of the latest, that agrees with the counted one; or None."""
     kind, key, *span = target.key()
     if kind == "session":
         return None

@@ -128,7 +128,7 @@ def _against_people(judge: JudgedCount, results: Sequence[LabelledResult]) -> Ju
 
 
 def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
-    """Return labels with their sampling probabilities, from the queue over all results that has the most labels."""
+    """Return labels with sampling probabilities, from the queue that draws from all results and has the most labels."""
     known = [each for each in results if each.label is not None and not each.is_example]
     queues = Counter(
         entry.queue_id

@@ -15,7 +15,7 @@ from storage.review.annotations import Annotation, AnnotationTarget
 from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 MOST_MESSAGES: Final = 200
-"""Latest messages of a conversation. A guess: more than a person reads."""
+"""Maximum number of messages that are shown of a conversation: the latest. A guess: more than a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Opinions:
 
 
 def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
-    """Return whether the opinions of others, and the entry's reason, which shows them, are hidden from the reviewer."""
+    """Return whether opinions of others, and the entry's reason, which reveals opinions, are hidden from a reviewer."""
     return queue.blind and not entry.is_mine
 
 

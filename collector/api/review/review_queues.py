@@ -51,7 +51,7 @@ _MOST_TARGETS: Final = 200
 MOST_FEEDS: Final = 20
 
 MOST_LABELS: Final = 9
-"""Most labels of a queue: each has one of the nine digit keys."""
+"""Maximum number of labels of a queue: each has one of the nine digit keys."""
 
 Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
 EntryId = Annotated[str, Path(max_length=100)]

@@ -41,7 +41,7 @@ SessionId = Annotated[str, Query(alias="sessionId", min_length=1, max_length=1_0
 def annotate_session(
     session_id: SessionId, body: Voted, context: ContextDep, caller: CallerDep, tenant: Tenant = None
 ) -> Response:
-    """Vote on a session; a vote of the caller's before this one stays in the history."""
+    """Vote on a session; an earlier vote of the caller stays in the history."""
     return vote_on(context, caller, session_target(context, tenant_of(caller, tenant), session_id), body)
 
 

@@ -34,7 +34,7 @@ class UndecidedFilters(BaseModel):
 @needs(Permission.READ, by_tenant=True)
 @response_model(UndecidedItemPage)
 def list_undecided(context: ContextDep, caller: CallerDep, filters: Annotated[UndecidedFilters, Query()]) -> Response:
-    """List items of the latest 100 runs that did not pass and have no vote, or only unsure ones.
+    """List items that did not pass and have no vote, or only unsure votes, in the latest 100 runs.
 
     The latest run comes first. `outcome` selects another outcome.
     """

@@ -28,7 +28,7 @@ router = api_router(prefix="/api/v1")
 _PATH: Final = f"{RULES}/{{rule_id}}/backfills"
 
 MOST_CHOSEN: Final = 200
-"""Most `traceIds` of one backfill; a guess."""
+"""Maximum number of `traceIds` of one backfill. A guess."""
 
 
 class Bounds(BaseModel):

@@ -80,7 +80,7 @@ def show(connection_id: str, context: ContextDep, caller: CallerDep) -> Response
 async def replace(
     connection_id: str, request: Request, context: ContextDep, caller: CallerDep, if_match: IfMatch = ""
 ) -> Response:
-    """Replace a connection; a key that the body does not mention stays."""
+    """Replace a connection; its API key stays if the body mentions none."""
     try:
         own_connection(context, caller, connection_id)
         document = await _document(request)

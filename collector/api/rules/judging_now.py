@@ -48,7 +48,7 @@ class ManualVerdict:
 
 
 def target_of(context: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
-    """Return a trace or a span to judge: the tenant's own or a shared one; with the tenant None, one of any tenant.
+    """Return a trace or a span to judge: the tenant's own or a shared one; if `tenant` is None, one of any tenant.
 
     Raises:
         NotFound: no such trace or span is stored.

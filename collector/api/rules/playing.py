@@ -47,7 +47,7 @@ class WishBody(BaseModel):
         Field(
             min_length=1,
             max_length=_NAME,
-            description="Another model than that of the connection, which must not be a shared one.",
+            description="Another model than the connection's; the connection must not be a shared one then.",
         ),
     ] = None
 

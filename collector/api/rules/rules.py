@@ -169,7 +169,7 @@ def try_out(
 
 
 def _window_s(context: ContextDep, caller: Caller, window_s: float, newest: int) -> float:
-    # Shorter if more than `newest` spans started in it.
+    # The window is shorter if more than `newest` spans started in it.
     now_ns = context.now_ns()
     start_ns, _ = context.store.rule_record.start_of_newest(
         now_ns - int(window_s * _NS), newest, tenant=caller.tenant or None

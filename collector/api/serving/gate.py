@@ -76,7 +76,7 @@ class Admission:
     authenticator: Authenticator
     bodies: ByteBudget
     answers: ResponseBufferLimit
-    watch: Watch | None = None  # called with each answered request, except those that send spans
+    watch: Watch | None = None  # called with each request let through, except the server's own and those with spans
 
 
 class Gate:
@@ -253,7 +253,7 @@ class _Passage:
         self.is_answered = False
 
     def close(self) -> None:
-        """Count a request without a response; that of an unexpected failure is sent outside of the gate."""
+        """Count a request without a response; the response to an unexpected failure is sent outside of the gate."""
         if not self.is_answered:
             self._answered(self.status)
 

@@ -110,7 +110,7 @@ class Repetitions:
         self._count(caller, name, done, nbytes)
 
     async def _first(self, done: _Done, scope: Scope, receive: Receive, send: Send) -> int:
-        """Run a request and keep its response; return the bytes of its body."""
+        """Run a request and keep its response; return the number of bytes of the response's body."""
         status, nbytes = _FIRST_FAILURE, 0
 
         async def send_and_keep(message: Message) -> None:

@@ -86,7 +86,7 @@ class TraceFilter:
 
     @property
     def trace_id(self) -> str | None:
-        """Return the trace id in the text filter, if it is one and the only filter."""
+        """Return the text filter in lower case if it is a trace id and the only filter, else None."""
         text = self.values["text"]
         return text.lower() if self.given == ["text"] and _TRACE_ID.fullmatch(text) else None
 
@@ -137,7 +137,7 @@ def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
-    """Parse the number in a field; add a problem to `problems` if it is none."""
+    """Parse the number in a field; if it is not a valid amount, add a problem to `problems`."""
     if not text:
         return None
     value = number_in(text)

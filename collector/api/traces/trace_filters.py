@@ -118,7 +118,7 @@ def instant_of(name: str, text: str) -> int:
         BadQuery: the text is not RFC 3339.
     """
     try:
-        return min(max(instant_ns(text), 0), LAST_NS)  # as far as spans have times
+        return min(max(instant_ns(text), 0), LAST_NS)  # the instants that spans can have
     except (ValueError, OverflowError) as error:
         raise BadQuery(f"{name}: {text[:100]!r} is no time such as 2026-11-21T10:00:00Z") from error
 

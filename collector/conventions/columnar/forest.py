@@ -64,7 +64,7 @@ def forest_of(spans: pa.Table) -> Forest:
 
 
 def first_of_each(forest: Forest, mask: Mask, *keys: Places) -> Places:
-    """Return each trace's first masked span, in the order of `np.lexsort(keys)`, then of position; -1: none."""
+    """Return each trace's first masked span, in the order of `np.lexsort(keys)`, then of position; -1 for none."""
     firsts = np.full(forest.traces, -1, dtype=np.int64)
     places = np.flatnonzero(mask)
     if len(places):
@@ -75,7 +75,7 @@ def first_of_each(forest: Forest, mask: Mask, *keys: Places) -> Places:
 
 
 def _traces(spans: pa.Table) -> Places:
-    """Return the number of the trace of each span, in the order in which traces come."""
+    """Return the number of the trace of each span, in the order of their first spans."""
     tenants = spans.column("tenant").combine_chunks().dictionary_encode()
     traces = spans.column("trace_id").combine_chunks().dictionary_encode()
     numbers: Places = traces.indices.to_numpy().astype(np.int64)

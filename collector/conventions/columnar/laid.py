@@ -240,7 +240,7 @@ def _texts(spans: pa.Table, column: str) -> pa.DictionaryArray:
 
 
 def _letters(types: pa.StringArray, count: int) -> npt.NDArray[np.uint8]:
-    """Return the letter of each attribute, as one text per span, end to end."""
+    """Return the letter of each attribute's type; `types` has one text with the letters of each span."""
     offsets = np.frombuffer(types.buffers()[1], dtype=np.int32)[types.offset : types.offset + len(types) + 1]
     data = types.buffers()[2]
     letters = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]] if data else np.zeros(0, np.uint8)

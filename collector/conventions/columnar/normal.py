@@ -37,7 +37,7 @@ class _Response(msgspec.Struct, tag_field="type", tag="tool_call_response", forb
     id: str | None
     response: _Json | msgspec.UnsetType = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
-    result: _Json | msgspec.UnsetType = msgspec.UNSET  # what some call the response
+    result: _Json | msgspec.UnsetType = msgspec.UNSET  # the name that some senders use for `response`
 
 
 class _NormalMessage(msgspec.Struct, forbid_unknown_fields=True):

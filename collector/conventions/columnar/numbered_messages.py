@@ -93,7 +93,7 @@ def gathered(
 ) -> tuple[str | None, list[Message]] | None:
     """Read messages of the span whose attributes begin at `start`; return the last text of `role` and the messages.
 
-    None if the messages need the slow path.
+    Return None if the messages need the slow path.
     """
     messages: list[Message] = []
     spoken = None

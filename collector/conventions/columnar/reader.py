@@ -95,7 +95,7 @@ class _Reading:
         self._elsewhere = {id(laid.plans[number]): slots for number, slots in simple.elsewhere.items()}
         self._definitions = definitions
         self._memo = Memo()
-        self._alike: dict[int, Row | None] = {}  # by recipe
+        self._alike: dict[int, Row | None] = {}  # fields of spans without content, by the recipe's id
 
     def row(self, row: int, recipe: Recipe) -> Row | None:
         """Return the fields of a span besides its simple ones; None if there are none."""
@@ -141,7 +141,7 @@ class _Reading:
         return SlotValues(recipe.plan, self._laid.values(row), self._fields.span(row), memo=self._memo)
 
     def _slowly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row:
-        """Read the content and the fields in `slots`, in the order of `read`, so that notes have the same order."""
+        """Read the content and the fields in `slots` in the order of `span.read`, so that notes have the same order."""
         values, keys = self._laid.values(row), recipe.plan.keys
         slot_values = SlotValues(recipe.plan, values, self._fields.span(row), memo=self._memo)
         content = read_content(slot_values, ())
@@ -291,7 +291,7 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
 
 
 def _add_fields(row: Row, slot_values: SlotValues, slots: Sequence[Slot]) -> None:
-    """Add the fields in `slots`, except those that the content has set, and the notes; `response_id` adds no notes."""
+    """Add the notes, and the fields in `slots` that the content has not set; `response_id` adds no notes."""
     for slot in slots:
         if slot not in ("response_id", REASON, *TOOL_TEXTS):  # added below, or by the content
             row[slot] = _field(slot_values, slot)

@@ -101,7 +101,7 @@ def _of_two(traces: Places, names: Places, scopes: Places) -> Mask:
 
 
 def _nested(spans: SpanColumns, runs: Places, names: Places) -> Mask:
-    """Return a mask of runs within one of the same name, or that do not begin after the run around them."""
+    """Return a mask of runs that are within a run of the same name, or do not begin after the run around them."""
     forest, is_run, starts = spans.forest, spans.is_kind("tool"), spans.numbers("start_time")
     mask = np.zeros(len(runs), dtype=np.bool_)
     above = forest.parent[runs]

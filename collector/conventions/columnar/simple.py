@@ -129,8 +129,8 @@ _PARTS: Final[Mapping[Slot, tuple[Slot, ...]]] = {
     "input_tokens": ("cached_tokens", "written_tokens"),
     "output_tokens": ("reasoning_tokens",),
 }
-"""Counts that are parts of the count in the key. If they exceed it, or make up the difference from the total, that
-count leaves them out."""
+"""Parts of each count. If the parts exceed the count, or make up the difference from the total, the count leaves them
+out."""
 _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
 
 

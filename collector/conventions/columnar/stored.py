@@ -13,7 +13,7 @@ from storage.records import AttributeValue, JsonValue, Message, OfferedTool
 
 Row = dict[str, Any]
 
-LONG_ENOUGH: Final = 16  # characters; for a longer text, the key of an equal attribute is stored
+LONG_ENOUGH: Final = 16  # characters from which on the key of an equal attribute is stored instead of a text
 
 
 def row_of(content: Content, slot_values: SlotValues, attribute_of: Callable[[str], AttributeValue]) -> Row:
@@ -88,7 +88,7 @@ def json_text(value: "JsonValue | Sequence[Mapping[str, JsonValue]]") -> str:
 
 
 def definitions_text(definitions: Sequence[OfferedTool]) -> str | None:
-    """Encode tool definitions as JSON; None for none."""
+    """Encode tool definitions as JSON; return None if there are none."""
     if not definitions:
         return None
     return json_text(

@@ -63,7 +63,7 @@ class StoredTrace:
 
     @cached_property
     def tree(self) -> Tree:
-        """Return the spans as a forest, in their given order."""
+        """Return the spans as a forest, by start."""
         return tree_of(self.members)
 
     @cached_property

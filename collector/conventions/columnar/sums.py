@@ -132,10 +132,10 @@ def _roots(forest: Forest) -> Places:
 
 
 def _output(spans: SpanColumns, root: Places, final_response: pa.Array) -> tuple[pa.Array, Mask]:
-    """Return the output of the root or the topmost span, or the final response if its messages have no text.
+    """Return the output of the root or topmost span, or the final response if that span's messages have no text.
 
-    Also return a mask of the traces in which this output may only request tools, before later spans of models or
-    agents.
+    Also return a mask of the traces in which this output may only request tools, and spans of models or agents
+    follow.
     """
     forest, has = spans.forest, spans.has("output")
     order = -np.arange(len(forest.rows))
@@ -182,7 +182,7 @@ def _final_response(spans: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
     """Return a model's last text; without one, that of an agent or a chain, then of a span of kind `other`.
 
     Else it is the root's output, unless that is made of messages. Also return a mask of the traces to read one by
-    one: it is in messages only, or a request for tools may follow.
+    one: their last text is in messages only, or a request for tools may follow it.
     """
     forest, column = spans.forest, spans.column("output_is_answer")
     answers = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
@@ -209,7 +209,7 @@ def _finish_reason(spans: SpanColumns) -> pa.Array:
 
 
 def _amount(spans: SpanColumns, name: str) -> tuple[pa.Array, Mask]:
-    """Sum the amounts of spans that have none below them; mark traces in which two such spans share a response id."""
+    """Sum the amounts of spans without amounts below them; mark traces where two such spans share a response id."""
     forest = spans.forest
     column = spans.column(name)
     tells = column.is_valid().to_numpy(zero_copy_only=False)

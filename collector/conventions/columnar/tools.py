@@ -75,7 +75,7 @@ def _is_special(lead: Lead) -> bool:
 
 
 def read_tool(recipe: ToolRecipe, start: int, texts: Texts, letters: bytes) -> Row | None:
-    """Return the row of a tool's span that did not fail, with attributes from `start` on; None: read it slowly."""
+    """Return the row of a tool's span that did not fail, with attributes from `start` on; None for the slow path."""
     for at in recipe.used:
         if letters[start + at] != _TEXT:
             return None
@@ -109,7 +109,7 @@ def _may_be_redacted(text: str) -> bool:
 
 
 def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:
-    """Return the number of the key of arguments or a result; -1: not even messages have any. None: slow path."""
+    """Return the number of the arguments' or result's key; -1 if not even messages have any; None for the slow path."""
     for at in places:
         text = texts[start + at]
         if not text or text.isspace():

@@ -31,7 +31,7 @@ LANGFUSE = Dialect(
     places={
         "input": (f"{_LANGFUSE}.input", "langfuse.trace.input"),
         "output": (f"{_LANGFUSE}.output", "langfuse.trace.output"),
-        "system": (f"kind llm/{_LANGFUSE}.metadata.instructions",),  # of its JavaScript over OpenAI's responses
+        "system": (f"kind llm/{_LANGFUSE}.metadata.instructions",),  # of its JavaScript SDK, for OpenAI's Responses API
         "tool_call_id": (f"{_LANGFUSE}.metadata.tool_call_id",),  # of LangChain
         "model": (f"{_LANGFUSE}.model.name",),
         "tool_definitions": (f"{_LANGFUSE}.input#tools", f"{_LANGFUSE}.metadata.tools"),

@@ -119,7 +119,7 @@ def _conversation(golden: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _calls(tools: object) -> list[dict[str, Any]]:
-    """Convert tool calls to those of evaluators here; of CSV only names are known."""
+    """Convert tool calls to the form that Tracejury's evaluators read; CSV has only names."""
     names = [each.strip() for each in tools.split("|" if "|" in tools else ";")] if isinstance(tools, str) else tools
     calls = []
     for each in names if isinstance(names, list) else []:

@@ -74,7 +74,7 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
     """Return the sets of variables that a test runs with; rows of several files are combined.
 
     Raises:
-        BadExport: `vars` is neither an object nor names of files.
+        BadExport: `vars` is neither an object, a list of objects, nor names of files; or a file is refused.
     """
     variables = test.get("vars") or {}
     if isinstance(variables, Mapping):

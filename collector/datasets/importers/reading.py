@@ -71,10 +71,10 @@ def read_lines(path: Path) -> Iterator[Place]:
 
 
 def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rows of a CSV file as maps by column, each with its line number. Empty cells and lines are skipped.
+    """Yield the rows of a CSV file as maps by column, each with its line number, without empty cells and blank lines.
 
     Raises:
-        BadExport: a line is wrong, or it has none of the needed columns.
+        BadExport: a line is wrong, or the file has none of the needed columns.
     """
     try:
         for place, row in table_rows(_records(read_text(path)), needed):
@@ -84,7 +84,7 @@ def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dic
 
 
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Read the records of a CSV text, each with its first line number; unlike in our files, cells may hold quotes."""
+    """Read the records of a CSV text, each with its first line number; unquoted cells may hold quotes."""
     csv.field_size_limit(MAX_FILE_BYTES)
     first, _, rest = text.partition("\n")
     named = named_separator(first)

@@ -1,9 +1,9 @@
 """Budgets: the daily cost of judges, reserved before each request and settled after it.
 
 A budget limits calls, tokens or USD per UTC day. Each request counts towards three budgets: those of its rule, its
-project and its connection. The sums are kept in memory, and read from the table of calls when a day is first used.
-Money is counted in whole billionths of a USD, so that sums do not drift. Reservations of a process that has ended
-expire after a lease.
+project and its connection. A trial of a connection counts only towards that of the connection. The sums are kept in
+memory, and read from the table of calls when a day is first used. Money is counted in whole billionths of a USD, so
+that sums do not drift. Reservations of a process that has ended expire after a lease.
 """
 
 import asyncio
@@ -55,10 +55,10 @@ class SpentToday:
     tenant: str
     identity: str | None
     calls: int
-    failed_calls: int  # that were not answered, and cost nothing: no budget counts them
+    failed_calls: int  # requests without an answer and without cost; no budget counts them
     tokens: int
     usd: float
-    unpriced_calls: int  # of the calls, over connections without a price: `usd` lacks them
+    unpriced_calls: int  # those of `calls` over connections without a price; `usd` lacks their cost
     held_calls: int
     held_tokens: int
     held_usd: float
@@ -220,7 +220,7 @@ class Budgets:
             return False
 
     def record(self, held: "HeldBudget") -> "Future[None]":
-        """Have a reservation stored."""
+        """Store a reservation; the future is done once the record survives a crash."""
         account = held.account
         return self._spending.reserve(
             ReservedCall(

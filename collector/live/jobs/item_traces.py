@@ -48,10 +48,10 @@ class ItemTraces:
     now_ns: Callable[[], int] = time.time_ns
 
     def complete(self, run: Run, item: Unscored) -> CompletedItem | TraceAwaited:
-        """Return an item of an ended run with the parts of its trace that it lacks; `TraceAwaited` until that settles.
+        """Return an item of an ended run with the parts of its trace that it lacks.
 
-        The trace is one of the run's tenant, else a shared one, as everywhere. Its root need not have arrived: the run
-        has ended, so that only spans on their way are waited for.
+        Return `TraceAwaited` until the trace has settled. The trace is one of the run's tenant, else a shared one, as
+        everywhere. Its root need not have arrived: the run has ended, so that only spans on their way are waited for.
         """
         trace_id, now_ns = item.trace_id or "", self.now_ns()
         targets = (self.judgements.target(trace_id, None, tenant=tenant) for tenant in dict.fromkeys((run.tenant, "")))

@@ -2,7 +2,7 @@
 
 Checks run in a process of their own. Judges are called in the event loop of the workers, over the same connections,
 within the same limits and budgets as for rules. Scores are stored group by group under the id of the evaluation, so
-that one that is cut off continues, and no item is scored twice.
+that an evaluation that is cut off continues, and no item is scored twice.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ class RunEvaluator:
         self._thread = threading.Thread(target=self._run, name="runs", daemon=True)
 
     def start(self) -> None:
-        """Start, beginning with the runs that were open when the last process ended."""
+        """Start, beginning with the evaluations that were open when the last process ended."""
         self._thread.start()
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ several times fit, a trace of megabytes and a judge with a call for each of doze
 
 
 def most_of(output_tokens: int | None) -> Estimate:
-    """Return the tokens that an example may take over a connection with this output limit; None: no limit."""
+    """Return the tokens that an example may take over a connection with this output limit; None: it has no limit."""
     return Estimate(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
 
 
@@ -159,8 +159,8 @@ class Trials:
         """Call the judge of a tenant's rule for each example, in their order; a failed call is a result too.
 
         Calls go over the rule's connection, within its limits, and count against the budgets of the rule, if stored, of
-        the project and of the connection. An example takes no more than `most_of` returns. With a jury, each of its
-        judges is called, and their votes count.
+        the project and of the connection. A judge takes no more for an example than `most_of` returns. With a jury,
+        each of its judges is called, and their votes count.
 
         Raises:
             Overloaded: other trials are running, or the examples cannot be evaluated now.

@@ -161,7 +161,7 @@ class LlmConnections:
     ) -> LlmConnection:
         """Replace a connection by a document; read-only fields of our responses are ignored.
 
-        With `seen`, only a connection that has one of these versions.
+        With `seen`, the connection is replaced only if it has one of these versions.
 
         A stored key stays if the document names neither a key nor a variable, as long as the address leads to the same
         host; `"apiKey": null` or a `credentialRef` removes it.
@@ -223,8 +223,8 @@ class LlmConnections:
     def adopt(self, files: Mapping[str, ConnectionText]) -> None:
         """Replace the connections of files by those of the configuration that was just read.
 
-        One with the name of a connection of the API is left out and logged. If the database cannot be written now, they
-        are used nevertheless, and the next start stores them.
+        A connection with the name of one that was created over the API is left out and logged. If the database cannot
+        be written now, the new connections are used nevertheless, and the next start stores them.
         """
         with self._changing:
             known = {each.row.name: each for each in self.all("") if each.row.origin == "FILE"}

@@ -92,7 +92,7 @@ class FailingJudge:
         return f"; {sum(self.ended.values()):,} ended without a verdict: {commands} has them judged again"
 
     def text_for(self, tenant: str | None) -> str:
-        """Return the text for a caller: a tenant sees the numbers only of its own judges, `tenant` None all of them."""
+        """Return the text for a caller: a tenant sees the numbers only of its own judges; None sees all numbers."""
         text = self.text if tenant in {None, self.tenant} else self.reason
         return f"{text}; since {instant_text(self.since_ns)} UTC"
 
@@ -115,7 +115,7 @@ class FailingJudges:
         self._waiting = waiting
 
     def find(self, now_ns: int) -> list[FailingJudge]:
-        """Return the failing judges: those of failing connections first, then those that fail for other reasons."""
+        """Return failing connections first, then rules and evaluations that fail otherwise, then budgets."""
         streaks, refusals = self._judges.health.streaks, self._budgets.too_small
         if not streaks and not refusals:
             return []
@@ -257,7 +257,7 @@ class RuleProblems:
         return self.judges.problem_of(active) or self.rules.problem_of(active)
 
     def of_judges(self, now_ns: int, tenant: str | None) -> ProblemsOfJudges:
-        """Return the judges that give no verdicts at an instant, as a tenant may see them; None: it sees all."""
+        """Return the judges that give no verdicts at an instant, as `tenant` may see them; None sees all."""
         return ProblemsOfJudges(self.failing(now_ns), self.judges, tenant)
 
     def at(self, now_ns: int, tenant: str | None) -> Callable[[ActiveRule], str | None]:

@@ -189,7 +189,7 @@ class JudgeHealth:
                 del self._failing_since_ns[pair]
 
     def _end(self, subject: JudgeSubject, asker: JudgeSubject | None) -> None:
-        """End the streak of a subject that gave a verdict; of a connection also those of the askers that it stopped."""
+        """End the streak of a subject that gave a verdict; for a connection, also those of askers that it stopped."""
         if subject.kind != "connection" and subject not in self._streaks:
             return  # nearly always, and checks give thousands of verdicts a second
         with self._lock:

@@ -42,7 +42,7 @@ class JudgeServices:
 
     @classmethod
     def look(cls, store: Store, settings: Settings) -> Self:
-        """Read the stored connections, for a command on a data directory; those of files as they were last stored."""
+        """Read the stored connections, for a command on a data directory; those of files as last stored by a server."""
         secrets = secrets_for_looking(settings.data, _configured(settings))
         return cls._over(store, settings, None, secrets)
 

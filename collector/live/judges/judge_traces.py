@@ -51,7 +51,7 @@ class JudgeTraces:
         self._tracer = self._provider.get_tracer("tracejury.judges")
 
     def record(self, call: Call) -> None:
-        """Queue the span of a finished request, except of a tenant's: these spans are visible to all."""
+        """Queue the span of a finished request, but not for a tenant, because all can see these spans."""
         if call.account.tenant:
             return
         span = self._tracer.start_span(

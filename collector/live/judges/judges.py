@@ -263,7 +263,7 @@ class ConnectedJudges:
             return stored
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
-        """Return the model of a connection's current settings, which all its judges share, and with it their limits."""
+        """Return the model for a connection's current settings. All its judges share the model, and so its limits."""
         opened = self._open.get(connection_id)
         if opened is not None and opened.connection == connection:
             return opened

@@ -24,14 +24,14 @@ from storage.judging.spending import NANO
 from storage.limit import Limit
 
 MOST_ANSWERS: Final = 3
-"""Most answers to one question, shown beside each other. A guess: as many fit on a screen."""
+"""Maximum number of answers to one question, shown beside each other. A guess: as many fit on a screen."""
 
 CALLS_TIMEOUT_S: Final = 120.0
 """Timeout of an answer, besides that of its connection. A guess: a person waits."""
 
 _WAIT_S: Final = 10.0
 _AT_ONCE: Final = 4
-"""Most questions under way at the same time. A guess."""
+"""Maximum number of questions under way at the same time. A guess."""
 
 _TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when one has ended")
 

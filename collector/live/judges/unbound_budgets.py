@@ -18,7 +18,7 @@ def unbound_budgets(
     """Return the USD limits without effect, by payer: why they limit nothing, and what to do."""
     budgets: dict[tuple[str, str], Budget | None] = {}
     names: dict[tuple[str, str], str] = {}
-    priced: set[tuple[str, str]] = set()  # payers with a model whose calls their limit counts
+    priced: set[tuple[str, str]] = set()  # payers for a model that has a price, so that their limit counts its calls
     known = {each.connection_id: each for each in connections.all()}
     for active in rules:
         if active.executor_kind != "judge":

@@ -63,7 +63,7 @@ class Backfills:
         self._wake.set()  # the last process may have left some
 
     def start(self, active: ActiveRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None) -> str:
-        """Run a revision of a rule over the spans that start from `from_ns` to before `to_ns`; return its id.
+        """Run a revision of a rule over the spans that start in [`from_ns`, `to_ns`); return the id of the backfill.
 
         With `trace_ids`, over the spans of these traces only. A rule about traces or sessions runs over those that have
         such a span, once they have settled. Targets that the revision has decided about already are passed over.
@@ -185,7 +185,10 @@ class Backfills:
         return [(each, self._revision(each.revision)) for each in self._matching.backfills.running()]
 
     def _choose(self) -> tuple[Backfill, ActiveRule | None] | None:
-        """Return the oldest backfill of the rule that waited longest, of the tenant that did; None if none runs."""
+        """Return the next backfill; None if none runs.
+
+        It is the oldest one of the rule that waited longest, among the rules of the tenant that waited longest.
+        """
         running = self._running()
         keys = [_turn_of(active) for _, active in running]
         present = {*keys, *((tenant, None) for tenant, _ in keys)}

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 4096
 """Results in one transaction. Each took 9 µs of processor time if all were of one stream, 20 µs with a hundred streams;
-with 512 results in a transaction 27 and 43 µs, with 16,384 9 and 13 µs."""
+with 512 results in a transaction it was 27 and 43 µs, and with 16,384 results 9 and 13 µs."""
 
 _STREAMS: Final = 2_000
 """Streams that are kept in memory; with more, all are dropped, and read again when needed. A guess: a stored one has 2

@@ -40,7 +40,7 @@ class StreamState:
     newest_job: int  # largest id of a job with a result of round 0
     began: StreamStart
     replaced: str | None  # the fingerprint that results of the rule had before
-    first: int  # the number of the first result that is compared with
+    first: int  # the number of the first result that later ones are compared with
     last: int
     rule: str  # its name at the last result
     revision: int
@@ -74,7 +74,7 @@ def results_to_compare_with(row: StreamRow, minimum: int) -> int | None:
 def compared_releases(releases: ReleasesState, minimum: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the releases that the current one is compared with, and the current one, if there is one.
 
-    `minimum` is the rule's current one; the stream's last result may have come under another.
+    `minimum` is the rule's current minimum; the stream's last result may have come under another minimum.
     """
     current = () if releases.current is None else (releases.current,)
     return tuple(each for each in releases.against(minimum) if each not in current), current

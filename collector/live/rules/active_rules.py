@@ -89,7 +89,7 @@ class ActiveRules:
         self._thread.start()
 
     def close(self) -> None:
-        """Follow the folder no longer."""
+        """Stop following the folder."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()
@@ -146,7 +146,7 @@ class ActiveRules:
         return active
 
     def problem_of(self, active: ActiveRule) -> str | None:
-        """Return what is wrong with a rule's `after`, a disabled rule included, and what to do; None if it is valid."""
+        """Return what is wrong with a rule's `after`, such as that it names a disabled rule; None if it is valid."""
         others = [kept.active for kept in self.kept() if kept.stored.rule_id != active.rule_id]
         return wrong_with_order(active, others, in_force=True)
 

@@ -14,7 +14,7 @@ _CODE: Final = frozenset(kind.name for kind in code_judge.KINDS)
 def executor_kind_of(rule: Rule) -> ExecutorKind:
     """Return the executor kind of a rule's evaluator.
 
-    An evaluator with an optional judge calls it if the rule names one. An evaluator that this version does not know, or
+    An optional judge is called if the rule names a connection. An evaluator that this version does not know, or
     cannot use like this, is a check, which fails and says why.
     """
     if rule.evaluator in _CODE:

@@ -28,7 +28,7 @@ Identity: TypeAlias = tuple[str | None, str]
 """Identity of a rule from a file: project and name."""
 
 Stamp: TypeAlias = "tuple[tuple[str, int, int, int], ...] | str"
-"""Metadata of the files, or the reason why they cannot be read. It changes with any of them."""
+"""Metadata of the files, or the reason why they cannot be read. The stamp changes if any file does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

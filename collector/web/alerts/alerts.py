@@ -175,7 +175,7 @@ def _stream(finding: AlertFinding, **more: str) -> str:
 
 
 def _comparison(finding: AlertFinding) -> str | None:
-    """Return the address of the page that compares the two releases; None if it compares no two releases."""
+    """Return the address of the page that compares the two releases; None if the alert is not about two releases."""
     before, after = finding.baseline.release, finding.candidate.release
     if finding.metric or finding.kind != "release" or before is None or after is None:
         return None

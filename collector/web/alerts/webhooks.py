@@ -222,7 +222,7 @@ def test_webhook(webhook_id: str, context: ContextDep, caller: CallerDep) -> Res
 @router.post("/webhooks/{webhook_id}/deliveries/{delivery_id}/replay")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replay_delivery(webhook_id: str, delivery_id: str, context: ContextDep, caller: CallerDep) -> Response:
-    """Repeat a delivery under the same id; one that waits anyway is left alone."""
+    """Repeat a delivery under the same id; a delivery that is still pending is left alone."""
     webhook = _find(context, caller, webhook_id)
     if not webhook.enabled:
         raise Conflict("the webhook is disabled; enable it first")

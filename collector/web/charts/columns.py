@@ -35,7 +35,7 @@ def columns(
     titles: tuple[str, str],
     size: tuple[float, float] = _SIZE,
 ) -> Markup:
-    """Draw columns over equal steps, oldest first; `most` is the value of the highest in words."""
+    """Draw columns over equal steps, oldest first; `most` is the highest value in words."""
     width, height = size
     top = max((each.value or 0.0 for each in data), default=0.0) or 1.0
     wide = width / max(len(data), 1)

@@ -17,7 +17,7 @@ _LABEL_CHARACTERS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """A point of a trend, oldest first; without a value it is a gap.
+    """A point of a trend; a point without a value is a gap.
 
     `low` and `high` are its interval, `href` is its link. A point with `begins` is not comparable with those before:
     the line is interrupted before it, and a vertical mark there has this text.

@@ -162,7 +162,7 @@ def _shown(change: VersionChange) -> ShownChange:
 
 
 def _plain(text: str | None) -> object:
-    """Parse a map for display: a map with one value becomes that value, an empty one None."""
+    """Parse a map for display: a map with one value becomes that value, and an empty map becomes None."""
     if text is None:
         return None
     value = json.loads(text)

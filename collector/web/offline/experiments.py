@@ -35,7 +35,7 @@ EndedRun = tuple[Run, RunSums]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedExperiment:
-    """An experiment with its latest run, and the pass rates of the latest ones."""
+    """An experiment with its latest run; `spark` draws the pass rates of its latest runs."""
 
     experiment: Experiment
     latest: Run | None
@@ -147,7 +147,10 @@ def _charts(ended: Sequence[EndedRun]) -> list[tuple[str, Markup]]:
 
 
 def _scores(ended: Sequence[EndedRun], name: str) -> list[TrendPoint]:
-    """Return an evaluator's mean score by run; a new fingerprint interrupts the line, a run without scores is a gap."""
+    """Return an evaluator's mean score in each run that it evaluated; a new fingerprint interrupts the line.
+
+    A run in which all evaluations failed is a gap; runs without the evaluator are left out.
+    """
     points: list[TrendPoint] = []
     before: str | None = None
     for run in ended:

@@ -31,7 +31,10 @@ def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Ma
 
 
 def differing(before: str, after: str) -> tuple[Parts, Parts]:
-    """Split two texts into equal and different pieces, by word. Joined, the pieces of a side are its text."""
+    """Split two texts into equal and different pieces, by word or, if they are long, by line.
+
+    Joined, the pieces of a side are its text.
+    """
     one, other = _WORDS.findall(before), _WORDS.findall(after)
     if max(len(middle) for middle in _middles(one, other)) > MOST_TOKENS:
         one, other = _LINES.findall(before), _LINES.findall(after)

@@ -79,7 +79,7 @@ def show_queue(
 def show_entry(
     request: Request, queue: Seen, entry_id: EntryId, context: ContextDep, caller: CallerDep, by: By = None
 ) -> Response:
-    """Show an entry: what to judge, the question, and its possible answers, each with its key."""
+    """Show an entry: what to judge, the question, and the possible answers, each with its key on the keyboard."""
     turn = turn_of(context, caller, by)
     entry = entry_in(context, queue, entry_id, turn.author)
     content = reviewed(context, entry)

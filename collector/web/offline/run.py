@@ -104,7 +104,7 @@ def show_run(
 @router.post(_ONE + "/pin")
 @needs(Permission.WRITE, by_tenant=True)
 def pin_run(run: Own, context: ContextDep, form: FormDep) -> Response:
-    """Keep a run beyond its expiry, or with `keep` 0 no longer."""
+    """Pin a run, so that it outlives its expiry; if `keep` is 0, unpin it."""
     context.store.runs.pin(run, keep=form.text("keep") != "0", now_us=context.now_ns() // 1000)
     return see_other(f"/runs/{run.run_id}")
 
@@ -155,7 +155,7 @@ def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def readable(text: str) -> object:
-    """Parse a map for display: a map with one value becomes that value, an empty one None."""
+    """Parse a map for display: a map with one value becomes that value, and an empty map becomes None."""
     value = json.loads(text)
     if isinstance(value, dict) and len(value) == 1:
         return next(iter(value.values()))

@@ -48,7 +48,10 @@ class _Row:
 @router.get("/projects")
 @needs(Permission.READ)
 def list_projects(request: Request, context: ContextDep, caller: CallerDep, q: str = "") -> Response:
-    """List the largest projects with spans, from the rulebook or the settings; `q` filters by a part of the name."""
+    """List the largest of the projects that have spans, or that the rulebook or the settings name.
+
+    `q` filters by a part of the name.
+    """
     rows, count = _rows(context, q)
     pins = context.store.retention.pinned(limit=_MOST_PINS)
     return page(

@@ -20,7 +20,7 @@ _Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingMeasure:
-    """An amount against its limit. `limit` None: unlimited."""
+    """An amount against its limit; `limit` is None if it is unlimited."""
 
     label: str
     spent: Markup
@@ -40,7 +40,7 @@ class PayerSpending:
 
 
 def measures(spent: SpentToday | None, budget: Budget | None) -> list[SpendingMeasure]:
-    """List calls, tokens and USD against a budget; `spent` None: nothing."""
+    """List calls, tokens and USD against a budget; if `spent` is None, nothing was spent."""
     limits = budget or Budget()
     calls, failed, tokens = (spent.calls, spent.failed_calls, spent.tokens) if spent else (0, 0, 0)
     spent_usd, unpriced = (spent.usd, spent.unpriced_calls) if spent else (0.0, 0)

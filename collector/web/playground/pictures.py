@@ -33,7 +33,7 @@ class SentPictures:
 def named(messages: Sequence[Message]) -> tuple[list[Message], int]:
     """Replace pictures by references, drop media that cannot be sent, and return how many were dropped.
 
-    Only pictures of users, up to `MOST_SENT_BYTES`, can be sent. A message of dropped media only is dropped, too.
+    Only pictures of users, up to `MOST_SENT_BYTES`, can be sent. A message is dropped if all of its parts are.
     """
     kept: list[Message] = []
     left_out = 0

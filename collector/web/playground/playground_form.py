@@ -38,7 +38,7 @@ class PlaygroundForm:
     """Values of the form. `texts` are fields of one line, and the tools."""
 
     messages: Sequence[MessageField]
-    earlier: str = ""  # the messages before those, as a JSON list
+    earlier: str = ""  # the messages before `messages`, as a JSON list
     texts: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""  # TRACE/SPAN
     tenant: str = ""

@@ -68,7 +68,7 @@ class One(About):
 class Pair(One):
     """Query parameters of a comparison. By default, the latest evaluator that judged both releases is compared.
 
-    Without `service`, it is the latest service with both releases; "" selects spans without a service.
+    Without `service`, the latest service with both releases is compared; "" selects spans without a service.
     """
 
     service: str | None = None
@@ -211,7 +211,7 @@ def _projects(streams: Sequence[numbers.ResultSeries], chosen: str | None) -> li
 def _people(
     context: Context, chosen: Chosen, fingerprint: str | None, own: numbers.ResultSum
 ) -> JudgeAgainstPeople | None:
-    """Return how people rate the results of one evaluator; None if it neither passes nor fails any."""
+    """Return how people rate the results of one evaluator; None if no result passed or failed."""
     if fingerprint is None or numbers.is_of_people(fingerprint) or not own.passed + own.not_passed:
         return None
     judged = JudgedByRule(

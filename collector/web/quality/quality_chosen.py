@@ -138,7 +138,7 @@ def chosen_of(context: Context, caller: Caller, query: About) -> Chosen:
 
     Raises:
         Forbidden: the caller may not see that tenant.
-        NotFound: no rule has this id or name.
+        NotFound: no rule has this id or name, and no deleted rule with this id has results.
         BadQuery: the period is not offered.
     """
     rule, project = query.rule, query.project

@@ -46,7 +46,7 @@ class ComparedMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseComparison:
-    """Two releases of a service that one evaluator judged; "" is no service."""
+    """Two releases that one evaluator judged; `service` is "" for spans without a service."""
 
     service: str
     fingerprint: str
@@ -60,7 +60,7 @@ class IncomparableReleases(Exception):
 
 
 def of_common_service(cells: Sequence[Cell], names: tuple[str, str], chosen: str | None) -> tuple[str, Sequence[Cell]]:
-    """Return the chosen service, else the latest that has both releases, and its cells; "" is no service.
+    """Return the chosen service, else the latest with both releases, and its cells; "" stands for no service.
 
     Raises:
         IncomparableReleases: a release has no scores, or the releases are of different services.
@@ -91,7 +91,7 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, chose
     """Return the chosen evaluator, else the latest that judged both releases.
 
     Raises:
-        IncomparableReleases: a release has no scores, or no evaluator, or not the chosen one, judged both.
+        IncomparableReleases: a release has no scores, no evaluator judged both, or the chosen evaluator did not.
     """
     prints = {
         release: {

@@ -89,7 +89,7 @@ class ResultSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorResults:
-    """Results of one evaluator. Never compare scores of two."""
+    """Results of one evaluator. Never compare the scores of different evaluators."""
 
     fingerprint: str
     sum: ResultSum
@@ -97,7 +97,7 @@ class EvaluatorResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseResults:
-    """Results of one release of a service, or of none."""
+    """Results of one release of a service; None for spans without a service or release."""
 
     service: str | None
     release: str | None
@@ -106,7 +106,7 @@ class ReleaseResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSeries:
-    """Results of a rule in a project; `sum`, and `days` with a rate for each, are of its latest evaluator."""
+    """Results of a rule in a project; `sum`, and `days` (the rate of each day), are of the latest evaluator."""
 
     project: str | None
     rule_id: str
@@ -114,7 +114,7 @@ class ResultSeries:
     fingerprint: str | None  # of the latest evaluator
     sum: ResultSum
     days: Sequence[float | None]
-    failed: int  # of all evaluators, as the fields below
+    failed: int  # of all evaluators, like the fields below
     skipped: int
     cost_usd: float
     unpriced_calls: int
@@ -188,7 +188,7 @@ def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseR
 
 
 def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, ReleaseResults] | None:
-    """Return the latest release with a predecessor in its service, after that predecessor; None if there is none."""
+    """Return the latest release with a predecessor in its service, as (predecessor, release), or None."""
     named = [each for each in releases if each.release is not None]
     for number, each in enumerate(named):
         before = next((other for other in named[number + 1 :] if other.service == each.service), None)
@@ -236,7 +236,7 @@ def points_of(
 
 
 def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
-    """Return a scale that begins at the highest fifth at or below all intervals, and ends at 1 or 100 %."""
+    """Return a scale to 1 or 100 % that begins at the highest multiple of a fifth at or below all intervals."""
     high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
     least = min((point.low for point in points if point.low is not None), default=0.0)
     return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)

@@ -109,7 +109,7 @@ def replace(context: Context, kept: LoadedRule, parsed: RuleText, text: str, *, 
     """Replace the text of a rule, if it is still the version that was seen.
 
     Raises:
-        Stale, BadRule, Conflict, Overloaded: as `ActiveRules.replace`.
+        NotFound, Stale, BadRule, Conflict, Overloaded: as `ActiveRules.replace`.
     """
     return context.rules.replace(kept.stored.project, kept.stored.rule_id, parsed, text, seen={seen})
 
@@ -118,7 +118,7 @@ def enable(context: Context, kept: LoadedRule, *, enabled: bool) -> None:
     """Enable or disable a rule.
 
     Raises:
-        Stale, Conflict, Overloaded: as `ActiveRules.replace`.
+        NotFound, Stale, BadRule, Conflict, Overloaded: as `ActiveRules.replace`.
     """
     text = _with_enabled(kept, enabled=enabled)
     context.rules.replace(kept.stored.project, kept.stored.rule_id, parse_rule(text), text, seen={kept.stored.version})

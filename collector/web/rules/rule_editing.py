@@ -54,7 +54,7 @@ _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "llm": ("length", {"minimumOutputLength": "1", "maximumOutputLength": "4000"}),
     "agent": ("execution_metrics", {"maxToolCalls": "10"}),
 }
-"""The check that a form begins with, by the type of the span that it is made from, else `tool_error`. A guess."""
+"""The check that a form made from a span begins with, by the span's type; for other types `tool_error`. A guess."""
 
 _NAME_CHARACTERS: Final = 80
 _MORE_ROWS: Final = 4
@@ -101,7 +101,7 @@ def create_rule(request: Request, form: FormDep, context: ContextDep, caller: Ca
 @router.get("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
 def edit_rule(request: Request, rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
-    """Show a rule in its form; as YAML, if it has more conditions than the form."""
+    """Show a rule in its form, or as YAML if it has more conditions than the form can show."""
     kept = rule_access.find_changeable(context, caller, rule_id)
     rule = kept.active.rule
     if len(rule.conditions) <= MAX_ROWS:

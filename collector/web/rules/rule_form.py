@@ -57,7 +57,7 @@ class ConditionRow:
 
     @property
     def is_blank(self) -> bool:
-        """Return True if both texts are blank."""
+        """Return True if field and value are blank."""
         return not self.field.strip() and not self.value.strip()
 
 
@@ -173,7 +173,7 @@ def sent_form(sent: Form) -> RuleForm:
 
 
 def with_settings_of(form: RuleForm, known: frozenset[str]) -> RuleForm:
-    """Move settings that are not `known` to `laid_aside`, and those of it that are known back."""
+    """Move settings that are not in `known` to `laid_aside`, and settings in `laid_aside` that are known back."""
     written = {**form.laid_aside, **{key: text for key, text in form.settings.items() if text.strip()}}
     return replace(
         form,

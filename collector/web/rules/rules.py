@@ -164,7 +164,7 @@ class Counts:
 @needs(Permission.READ, by_tenant=True)
 @in_snapshot
 def list_rules(request: Request, context: ContextDep, caller: CallerDep, project: str = "") -> Response:
-    """List rules by project with their latest activity; for one project also the rules of all projects."""
+    """List rules by project with their latest activity; with `project`, only its rules and those for all projects."""
     activity, waiting = rule_access.activity(context, caller), context.store.rule_record.waiting(caller.visible_tenant)
     every = rule_access.all_rules(context, caller)
     by_project: dict[str | None, list[tuple[LoadedRule, Counts]]] = defaultdict(list)
@@ -194,7 +194,7 @@ def show_rule(
     caller: CallerDep,
     revision: Annotated[int | None, Query(ge=0, le=2**53)] = None,
 ) -> Response:
-    """Show a rule and its revisions, from the latest or a chosen one."""
+    """Show a rule and its revisions, newest first, beginning with the latest or a chosen one."""
     kept = rule_access.find(context, caller, rule_id)
     now_ns = context.now_ns()
     record, shown_revision = context.store.rule_record, kept.stored.revision
@@ -237,7 +237,7 @@ def show_rule(
 
 
 def _estimate(context: Context, active: ActiveRule) -> str | None:
-    """Describe the cost of judging the releases again; "" without a judge, None if nothing is left."""
+    """Describe the cost of judging the releases again; "" without a judge, None if nothing is left to judge."""
     try:
         estimate = baseline_estimate(context, active)
     except Conflict:

@@ -119,7 +119,7 @@ def _most_of_each(parts: Sequence[int]) -> int:
 
 
 def failed_calls(calls: Sequence[TraceToolCall]) -> set[str]:
-    """Return the ids of the calls that failed; of one executed several times the last execution counts."""
+    """Return the ids of the calls that failed; if a call was executed several times, the last execution counts."""
     last = {(call.call_id, call.name, json.dumps(call.arguments)): call for call in calls}
     return {call.call_id for call in last.values() if call.is_error and call.call_id is not None}
 

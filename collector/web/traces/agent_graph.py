@@ -1,6 +1,6 @@
 """The graph of a trace: its agents, models and tools, with calls and failures.
 
-It takes time in proportion to the spans, and the size of the drawn graph is bounded.
+Building it takes time in proportion to the number of spans; the size of the drawn graph is bounded.
 """
 
 import re
@@ -28,7 +28,7 @@ _LONGEST: Final = 200  # characters of a name that are read; a guess
 
 @dataclass(slots=True)
 class GraphNode:
-    """An agent, a model, a tool or a retriever; or several seldom called ones of a kind."""
+    """An agent, a model, a tool or a retriever; or several seldom called nodes of one kind."""
 
     kind: Kind
     label: str
@@ -92,7 +92,7 @@ def agent_graph(spans: Sequence[OutlineSpan]) -> AgentGraph:
 def _note(node: GraphNode, span: OutlineSpan) -> None:
     node.calls += 1
     node.errors += span.is_error
-    if len(node.span_ids) < 2:  # noqa: PLR2004 - one that is alone leads to its span
+    if len(node.span_ids) < 2:  # noqa: PLR2004 - a node with a single span links to it
         node.span_ids.append(span.span_id)
 
 

@@ -71,7 +71,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTexts:
-    """The texts of two spans with their differences marked; None if a span has none."""
+    """The texts of two spans with their differences marked; None if a span has no such text."""
 
     label: str
     before: Markup | None
@@ -134,7 +134,10 @@ def _compared(context: Context, before: Outline, after: Outline, query: TraceQue
 
 
 def _first(rows: Sequence[AlignedSpan]) -> int | None:
-    """Choose the row to show: a new failure, else the first difference with none directly below it, else the root."""
+    """Choose the row to show: a new failure, else the first difference that has no difference as a child.
+
+    Without differences, choose the first row.
+    """
     for place, row in enumerate(rows):
         if row.after is not None and row.after.is_error and (row.before is None or "error" in row.changes):
             return place

@@ -62,7 +62,8 @@ class FacetView:
 def show_overview(request: Request, context: ContextDep, caller: CallerDep, values: str = "") -> Response:
     """Show the volume, the latency and the values of the traces that an address lists.
 
-    Of each facet, the `_FEW` most frequent values are counted, with `values=all` `_MANY`, and with `values=none` none.
+    Of each facet, the `_FEW` most frequent values are counted; with `values=all` the `_MANY` most frequent; with
+    `values=none` no values.
     """
     now_ns = context.now_ns()
     chosen = filter_of(request.query_params, now_ns)

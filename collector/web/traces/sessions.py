@@ -1,4 +1,4 @@
-"""Pages of sessions: the list, and the conversation of one, its latest turns unless earlier ones are requested."""
+"""Pages of sessions: the list, and the conversation of a session, from its latest turns or requested earlier ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -105,7 +105,7 @@ def _texts(reading: TraceReading) -> Iterator[Message]:
 
 
 def _origins(reading: TraceReading, names: Mapping[str, str]) -> Mapping[str, Origin]:
-    """Return for each message the first span with it in its output, else the first with it in its input."""
+    """Return for each message the first span whose output has it, else the first whose input has it."""
     origins: dict[str, Origin] = {}
     for field in ("output_messages", "input_messages"):
         for span_id, each in reading.spans.items():

@@ -48,7 +48,7 @@ class TraceRow:
 
 
 def rows_of(listing: Listing, listed: Listed, *, with_spans: bool) -> list[TraceRow]:
-    """Return the rows of traces, `with_spans` also with the values of their spans."""
+    """Return the rows of traces; if `with_spans`, also with the models and releases of their spans."""
     briefs = listing.briefs(listed.traces, listed.commits)
     named = listing.named_by_spans(listed.traces, listed.commits) if with_spans else {}
     return [

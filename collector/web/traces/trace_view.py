@@ -19,7 +19,7 @@ class Verdicts:
 
 
 def verdicts_of(judged: TraceResults, span_id: str | None) -> Verdicts:
-    """Return the verdicts on a span, or with None on the trace; superseded results come last."""
+    """Return the verdicts on a span, or on the trace if `span_id` is None; superseded results come last."""
     evaluations = [each for each in judged.evaluations if each.span_id == span_id]
     decisions = [each for each in judged.decisions if each.span_id == span_id]
     scored = {each.rule_id for each in evaluations if each.outcome == "scored" and not each.superseded}

@@ -10,7 +10,7 @@ from typing import Final
 from storage.judging.jobs import Job
 
 _MOST: Final = 4_096
-"""Most jobs claimed ahead. A guess: a fast endpoint answers as many in some ten seconds."""
+"""Maximum number of jobs claimed ahead. A guess: a fast endpoint answers as many in some ten seconds."""
 
 _TURNS: Final = 2.5
 """Turns of the ledger that the jobs must bridge: one may have begun before there was room, and the next be longer."""
@@ -29,7 +29,7 @@ class ClaimedAhead:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
-        self._prepared = 0  # number of first jobs that `coming` returned
+        self._prepared = 0  # number of the first jobs that `coming` has returned already
         self._turn_s = 0.0
         self._evaluation_s: float | None = None
 

@@ -109,7 +109,7 @@ class JudgeExecutor:
         return self._cases.room()
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Order the test cases of jobs that will begin soon, or be handed back."""
+        """Prepare the test cases of jobs that will begin soon, or be handed back."""
         self._cases.prepare(self._job_context.tasks_now(jobs))
 
     def hand_back(self, jobs: Sequence[Job]) -> None:

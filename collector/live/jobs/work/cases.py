@@ -25,7 +25,7 @@ For = TypeVar("For")
 
 @dataclass(slots=True)
 class _Prepared(Generic[For]):
-    """A test case by job, ready or in progress, and the waiter for it, if any."""
+    """Test cases by job: those in progress, each with its waiter if it was ordered, and those that are ready."""
 
     by: dict[int, tuple[For, Task] | None] = field(default_factory=dict)  # being made; None until the case is ordered
     made: dict[int, Examined] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Cases(Generic[For]):
         return min(room, _TOGETHER) if room >= _TOGETHER // 2 else 0
 
     def prepare(self, tasks: Sequence[Task]) -> None:
-        """Have the cases of tasks made that will be ordered soon, or forgotten."""
+        """Have cases made for tasks whose cases will be ordered soon, or forgotten."""
         with self._lock:
             new = [
                 task

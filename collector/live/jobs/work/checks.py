@@ -38,7 +38,7 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 class Checks:
     """Executor of checks in batches, one in each process at a time; processes after the first help if many jobs wait.
 
-    Revisions that were too slow once share a queue of one job at a time.
+    Revisions that were ever too slow share a queue of one job at a time.
     """
 
     def __init__(self, examiners: Sequence[Examiner], job_context: JobContext) -> None:

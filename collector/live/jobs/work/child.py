@@ -82,7 +82,7 @@ class StoredTargets:
             self._members[tenant, trace_id].append(member)
 
     def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:  # noqa: ARG002 - they are read already
-        """Return the test case of a target; of a long trace with all of its parts."""
+        """Return the test case of a target; all parts of the case of a long trace are made at once."""
         trace_id = target.trace_id or ""
         members = self._members[target.tenant, trace_id]
         if target.span_id is not None:

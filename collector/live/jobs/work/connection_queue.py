@@ -105,7 +105,7 @@ class ConnectionQueue:
     executor: Executor
     in_flight: Callable[[], int]
     breaker: Breaker | None  # None for programs
-    passing: frozenset[str]  # kinds of failure that a retry may not meet again
+    passing: frozenset[str]  # kinds of failure that a retry might avoid
     connection_id: str | None = None  # None for programs
     fallback: Callable[[], Fallback | None] = lambda: None  # used while the connection is unavailable
     rest_s: float = 0.0  # longest pause of the ledger between two turns
@@ -123,7 +123,10 @@ class ConnectionQueue:
         return max(in_flight - len(self.held) + self.ahead.room(in_flight), 0)
 
     def pause_s(self) -> float | None:
-        """Return in how many seconds a connection that is down is tried again; None otherwise."""
+        """Return in how many seconds a connection that is down is tried again.
+
+        None if it is not down, or jobs are under way.
+        """
         if self.breaker is None or self.breaker.down_since_s is None or self.held:
             return None
         return max(self.breaker.resumes_s - self.executor.now_s(), 0.0)
@@ -188,5 +191,5 @@ class JobAnswer(NamedTuple):
     outcome: Outcome
     model: str | None = None  # that the judge requests
     fallback: Fallback | None = None  # the connection that was used instead
-    missed: Outcome | None = None  # outcome of the connection itself before that; None if it was not tried
+    missed: Outcome | None = None  # with `fallback`: outcome of the connection itself; None if it was not tried
     of_jury: ConnectionQueue | None = None  # of several judges: the queue of the one that failed, or else the first

@@ -54,7 +54,7 @@ class Examined:
     """The test case of a job, or the reason why there is none."""
 
     task: Task
-    document: Mapping[str, Any] | None  # `{"case": …}`, or of a failure; None if nothing of its target is stored
+    document: Mapping[str, Any] | None  # `{"case": …}`, or that of a failure; None if nothing of the target is stored
     part: ExaminedPart | None = None
 
     @property

@@ -53,7 +53,7 @@ async def outcome_of_judges(
 
 
 def voted(jurors: Sequence[Juror], answers: Sequence[tuple[Outcome, str | None]]) -> tuple[Outcome, str]:
-    """Return the outcome by the votes of a jury, with answers in the order of its judges, and the models."""
+    """Return the outcome by a jury's votes, and the models; `answers` are in the order of `jurors`."""
     votes = [
         JudgeVote(connection=juror.name, model=model, outcome=outcome)
         for juror, (outcome, model) in zip(jurors, answers, strict=True)

@@ -20,7 +20,7 @@ POSTPONED: Final = "postponed"
 
 
 class ExaminedTarget(NamedTuple):
-    """Target of a job: a session, a trace, or with a span id that span of it."""
+    """Target of a job: a session, a trace, or, if `span_id` is set, that span of the trace."""
 
     tenant: str
     trace_id: str | None
@@ -87,7 +87,7 @@ def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKey
 def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) -> Case:
     """Add to a case what the rule has: tools if the spans have none, expectations, and an input if there is none.
 
-    A rule with criteria only can judge spans without an input too.
+    So a rule that has only criteria can judge spans without an input, too.
     """
     inputs, metadata = case.inputs, case.metadata
     if rule["tools"] is not None:
@@ -105,7 +105,7 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 def asks_for_input(rule: Mapping[str, Any]) -> bool:
     """Return True if a missing input may count as an empty one: for a check, or a judge with the default parts.
 
-    Either has INPUT among its `evaluationParams`.
+    Both need INPUT among their `evaluationParams`.
     """
     try:
         kind = kind_of(rule["evaluator"])
