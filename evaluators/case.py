@@ -53,7 +53,7 @@ _OTHER_SPELLINGS = {
 
 
 def require(case: Case, parameters: Sequence[Parameter]) -> None:
-    """Refuse a case that lacks one of these.
+    """Refuse a case that lacks one of these parameters.
 
     Raises:
         NotCaptured: the trace did not record one.
@@ -92,7 +92,7 @@ def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noq
 
 
 def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's value
-    """Return a value that must be there, even if it is null.
+    """Return a value that must be present; it may be null.
 
     Raises:
         NotCaptured: the trace did not record it.

@@ -31,7 +31,7 @@ class Assessment:
     reason: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     vacuous: bool = False  # there was nothing to check, so the score means little
-    by_less: bool = False  # content it uses was not captured: comparable only with assessments that lack the same
+    by_less: bool = False  # some content was not captured: comparable only with assessments that lack the same
 
 
 LEFT_OUT: Final = "charactersLeftOut"

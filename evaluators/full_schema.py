@@ -1,7 +1,7 @@
 """All of JSON Schema, by `jsonschema`: errors of a schema, and of a value.
 
-IRIs are checked by our own mapping to URIs: the library's own check compiles a grammar when it is imported, which takes
-1.3 s of CPU, a third of what a server needs to start, once more in each of its processes.
+IRIs are checked by our own mapping to URIs, because the library's own check compiles a grammar when it is imported.
+That takes 1.3 s of CPU in each process of a server, a third of what the server needs to start.
 """
 
 import functools
@@ -44,7 +44,7 @@ class _WithoutBacktracking:
         """Return True if the pattern occurs in the text.
 
         Raises:
-            UnusableRegex: RE2 has no such pattern.
+            UnusableRegex: RE2 does not support the pattern.
         """
         try:
             return safe_regex(pattern).search(text) is not None
@@ -147,8 +147,8 @@ class FullValidator:
         """List the errors of a value, each with its place.
 
         Raises:
-            UnusableSchema: a reference leads nowhere, the schema never ends or takes too many steps, or RE2 has no
-                such pattern.
+            UnusableSchema: a reference leads nowhere, the schema never ends or takes too many steps, or RE2 does not
+                support one of its patterns.
         """
         try:
             with steps or Steps():

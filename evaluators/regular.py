@@ -60,7 +60,7 @@ class SafeRegex:
 
 @functools.lru_cache(maxsize=_KEPT)
 def safe_regex(pattern: str, *, ignore_case: bool = False) -> SafeRegex:
-    """Compile an expression; those compiled last are kept.
+    """Compile an expression; the most recently used ones are kept.
 
     Raises:
         UnusableRegex: the expression is invalid, too long or too costly.

@@ -12,7 +12,7 @@ MAX_SECONDS: Final = 5.0
 
 
 class TooManySteps(Exception):
-    """The schema takes more than its steps or its time."""
+    """The validation takes more than its limit of steps or of time."""
 
 
 class Steps:

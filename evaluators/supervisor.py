@@ -63,7 +63,7 @@ def _status_of(program: int) -> int | None:
 
 
 def _kill_children() -> None:
-    """Kill the children, whose own become children of this process, until there are none."""
+    """Kill the children until there are none; the children of a killed one become children of this process."""
     with suppress(ChildProcessError):
         while True:
             for child in _children():

@@ -219,7 +219,7 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
 
 
 def is_call_of(call: ToolCall, name: str, expected_id: str | None = None, *, strict: bool = False) -> bool:
-    """Return True if this is the expected call: if both have an id, by these, else if `name` is its id or its tool.
+    """Return True if this is the expected call: by the ids if both have one, else if `name` is its id or its tool.
 
     If `strict`, `name` must be the id of a call that has one. Names of tools are compared as model APIs write them:
     white space as one underscore, other punctuation left out.
@@ -274,7 +274,7 @@ def _same_text(expected: object, result: object) -> bool:
 
 
 def _output_text(result: object) -> str:
-    """Return the text of a result, without the wrapper `{"content": …}`, its content as Python prints it."""
+    """Return the text of a result; of a wrapper `{"content": …}` only the content, as Python prints it."""
     value = _parsed(result)
     if isinstance(value, Mapping) and "content" in value:
         return str(value["content"] or "")

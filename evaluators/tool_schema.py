@@ -33,7 +33,8 @@ class Schema:
         """List the errors of a value, each with its place. `steps` are shared by the values of one request.
 
         Raises:
-            BadSchema: a reference leads nowhere, the schema never ends or is too costly, or RE2 has no such pattern.
+            BadSchema: a reference leads nowhere, the schema never ends or is too costly, or RE2 does not support one
+                of its patterns.
         """
         if self._surely(value):
             return []

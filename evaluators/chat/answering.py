@@ -97,7 +97,7 @@ class EndpointUnreachable(Exception):
 
 @dataclass(slots=True)
 class RequestProgress:
-    """Progress of a request: `left` is False if it is certain that nothing of it left this machine."""
+    """Progress of a request: `left` is False if certainly no part of the request left this machine."""
 
     left: bool = True
     tokens: TokenCounts = NOT_COUNTED  # of a response with status 200, even if it is no answer

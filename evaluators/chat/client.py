@@ -79,7 +79,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = RateLimit(connection.requests_per_minute)
         self._unsupported: dict[str, set[str]] = {}  # parameters that a model refused, and answered without
-        # How often each message of a refusal recurred that came without the parameters, too.
+        # Messages of refusals that came without the parameters, too, each with the number of later refusals (cyclic).
         self._refused_alike: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -161,7 +161,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         )
 
     async def _answer(self, asking: "_Asking", schema: JsonSchema | None) -> ModelReply:
-        """Ask; repeat without parameters that may have been refused, and remember them once that brought a reply."""
+        """Ask; repeat without parameters that may have been refused; remember these if a reply came without them."""
         model = asking.connection.model
         without = set(self._unsupported.get(model, ()))
         tried: set[str] = set()
@@ -392,7 +392,7 @@ _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
 
 
 class ChatSpeaker:
-    """Asks a model for the next message, with its own parameters, and charges each request."""
+    """Callable that asks a model for the next message, with the parameters of one conversation."""
 
     def __init__(self, model: ChatModel, connection: ModelConnection, request_budget: RequestBudget) -> None:
         """`connection` is the model's, except for the settings of this conversation."""

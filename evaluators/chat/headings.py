@@ -25,7 +25,9 @@ _DRAFT = re.compile(
     r"|preliminary|tentative|initial|rough"
 )
 _SECRET = re.compile(r"internal|hidden|private")
-"""Words that mark notes, reasoning or an answer after them as a draft; "Internal consistency" is a criterion."""
+"""Words that make drafts of the notes, reasoning or answers that they precede.
+
+Before other words they do not: "Internal consistency" is a criterion."""
 
 _NOTES = re.compile(r"notes?|work(?:ings?)?|process|steps?|comments?|remarks?|dialog(?:ue)?|check(?:s|list)?|use|only")
 _REASONING = re.compile(r"reasoning|analysis|rationale|reflections?|plan|planning|cot|critique|observations?")

@@ -30,8 +30,8 @@ PICTURE: Final = Limit(value=MOST_SENT_BYTES, unit="bytes", remedy="take it out"
 ALL_PICTURES: Final = Limit(value=MOST_SENT_BYTES_IN_ALL, unit="bytes", remedy="take some out")
 
 TOKENS_OF_PICTURE: Final = 50_000
-"""Tokens reserved for each, since its bytes do not tell how many it takes: OpenAI's `gpt-4o-mini` counts 2,833
-and 5,667 for each of eight tiles at most, which is 48,169; others count far fewer."""
+"""Tokens reserved for each picture, since its bytes do not tell how many tokens it takes. OpenAI's `gpt-4o-mini` counts
+2,833, and 5,667 for each of at most eight tiles, which is 48,169; other models count far fewer."""
 
 HEAD: Final = 96  # characters of base64 that suffice for `kind_of`
 _DATA: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)

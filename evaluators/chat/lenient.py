@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
 OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?!\s+\])(?=\s*+(?:["'\]{\[\w$/-]|\Z))""")
-"""An opening bracket that may begin a value; `[ ]`, a checkbox in a list of tasks, is none."""
+"""An opening bracket that may begin a value; that of `[ ]`, a checkbox in a list of tasks, may not."""
 _TAIL = re.compile(r"[\w.+-]*+\Z")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}

@@ -26,7 +26,7 @@ class RateLimit:
         return max(self._resumes_s - time.monotonic(), 0.0)
 
     def pause(self, duration_s: float) -> None:
-        """Hold requests back for so long; a current pause that ends later stays."""
+        """Hold requests back for this duration; a current pause that ends later stays."""
         self._resumes_s = max(self._resumes_s, time.monotonic() + min(duration_s, _LONGEST_PAUSE_S))
 
     async def turn(self) -> None:
@@ -42,7 +42,7 @@ class RateLimit:
 Outcome = TypeVar("Outcome")
 
 _RESTS: Final = 3
-"""Pause after a task, as a multiple of its duration: 3 leaves at most a quarter of one processor. A guess."""
+"""Pause after a task, as a multiple of its duration. With 3, tasks use at most a quarter of one processor. A guess."""
 
 
 class Share:

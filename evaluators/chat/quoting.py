@@ -31,8 +31,9 @@ def is_quoted(verdict: JsonValue, judged: str, required: Collection[str], option
     """Return whether the judged text contains the verdict.
 
     The requested fields are compared, or all if only one was requested; texts are compared by letters and digits. A
-    verdict of one number, word or empty list is a quotation only of an object without other fields, or with all
-    requested ones. A list is one only if it contains objects: claims may repeat texts, and `[1]` may be a footnote.
+    verdict that is only a number, a word or an empty list may equal one by chance. It counts as a quotation only of an
+    object that has no other fields, or has all requested ones. A list counts as one only if it contains objects,
+    because claims may repeat texts, and `[1]` may be a footnote.
     """
     if not judged or not (_ESCAPING.search(judged) or _is_named(verdict, judged, required)):
         return False

@@ -81,7 +81,7 @@ _BEFORE: Final = 80
 """Characters before a tag that are searched for the start of its line; the bound keeps the time linear. A guess."""
 
 _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
-"""Names in square brackets that need no closing to be marks; others are also headings."""
+"""Names in square brackets that are marks even without a closing mark; other names may be headings."""
 
 
 class Role(Enum):
@@ -115,7 +115,7 @@ class Mark:
 
     @property
     def closes(self) -> bool:
-        """Return whether it ends reasoning, also within a pair."""
+        """Return whether the mark ends reasoning, alone or as the end of a pair."""
         return self.role is Role.CLOSES
 
 
@@ -134,7 +134,7 @@ def _at_origin(mark: Mark, displayed: Displayed) -> Mark:
 
 
 def is_reasoning(name: str) -> bool:
-    """Return whether a key is one of reasoning or of a call of a tool."""
+    """Return whether a key is a name of reasoning or of a tool call."""
     return _NAME.fullmatch(_name(name)) is not None
 
 
@@ -264,7 +264,7 @@ def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
 
 
 def _fences(text: str) -> Iterator[Mark]:
-    """Yield the fences that name reasoning in their one to three words; a fence with a word inside is nested."""
+    """Yield the fences that name reasoning in their one to three words; inside them, a fence with words is nested."""
     opening: re.Match[str] | None = None
     depth = width = 0
     for match in _FENCE.finditer(text):

@@ -51,9 +51,9 @@ def find_reply(
 ) -> dict[str, JsonValue]:
     """Return the verdict in `text`: the one object that has every required field, and maybe optional ones.
 
-    An object inside of one that has them is a part of it. If a single field is required and no object has it, a list
-    stands for that field: models that are asked for `{"claims": […]}` like to answer `[…]`. `judged` is what the model
-    was shown, whose objects are quotations.
+    An object inside of an object with the required fields is a part of the latter. If a single field is required and no
+    object has it, a list stands for that field: models that are asked for `{"claims": […]}` like to answer `[…]`.
+    `judged` is what the model was shown; a verdict that is in it counts as a quotation.
 
     Raises:
         NoVerdict: there is none, or several, or it is incomplete, doubtful or quoted.

@@ -14,7 +14,7 @@ from evaluators.chat.wire import WIRES
 def with_parameters(
     request: dict[str, Any], connection: ModelConnection, unsupported: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Add limit of length, temperature and effort to the request, unless the model refused them; return the request."""
+    """Add the token limit, temperature and effort to the request, unless the model refused them; return the request."""
     wire, most = WIRES[connection.protocol], connection.max_output_tokens
     if most is None and wire.needs_most_tokens:
         most = ASSUMED_OUTPUT_TOKENS
@@ -47,7 +47,7 @@ def most_of_body(body: bytes, connection: ModelConnection, pictures: Sequence[Im
 
 
 def cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
-    """Return the price of tokens in USD, or None if unknown. No tokens cost nothing, whatever the price is."""
+    """Return the price of tokens in USD, or None if unknown; zero tokens cost 0, whatever the price is."""
     if (input_tokens, output_tokens) == (0, 0):
         return 0.0
     if price is None or input_tokens is None or output_tokens is None:

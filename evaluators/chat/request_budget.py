@@ -20,7 +20,7 @@ class Estimate:
 class RequestUsage:
     """Usage of one request. Tokens that are None are unknown, and may be as many as were reserved."""
 
-    outcome: str  # "answered", or the kind of failure; "unsent" if it was not tried
+    outcome: str  # "answered", "cancelled", or the kind of failure; "unsent" if it was not tried
     model: str | None = None  # as the endpoint names it
     input_tokens: int | None = None
     output_tokens: int | None = None

@@ -45,7 +45,7 @@ class JudgeSettings(WireModel):
         """Return the settings of the chat client; `variable` reads the environment.
 
         Raises:
-            BadConfiguration: the key's variable is not set, or no request could be made like this.
+            BadConfiguration: the key's variable is not set, or no request could be made with these settings.
 
         """
         key = None if self.key_env is None else variable(self.key_env)

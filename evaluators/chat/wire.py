@@ -131,7 +131,10 @@ def _refusal(refusal: object, finish: str | None) -> str | None:
 
 
 class TokenCounts(NamedTuple):
-    """The tokens of one request as the endpoint counts them; None if it does not, or counts 0 tokens of the prompt."""
+    """The tokens of one request as the endpoint counts them.
+
+    None if the endpoint does not; `input_tokens` is also None if the endpoint counts 0.
+    """
 
     input_tokens: int | None
     output_tokens: int | None

@@ -31,7 +31,7 @@ def _text(value: object) -> object:
 Number: TypeAlias = Annotated[
     float, Field(ge=-MAX_COUNT, le=MAX_COUNT, allow_inf_nan=False), BeforeValidator(number_of)
 ]
-"""A number, or a text that is one; true is none."""
+"""A number, or a text that spells one; a boolean is refused."""
 
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]
 
