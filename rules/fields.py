@@ -36,7 +36,7 @@ class Field:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that it is read from."""
+        """Return the columns that the field is read from."""
         return (self.column,) if self.types is None else (self.column, self.types)
 
     def _of_events(self, events: object) -> object:

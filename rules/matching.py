@@ -19,7 +19,7 @@ _EVERY: Final = "g"  # above every hex digit
 def bound(rate: float) -> str:
     """Return the exclusive upper bound for the hash of a sampled trace id, as hex digits.
 
-    `rate` is from 0 to 1; a greater rate has a greater bound. That of 1 is "g", above every hash.
+    `rate` is from 0 to 1; a greater rate has a greater bound. The bound of rate 1 is "g", above every hash.
 
     """
     below = math.ceil(rate * 16**_DIGITS)

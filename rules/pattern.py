@@ -127,7 +127,7 @@ def _times(least: int, most: int | None) -> str:
 
 
 class AutomatonState(NamedTuple):
-    """A state: a character of a set or an edge leads to `then`; without either, both `then` and `other` are reached."""
+    """A state: a character or an edge as in `needs` leads to `then`; if `needs` is None, both states are reached."""
 
     needs: Ranges | EdgeKind | None
     then: int

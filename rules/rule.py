@@ -29,8 +29,8 @@ GOES_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "TRACE": ("TRACE", "SPAN"),
     "SESSION": ("SESSION",),
 }
-"""Targets whose results a rule about spans, traces or sessions can depend on: its own, and of a trace also its
-spans."""
+"""By the target of a rule, the targets of the rules whose results it can depend on: the same target, and for traces
+also spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Rule:
 
     name: str
     enabled: bool
-    project: str | None  # the only one that it is about; None for all
+    project: str | None  # the only project that the rule is about; None: all projects
     target: Target
     conditions: tuple[Clause, ...]  # all of which must hold
     evaluator: str  # the name of its kind
@@ -118,16 +118,16 @@ class Rule:
     monitoring: Monitoring = AS_USUAL
     judge: Judge = "again"  # if spans come after a trace or a session was judged
     jury: Sequence[str] = ()  # further connections whose judges vote too, by name or id
-    settle_s: float | None = None  # quiet time before a session is judged; None: the server's setting
+    settle_s: float | None = None  # idle time before a session is judged; None: the server's setting
     after: AfterRule | None = None  # further condition, on a result of another rule
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
         """Return all conditions in the order in which they are checked.
 
-        They are: not one of our spans; the project; the conditions; and if no condition names the mark, not simulated,
-        not of an experiment, and not of the playground. These three are last, so that the
-        clause numbers in past decisions stay valid.
+        They are: not one of our spans; the project; the conditions; and, each unless a condition names its mark, not
+        simulated, not of an experiment, and not of the playground. These three are last, so that the clause numbers in
+        past decisions stay valid.
         """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
         simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)

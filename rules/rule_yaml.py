@@ -106,7 +106,7 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def has_comments(text: str) -> bool:
-    """Return True if any line is a comment; a # in a text of several lines is none."""
+    """Return True if any line is a comment; a line with # within a text of several lines is not."""
     try:
         scalars = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
     except yaml.YAMLError:

@@ -72,7 +72,7 @@ class Disagreed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Agreement among people on targets that have votes of two or more (`shared`).
+    """Agreement among people on targets that two or more people judged (`shared`).
 
     `fleiss` covers the `fleiss_targets` that have `raters` votes each.
 
@@ -168,7 +168,7 @@ def _fleiss(units: Sequence[Sequence[float]], classes: int) -> float | None:
 
 
 def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[PairOfPeople]:
-    """Return each two people with targets in common, those with the most first."""
+    """Return the pairs of people with targets in common, those with the most targets first."""
     both: dict[tuple[str, str], list[tuple[str | float, str | float]]] = {}
     for by_author in shared.values():
         for one, other in combinations(sorted(by_author), _TWO):

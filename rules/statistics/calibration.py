@@ -66,10 +66,11 @@ def calibrate(
 ) -> Calibration:
     """Estimate a judge's error rates and the corrected pass rate from labels of some of its results.
 
-    Labels are assumed to be a random sample of the results with the same verdict of the judge. If they hold more
-    failures than all results do, because failures are reviewed first, error rates counted over them are biased
-    (verification bias); then each verdict is weighted by its share of all results. `drawn` are labels with known
-    sampling probabilities: if these differ within a verdict, only these labels are used, weighted by the inverse.
+    Labels are assumed to be a random sample of the results with the same verdict of the judge. But the judge's verdicts
+    may have other shares among them than among all results, for example because failures are reviewed first. Error
+    rates counted over such labels are biased (verification bias), so each verdict is weighted by its share of all
+    results. `drawn` are labels with known sampling probabilities. If the probabilities differ within a verdict, only
+    the labels in `drawn` are used, weighted by the inverse.
 
     """
     judged = judged_passed + judged_failed

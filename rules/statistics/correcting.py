@@ -160,7 +160,7 @@ def strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Strat
 
 
 def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
-    """Weigh labels by verdict: each stands for all results of its verdict.
+    """Weigh labels by verdict: the labels of a verdict together stand for all of its results.
 
     For the interval, not for the rate, one success and one failure are added to each verdict.
     """
@@ -205,7 +205,7 @@ def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> C
 
 
 def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> tuple[Stratum, Stratum] | None:
-    """Return the labels of both verdicts as strata with Kish's effective sample sizes; None if a verdict has none."""
+    """Return the labels by verdict as strata with Kish's effective sample sizes; None if a verdict has no labels."""
     strata_by_verdict = []
     for verdict, share in ((True, judged_passed / judged), (False, 1 - judged_passed / judged)):
         side = [each for each in drawn if each.judged is verdict]

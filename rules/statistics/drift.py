@@ -57,7 +57,7 @@ NO_DRIFT: Final = DriftState()
 
 
 class Drift:
-    """A watch with a start after every few results, each compared with the results before its block."""
+    """A watch with a start after every few results; the results before its block are the baseline of a start."""
 
     __slots__ = ("_block", "_minimum", "_stride", "watch", "window")
 

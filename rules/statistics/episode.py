@@ -20,10 +20,10 @@ class EpisodeState:
     kind: Kind
     opened_at: int
     baseline: Sample  # what the results were worse than
-    stretches: tuple[ResultRange, ...]  # the numbers of its results
+    stretches: tuple[ResultRange, ...]  # the numbers of the baseline's results
     drop: float  # how much lower the mean was at the alarm
     results: int = 0  # since the alarm, or the last release or escalation after it
-    absent: int = 0  # results of other releases since the last one of the current release
+    absent: int = 0  # results of other releases since the last result of the current release
     watch: WatchState = NOTHING_SEEN
     worse: WorseningState | None = None  # the watch for means below the reported one; None: no result since the alarm
 
@@ -69,7 +69,7 @@ class Episode:
             self.worse = self._worsening(WorseningState(told=self.worse.reported))
 
     def pass_by(self) -> Change | None:
-        """Count a result of another release; return "withdrawn" once the watched release has had none for long."""
+        """Count a result of another release; return "withdrawn" if the watched one has had no results for long."""
         self.absent += 1
         return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
 

@@ -8,9 +8,9 @@ from rules.statistics.sample import ResultRange, Sample
 from rules.statistics.settings import Kind
 
 Change: TypeAlias = Literal["opened", "escalated", "recovered", "withdrawn", "lasting"]
-"""Change of an episode. `opened`: the alarm. `escalated`: it is much worse than reported, and goes on. `recovered`:
-more than half of the drop is made good, significantly. `withdrawn`: the release that was worse has no results any more.
-`lasting`: it has lasted so long that it becomes the new baseline."""
+"""Change of an episode. `opened`: the alarm. `escalated`: results are much worse than reported; the episode goes on.
+`recovered`: more than half of the drop is made good, significantly. `withdrawn`: the release that was worse has no
+results any more. `lasting`: the drop has lasted so long that the worse results become the new baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +28,14 @@ class EpisodeEvent:
 
     kind: Kind
     change: Change
-    at: int  # the number of the result that it took, from 1
+    at: int  # the number of the result that caused it, from 1
     release: str | None  # the current one
-    against: tuple[str, ...]  # the releases of the baseline; of drift none
+    against: tuple[str, ...]  # the releases of the baseline; empty for drift
     baseline: StreamRate
     candidate: StreamRate  # since the release, or since drift, worsening or recovery most likely began
-    evidence: float  # has reached the threshold, unless the episode ended without
+    evidence: float  # has reached the threshold, unless the change is `withdrawn` or `lasting`
     threshold: float
-    of_baseline: tuple[ResultRange, ...] = ()  # of alarms and escalations: the numbers of these results
+    of_baseline: tuple[ResultRange, ...] = ()  # for alarms and escalations: the numbers of the baseline's results
     of_candidate: tuple[ResultRange, ...] = ()
 
 

@@ -43,7 +43,7 @@ class MonitorState:
 
     results: int = 0
     scored: int = 0  # results that have the measure
-    measure: Measure | None = None  # that of the first result with any; a stream has one
+    measure: Measure | None = None  # the measure of the first result that has one; it holds for the whole stream
     releases: ReleasesState = NO_RELEASES
     drift: DriftState = NO_DRIFT
     episode: EpisodeState | None = None

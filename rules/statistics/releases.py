@@ -10,7 +10,7 @@ from rules.statistics.watch import Watch, WatchFinding, WatchState, since_ever
 
 _KNOWN: Final = 64  # releases that are remembered, to recognize their late results. A guess
 
-_STRETCHES: Final = 256  # the most ranges of results kept of a baseline; if short releases add more, the last ones
+_STRETCHES: Final = 256  # maximum number of ranges kept of a baseline's results; of more, the last ones are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class ReleasesState:
     edges: tuple[WindowStart, ...] = ()
     watch: WatchState | None = None
     stretches: tuple[ResultRange, ...] = ()  # the baseline's results at the beginning of the comparison, by number
-    since: int = 0  # the number of the last result before that
+    since: int = 0  # the number of the last result before the comparison began
     bad: bool = False  # results are bad: an episode is open, or the current release was withdrawn
     of_earlier: int = 0  # results of the current release that the previous evaluator judged
 
@@ -61,11 +61,11 @@ class Releases:
     """Choice of the current release and its baseline.
 
     - A release that was not seen before becomes the current one. Its baseline is the window of the previous release,
-      if that has enough results. Else the previous release joins the baseline that it was compared with, so that a
-      decline over several short releases is seen.
+      if this release has enough results. Else the previous release joins the baseline that it was compared with, so
+      that a decline over several short releases is seen.
     - While two versions are live, results of the current one are the candidate's, and results of the baseline's
-      releases still join the baseline. Those of other releases, and of none, are ignored.
-    - A release that was bad is never a baseline: the next one is compared with the bad one's baseline.
+      releases still join the baseline. Results of other releases, and without a release, are ignored.
+    - A bad release is never a baseline: the next release is compared with the baseline of the bad one.
 
     """
 

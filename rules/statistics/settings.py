@@ -70,10 +70,16 @@ class MonitorSettings:
 
     @property
     def log_escalation_threshold(self) -> float:
-        """Return the log of the evidence of an escalation; false within a baseline's length with a chance of alpha."""
+        """Return the log of the evidence that escalates an episode.
+
+        Within the length of a baseline, a false escalation has a probability of at most alpha.
+        """
         return math.log(self.block * BASELINE_PARTS / self.alpha)
 
     @property
     def log_recovery_threshold(self) -> float:
-        """Return the log evidence that ends an episode; false within a baseline's length with a chance of alpha."""
+        """Return the log of the evidence that ends an episode.
+
+        Within the length of a baseline, a false recovery has a probability of at most alpha.
+        """
         return math.log(self.block * BASELINE_PARTS / self.alpha)

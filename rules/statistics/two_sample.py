@@ -56,7 +56,7 @@ class Contest:
 
     points: Numbers  # the scores that occur
     baselines: Numbers  # a row for each: how many results at each of the points
-    planned: Numbers  # results that each of them was expected to have
+    planned: Numbers  # results that each baseline was expected to have
     candidates: Numbers  # a row for each: how many results at each of the points
     against: Sequence[int]  # the baseline of each candidate
     log_weights: Numbers

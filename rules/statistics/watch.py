@@ -7,10 +7,10 @@ moments.
   probability of at most alpha, ever.
 - With a start of weight w after every w results it is a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo,
   "E-detectors: a nonparametric framework for sequential change detection", New England J. Statist. Data Sci. 2 (2024),
-  section 2). While nothing changes, the expected sum after
-  n results is at most n, so that a threshold of A is reached within n results with a probability of at most n/A, for
-  every n, and the mean number of results before it is at least A/2. (For a known mean of the baseline it would be A.
-  Here baselines are samples; one that looks better than its true mean favours early alarms throughout.)
+  section 2). While nothing changes, the expected sum after n results is at most n. So a threshold of A is reached
+  within n results with a probability of at most n/A, for every n. The mean number of results before an alarm is at
+  least A/2. (For a known mean of the baseline it would be A. Here baselines are samples; one that looks better than its
+  true mean favours early alarms throughout.)
 """
 
 import math
@@ -43,10 +43,10 @@ class Compared:
     """A baseline."""
 
     number: int  # by which starts refer to it
-    planned: int  # the results that it had when it was first compared with; it may have more
-    refuted: float  # the means up to this one were refuted by it, when it was first compared with
+    planned: int  # the results that it had when the comparison began; it may have more
+    refuted: float  # up to this one, it refuted all means when the comparison began
     sample: Sample
-    of: ResultRange | None = None  # the results that it is of, if known when the watch started
+    of: ResultRange | None = None  # the results that it consists of, if known when the watch started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class WatchFinding:
     log_evidence: float
     baseline: Sample
     candidate: Sample
-    of_baseline: ResultRange | None = None  # the results that the baseline is of, if known
+    of_baseline: ResultRange | None = None  # the results that the baseline consists of, if known
     after: int = 0  # the number of the last result before the start
 
 
@@ -171,7 +171,7 @@ class Watch:
     def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: ResultRange | None = None) -> None:
         """Add a moment since which the mean may be lower; without a `baseline`, that of the last start is used.
 
-        `at` is the number of the last result, and `of` says which results the baseline is of.
+        `at` is the number of the last result, and `of` says which results the baseline consists of.
 
         The first start of a baseline must not have a greater weight than the others.
         """

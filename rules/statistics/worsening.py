@@ -1,11 +1,11 @@
 """Evidence, while an episode lasts, that the mean is much lower than reported when it began.
 
-The reported mean is known before the first watched result, so that no second sample is needed: the
-claim is that the mean is not below a level. A bet against it stakes a share on each score, as in `wealth`; after n
-results the sum over all moments at which the fall may have begun is n at most, on average, while the claim is true (a
-Shiryaev-Roberts e-detector: Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change
-detection", New England J. Statist. Data Sci. 2 (2024), section 2). For a level that is known that sum needs no memory:
-R becomes (R + 1) times what the bet grows by.
+The reported mean is known before the first watched result, so that no second sample is needed: the claim is that the
+mean is not below a level. A bet against the claim stakes a share on each score, as in `wealth`; after n results the sum
+over all moments at which the fall may have begun is n at most, on average, while the claim is true (a Shiryaev-Roberts
+e-detector: Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change detection", New
+England J. Statist. Data Sci. 2 (2024), section 2). As the level is known, this sum needs no memory: R becomes (R + 1)
+times what the bet grows by.
 """
 
 import math

@@ -28,7 +28,7 @@ def kappa(table: ArrayLike, weighting: Weighting = "none") -> float | None:
 
 
 def kappa_error(table: ArrayLike) -> float | None:
-    """Return the standard error of an unweighted kappa that is not 0 (Fleiss, Cohen and Everitt 1969)."""
+    """Return the standard error of an unweighted kappa, not assuming that it is 0 (Fleiss, Cohen and Everitt 1969)."""
     value = kappa(table)
     if value is None:
         return None

@@ -76,8 +76,8 @@ def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
 
     It is the probability, given the four marginal sums, of tables at most as likely as this one (R. A. Fisher,
     Statistical Methods for Research Workers, 1934, 21.02; two-sided as in R's `fisher.test`). Time and memory grow
-    with the smaller side; the p-value is 1.0 if a side has no results, or if all results
-    are passes or all are failures.
+    with the smaller side. The p-value is 1.0 if a side has no results, or if all results are passes or all are
+    failures.
 
     Raises:
         ValueError: a count is negative.

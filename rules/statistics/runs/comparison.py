@@ -21,7 +21,7 @@ from rules.statistics.runs.slices import SliceDifference, slices_of
 Flip: TypeAlias = Literal["to_fail", "to_pass", "none"]
 
 LISTED: Final = 500
-"""Items listed of each measure that became worse, and as many that became better. A guess."""
+"""For each measure, the most items listed that became worse, and that became better. A guess."""
 
 _HALF: Final = 0.5  # share of passed trials
 
@@ -53,18 +53,18 @@ class Comparison:
     verdict: Verdict
     differences: Sequence[Difference]
     rate: Difference | None  # the pass rate, or the evaluator whose scores equal it; None if passes are not known
-    repeats: Sequence[PassChance]  # of several trials; empty if one of the runs has one trial of each item
-    items: Sequence[ItemChange]  # those that became worse first, of these flips first, then by how much
+    repeats: Sequence[PassChance]  # of several trials; empty if no item has several with verdicts in both runs
+    items: Sequence[ItemChange]  # worse ones first; of worse and of better ones flips first, then the largest changes
     slices: Sequence[SliceDifference]
     ratios: Sequence[Ratio]
     compared: int
-    worse: int  # items by any measure
+    worse: int  # items, by any measure
     better: int  # by some, and worse by none
     equal: int
-    unscored: int  # by all measures, in one of the runs at least
+    unscored: int  # without any measure that has scores in both runs
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    removed_evaluators: tuple[str, ...]  # which scored something in the baseline; the others are a warning
+    removed_evaluators: tuple[str, ...]  # that scored something in the baseline; other removed ones are a warning
     added_evaluators: tuple[str, ...]
     judged: int  # trials of the candidate that a compared evaluator scored
     failures: tuple[str, ...]  # reasons for `regressed` besides the tests: floors, severity, refused trials
@@ -198,7 +198,7 @@ def _items(measures: Sequence[Measure], places: Places, candidate: FinishedRun, 
 
 
 def _changes(measure: Measure, places: Places, candidate: FinishedRun, options: Options) -> list[ItemChange]:
-    """Return the items that changed most by one measure, at most `LISTED` that became worse and as many others."""
+    """Return the items that changed most by one measure, at most `LISTED` worse and at most `LISTED` better ones."""
     before, after = measure.baseline.means()[places[0]], measure.candidate.means()[places[1]]
     gains = measure.sign * np.nan_to_num(after - before)
     is_pass_or_fail = measure.baseline.is_pass_or_fail and measure.candidate.is_pass_or_fail

@@ -111,7 +111,7 @@ def _column(measure: Measure, before: Places, after: Places) -> EvaluatorColumn:
 
 
 def _movements(measures: Sequence[EvaluatorColumn], before: Places, after: Places, epsilon: float) -> Codes:
-    """Classify items: worse by any measure is worse; better needs none that is worse; unscored lacks all measures."""
+    """Classify items: worse by any measure, else better by any, else the same; unscored if no measure compares both."""
     movements = np.full(before.size, _UNCHANGED, dtype=np.int8)
     movements[np.any([each.gains > epsilon for each in measures], axis=0)] = _IMPROVED
     movements[np.any([each.gains < -epsilon for each in measures], axis=0)] = _REGRESSED

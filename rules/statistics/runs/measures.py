@@ -66,7 +66,7 @@ class Measure:
     better: Direction
     baseline: Side
     candidate: Side
-    is_pass_rate: bool = False  # it is the pass rate, or its scores equal it
+    is_pass_rate: bool = False  # the measure is the pass rate, or its scores equal the pass rate
 
     @property
     def sign(self) -> int:

@@ -26,7 +26,7 @@ class PassChance:
 
 
 def pass_chances(passes: Measure, places: Places) -> list[PassChance]:
-    """Return pass@k and pass^k for k from 1 on; empty if items of either run have one trial only."""
+    """Return pass@k and pass^k for k from 1 on; empty if no item has two trials with known verdicts in both runs."""
     before, after = (_passed(side)[at] for side, at in zip((passes.baseline, passes.candidate), places, strict=True))
     known = np.minimum(before[:, 0], after[:, 0])
     most = min(int(known.max(initial=0)), MOST_TRIALS)
