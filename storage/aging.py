@@ -85,7 +85,7 @@ class _Doubt:
 
 
 class Aging:
-    """Decides whether anything may be deleted because of its age. Safe to use from any thread but the writer's."""
+    """Guard of deletions by age. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer, options: AgingOptions) -> None:
         self._database, self._writer, self._options = database, writer, options
@@ -117,7 +117,7 @@ class Aging:
             return self._text(forward_ns)
 
     def refusal(self, what: str, expired: int, stored: int) -> str | None:
-        """Return why this many expired rows may not be deleted now because of their age, or None."""
+        """Return why this many expired rows have to stay for now, or None if they may be deleted."""
         doubt = self.doubt()
         share = expired / stored if stored else 0.0
         with self._lock:
@@ -186,7 +186,7 @@ class Aging:
         return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
 
     def _clients_agree(self, doubt: _Doubt) -> bool:
-        """Return True if the clock is ahead because the machine was off: spans received since then agree with it."""
+        """Return True if the clock is ahead because the machine was off: spans received during the doubt agree."""
         steady_ns = self._options.steady_ns()
         is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
         is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0

@@ -32,7 +32,7 @@ class StorageError(Exception):
 
 
 class Overloaded(StorageError):
-    """We are behind: the same bytes will be welcome later.
+    """The server is overloaded, or the database cannot be written now: the same request may succeed later.
 
     `retry_after_s` is the delay that a sender should wait, in seconds.
     """

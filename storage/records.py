@@ -24,14 +24,14 @@ EventType: TypeAlias = Literal[
 ]
 Grouping: TypeAlias = Literal["day", "release", "project"]
 Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
-"""Unit of rates: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
+"""Quantity of a rate: of results, the share that passed or the mean score; of a metric, a share or an amount."""
 MetricStanding: TypeAlias = Literal["waiting", "fine", "alert", "off"]
 """State of a metric monitor; `waiting`: too few values for a conclusion."""
 Origin: TypeAlias = Literal["API", "FILE"]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 StreamStart: TypeAlias = Literal["first", "evaluator", "settings"]
 """Why a stream has no earlier results to compare with: it is the rule's first, the evaluator changed, or settings of
-the monitors changed (only in versions that then restarted streams)."""
+the monitors changed (only in streams of earlier versions, which restarted streams in that case)."""
 
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
 """Values of OTLP's `AnyValue`; None if nothing was set."""

@@ -102,8 +102,8 @@ _STOP_S = 1.0
 _RECOVERY_S = 30.0  # how long a start waits for commits of spooled spans before the listeners open
 
 _FLUSH_S = 5.0
-"""Timeout for storing the usage of the last judge calls; without it they count with their reserved amount. A guess: a
-write task waits a second under full load."""
+"""Timeout for storing the usage of the last judge calls. Calls whose usage is not stored count with their reserved
+amount. A guess: a write task waits a second under full load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +116,9 @@ class StoreOptions:
     aging: AgingOptions = field(default_factory=AgingOptions)
     may_only_read: bool = False  # opens read-only directories, too; then all writes are refused
     lake: str | None = None  # URI of the lake, from which rows that moved are read
-    lake_endpoint: str | None = None  # the URL of the object store, unless its provider has one
+    lake_endpoint: str | None = None  # URL of an object store whose provider has no default endpoint
     cold: ColdReader | None = None  # reader of the lake, made by `open`
-    http: str = ""  # the URL that answers during the opening, for readers of the lock
+    http: str = ""  # URL that answers during the opening; written into the lock file
     report: Report = no_report  # receives the steps of the opening, in its thread
 
 
@@ -348,7 +348,7 @@ class Store:
 
     @property
     def writing_s(self) -> float | None:
-        """Return the seconds of the writer's current attempt; None while idle, infinite once it has ended."""
+        """Return the seconds of the writer's current attempt; None while idle, infinite once its thread has ended."""
         return self._writer.attempt.seconds
 
     def check_room(self, sender: str, nbytes: int = 0) -> None:
@@ -366,7 +366,7 @@ class Store:
         `weights` has the amount that each sender contributed, in any unit; the batches' bytes are divided accordingly.
 
         Raises:
-            Overloaded: nothing was stored; try again later.
+            Overloaded: the database cannot be written now.
         """
         weights = weights or {"": 1}
         if len(weights) == 1:

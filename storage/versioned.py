@@ -26,7 +26,7 @@ def write_rows(
     """Run a statement that writes and returns rows, and `then` if it returned any; return the rows once committed.
 
     Raises:
-        Overloaded: nothing was stored.
+        Overloaded: the database cannot be written now.
 
     """
     rows: list[tuple[Any, ...]] = []
@@ -57,7 +57,7 @@ class VersionedRecords:
 
         Raises:
             Conflict: the tenant has a record of that name, or has `most` records.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if not write_rows(self.writer, statement, {**values, "name": name, "most": self.most}):
             limit = Limit(value=self.most, unit=f"{self.kind}s", remedy="delete one first, or choose another name")
@@ -68,7 +68,7 @@ class VersionedRecords:
 
         Raises:
             Conflict: the record was changed meanwhile, or another one has that name.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if not write_rows(self.writer, statement, {**values, "name": name}):
             raise Conflict(f"the {self.kind} was changed meanwhile, or another one is named {name!r}")
@@ -78,7 +78,7 @@ class VersionedRecords:
 
         Raises:
             Conflict: the record was changed since it was read.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if not write_rows(self.writer, statement, values, then=then):
             raise Conflict(f"the {self.kind} was changed meanwhile")
@@ -107,7 +107,7 @@ class Records(Generic[Text, Row]):
 
         Raises:
             Conflict: the tenant has a record of that name, or has `most` records.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = asdict(text)
         columns = ", ".join(f'${name} AS "{name}"' for name in values)
@@ -126,7 +126,7 @@ class Records(Generic[Text, Row]):
 
         Raises:
             Conflict: the record was changed meanwhile, or another one has that name.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = asdict(text)
         columns = ", ".join(f'"{name}" = ${name}' for name in values)
@@ -142,7 +142,7 @@ class Records(Generic[Text, Row]):
 
         Raises:
             Conflict: the record was changed since it was read.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         statement = f"DELETE FROM {self.table} WHERE {self._seen_alone} RETURNING {self.key}"  # noqa: S608 - declared
         self._records.delete(statement, self._seen(row), then=self._cascade(row))

@@ -1,4 +1,4 @@
-"""Mutes: notifications about a project or a rule that are paused until a time."""
+"""Mutes: pauses of notifications about a project or a rule, until a time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ _MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMute:
-    """A pause of notifications. `rule` is a name or an id, of a metric monitor too; None means all."""
+    """A pause of notifications. `rule` is the name or id of a rule or a metric monitor. None matches all."""
 
     tenant: str
     mute_id: str
@@ -51,7 +51,7 @@ class AlertMutes:
 
         Raises:
             Conflict: the tenant has as many mutes in effect as it may have.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}
         values |= {"until_us": mute.until_ns // 1000, "at_us": mute.created_at_ns // 1000, "most": MOST_MUTES}
@@ -59,10 +59,10 @@ class AlertMutes:
             raise Conflict(f"there can be no more than {_MUTES}")
 
     def delete(self, mute_id: str, at_ns: int) -> None:
-        """Delete a mute, and those that are over unless the clock is in doubt.
+        """Delete a mute; unless the clock is in doubt, also delete all mutes that are over.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"mute_id": mute_id, "at_us": None if self._aging.doubt() is not None else at_ns // 1000}
         self._writer.store(lambda cursor: cursor.execute(sql.query("delete_alert_mutes"), values), 1)

@@ -177,7 +177,7 @@ class Alerts:
         """Open an alert; return False if that episode has one.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._write(lambda cursor: open_alert(cursor, finding, at_ns))
 
@@ -185,7 +185,7 @@ class Alerts:
         """Escalate an alert; return False if it does not exist or is over.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._write(lambda cursor: escalate_alert(cursor, escalation, at_ns))
 
@@ -193,7 +193,7 @@ class Alerts:
         """End an alert; return False if it does not exist or was over before.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._write(lambda cursor: recover_alert(cursor, tenant, alert_id, recovery, at_ns))
 
@@ -201,7 +201,7 @@ class Alerts:
         """Acknowledge an alert; return False if it is not open.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
 
         """
         return self._write(lambda cursor: acknowledge_alert(cursor, tenant, alert_id, by, at_ns))

@@ -18,7 +18,7 @@ SCORES: Final = "scores:"
 """Prefix of the fingerprint of a stream of such scores; the fingerprint of an evaluator is hexadecimal digits."""
 
 _WAITED_US: Final = 3_600_000_000
-"""How long a score is read again, because a rule may still match its trace. A guess: most traces are decided sooner."""
+"""Age up to which a score is read again: a rule may still match its trace. A guess: most traces are decided sooner."""
 
 _COMMITS: Final = 1_000
 """Commits without score events are read again by the next look, until there are this many; then the position is stored.
@@ -44,12 +44,12 @@ class WantedScore:
     rule_id: str
     revision: int
     name: str
-    of_traces: bool
+    of_traces: bool  # the rule is about traces, not spans
     compare_by: str  # the attribute that distinguishes releases
 
 
 class CountedScores:
-    """Scores that monitors count. `count` is for one thread beside the writer's."""
+    """Scores that monitors count. `count` is for a single thread, not the writer's."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class CountedScores:
         return int(self._last.rows()[0][0])
 
     def writes(self, *, is_counting: bool) -> int:
-        """Return a number that grows with each write of a score; if `is_counting`, of any table that `count` reads."""
+        """Return a number that grows with writes of scores; if `is_counting`, with writes of all that `count` reads."""
         return self._database.writes.count(self._tables if is_counting else ("annotation", "log_record"))
 
     def count(self, criteria: Sequence[WantedScore], now_us: int) -> int:

@@ -85,7 +85,7 @@ class MetricMonitors:
         self._all = RowCache(database, sql.query("metric_monitors"))
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
-        """Return monitors by name, of a tenant plus shared ones (None: all); `deleted` adds those with open alerts."""
+        """Return a tenant's and shared monitors (None: all) by name; `deleted` adds deleted ones with open alerts."""
         return self._find(tenant=tenant, deleted=deleted)
 
     def watched(self) -> list[MetricMonitorRow]:
@@ -103,7 +103,7 @@ class MetricMonitors:
 
         Raises:
             Conflict: the tenant has a monitor of that name, or has `MOST_MONITORS`.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"monitor_id": monitor_id, "tenant": tenant, "document": json.dumps(document), "at_us": at_ns // 1000}
         self._records.create(sql.query("insert_metric_monitor"), name, values)
@@ -113,7 +113,7 @@ class MetricMonitors:
 
         Raises:
             Conflict: the monitor was changed meanwhile, or another one has that name.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"monitor_id": row.monitor_id, "tenant": row.tenant, "version": row.version, "at_us": at_ns // 1000}
         self._records.replace(sql.query("update_metric_monitor"), name, values | {"document": json.dumps(document)})
@@ -123,7 +123,7 @@ class MetricMonitors:
 
         Raises:
             Conflict: the monitor was changed since it was read.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"monitor_id": row.monitor_id, "version": row.version, "at_us": at_ns // 1000}
         self._records.delete(sql.query("delete_metric_monitor"), values)

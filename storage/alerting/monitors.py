@@ -110,7 +110,7 @@ class Worst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """An alert is over."""
+    """End of an alert."""
 
     tenant: str
     alert_id: str
@@ -123,7 +123,7 @@ Happening: TypeAlias = AlertFinding | Escalation | Recovery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Position of monitors: states have results up to `number`; events about those up to `announced` were sent."""
+    """Position of monitors: states include results up to `number`; events about results up to `announced` were sent."""
 
     number: int
     announced: int
@@ -158,7 +158,7 @@ _ROWS: Final = pa.schema(
 
 
 class Monitors:
-    """Storage of monitors. `store` is for one thread beside the writer's, all else for any."""
+    """Storage of monitors. `store` is for a single thread, all else for any thread. None is for the writer's."""
 
     def __init__(self, database: Database, writer: Writer, outbox: Outbox, stored: threading.Event) -> None:
         self._database = database
@@ -181,7 +181,7 @@ class Monitors:
         """Delete states that another edition wrote, so that they are rebuilt from results; no event is sent again.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -217,7 +217,7 @@ class Monitors:
             return [_stream(row) for row in dict_rows(cursor)]
 
     def past(self, key: StreamKey, fingerprint: str, first: int, before: int) -> list[PastResult]:
-        """Return the latest results of a stream from one number to before another, in order."""
+        """Return the latest results of a stream with numbers from `first` to below `before`, in order."""
         bounds = {"first": first, "before": before, "rows": _PAST_RESULTS}
         params = {**key._asdict(), "fingerprint": fingerprint, **bounds}
         with self._database.cursor() as cursor:
@@ -234,7 +234,7 @@ class Monitors:
         offset: int = 0,
         limit: int = 50,
     ) -> list[StreamRow]:
-        """Return stream states, newest first, by project and rule; `rule` is an id or a name.
+        """Return stream states by project and rule, each rule's newest first; `rule` is an id or a name.
 
         With a tenant, return its streams and shared ones.
 

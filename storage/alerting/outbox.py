@@ -189,7 +189,7 @@ class Outbox:
         """Queue an event for one receiver; return the id of the delivery, or None if there is no such receiver.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         queued: list[str] = []
         self._writer.store(lambda cursor: queued.extend(queue_event(cursor, event, only_for=only_for)), 1)
@@ -200,7 +200,7 @@ class Outbox:
         """Queue the digests that are due; return True if there were any.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if not self._open.rows():
             return False
@@ -234,7 +234,7 @@ class Outbox:
         """Record the results of attempts, all of them or none.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         self._writer.store(lambda cursor: _record(cursor, attempts, policy), len(attempts))
 
@@ -262,7 +262,7 @@ class Outbox:
         """Queue a delivery again, under the same id; return False if it waits already, or does not exist.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"webhook_id": webhook_id, "delivery_id": delivery_id, "at_us": at_ns // 1000}
         queued = write_rows(self._writer, sql.query("replay_alert_delivery"), values)
@@ -275,7 +275,7 @@ class Outbox:
         Nothing is deleted while the clock is in doubt.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if self._aging.doubt() is not None:
             return

@@ -106,7 +106,7 @@ class Webhooks:
         """Add a receiver.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = _values(text) | {"webhook_id": webhook_id, "tenant": tenant, "at_us": at_ns // 1000}
         values |= {"project": project, "origin": origin}
@@ -122,7 +122,7 @@ class Webhooks:
         If `text` disables the receiver, its waiting deliveries are cancelled, except tests.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = _values(text) | {"webhook_id": webhook_id, "version": version, "at_us": at_ns // 1000}
         error = None if text.enabled else "the receiver was switched off"
@@ -132,7 +132,7 @@ class Webhooks:
         """Store the same secret in a new encryption unless it has changed meanwhile; the version stays the same.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"webhook_id": webhook_id, "sealed": sealed, "before": before}
 
@@ -145,7 +145,7 @@ class Webhooks:
         """Delete a receiver with its secrets, if it has this version; return False if not, or if it does not exist.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"webhook_id": webhook_id, "version": version, "at_us": at_ns // 1000}
         return self._change(sql.query("delete_alert_webhook"), values, "the receiver was deleted", tests=True)

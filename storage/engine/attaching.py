@@ -38,9 +38,9 @@ class FileOpener:
     """Opener of one file, which raises the configured memory limit if the file cannot be opened otherwise.
 
     DuckDB replays its whole log at once, and a checkpoint rewrites the last row group. Both may take more memory than
-    the transactions that wrote this data. A database that was opened with more memory returns to the
-    configured limit after one checkpoint. If that limit is too low a second time, such as for spans of 150 kB each at
-    256 MB, the higher limit stays, since otherwise each commit would fail in the same way.
+    the transactions that wrote the log. A database that was opened with more memory returns to the configured limit
+    after one checkpoint. If the configured limit is too low a second time, the higher limit stays, since otherwise
+    each commit would fail in the same way. Spans of 150 kB each at 256 MB are an example.
     """
 
     def __init__(
@@ -152,13 +152,13 @@ def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return the size in bytes at which DuckDB's log is moved into the file, by the memory limit."""
+    """Return the size in bytes at which DuckDB's log is moved into the file; it depends on the memory limit."""
     return max(min(memory_bytes(connection) // _LOG_DIVISOR, _MOST_LOG_BYTES), LEAST_LOG_BYTES)
 
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")
-"""Texts of DuckDB's errors about memory. The class alone does not tell: if the checkpoint after the replay fails, it is
-another one than `OutOfMemoryException`."""
+"""Texts of DuckDB's errors about memory. The exception's class is not enough: if the checkpoint after the replay
+fails, DuckDB raises another class than `OutOfMemoryException`."""
 
 
 def _says_no_memory(text: str) -> bool:

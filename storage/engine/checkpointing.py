@@ -66,7 +66,7 @@ class Checkpoints:
 
     @property
     def most_merges(self) -> int:
-        """Return the most row groups that a checkpoint merges."""
+        """Return the maximum number of merges of row groups in a checkpoint of a table."""
         return _MERGES if self._may_merge or self._merging else 0
 
     @property

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _SHARE: Final = 0.4
 _MOST_ROOM_BYTES: Final = 128 << 20
 """Memory that is freed before a write: this share of the memory limit, at most this many bytes. A stored row group of
-spans of 1.3 kB takes some 10 MB. Rewriting one reads two, and needs two buffers of 256 kB for each of then 63 columns:
+spans of 1.3 kB takes some 10 MB. Rewriting one reads two, and needs two buffers of 256 kB for each column (63 then):
 some 80 MB with the rows themselves. With only a fifth of 256 MB freed, DuckDB evicted blocks during the rewrite."""
 
 _CACHE_DIVISOR: Final = 16
@@ -47,8 +47,8 @@ def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:
     """Evict cached blocks of the file beyond a share of the memory limit.
 
     DuckDB keeps each block that it read or wrote until its memory is full, so a server with 50 spans/s grew by 9 MB a
-    minute up to a quarter of the machine. The operating system caches them, too, and gives them back sooner than a
-    process does. Call it while there are no readers: a statement may lack memory in that moment.
+    minute up to a quarter of the machine's memory. The operating system caches these blocks, too, and frees them
+    sooner than a process does. Call this while there are no readers: a statement may lack memory in that moment.
 
     """
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()

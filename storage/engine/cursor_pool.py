@@ -141,7 +141,7 @@ class KeptCursors:
             return None
 
     def keep(self, cursor: KeptCursor) -> bool:
-        """Keep a cleared cursor for the next; return False if there are enough, or the database may be invalid."""
+        """Keep a cleared cursor for its next user; return False if there are enough, or the database may be invalid."""
         if self._is_in_doubt or len(self._idle) >= self._most:
             return False
         self._idle.append(cursor)

@@ -142,8 +142,8 @@ def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
 
     DuckDB 1.5.5 rolls back an open transaction in a destructor, which ends the process (`std::terminate`) if the
     database was declared invalid meanwhile. An explicit rollback raises the same error here, and closes the
-    transaction. An interrupted rollback may leave the transaction open (39 of 955 did that another thread interrupted),
-    so it is repeated.
+    transaction. An interrupted rollback may leave the transaction open, so it is repeated. Of 955 rollbacks that
+    another thread interrupted, 39 left it open.
     """
     while True:
         try:

@@ -17,7 +17,7 @@ _OWN_WORDS: Final = ("IO Error: Corrupt database file", "IO Error: Failure while
 """An error that begins like this cannot be made by the text of a statement, such as `SELECT error('…')`."""
 _INTERNAL: Final = "INTERNAL Error"
 _MOST: Final = 20
-"""Different places that are remembered. A guess: one is enough to act."""
+"""Maximum number of different places that are remembered. A guess: one is enough to act."""
 
 NEXT_STEP: Final = "stop the server and run `tracejury check` on its data directory"
 LOST_COMMITS: Final = (
@@ -61,9 +61,10 @@ class Damage:
                 self._places.setdefault(place, f"{message}; {next_step}")
 
     def note_error(self, error: Exception, *, own: bool) -> bool:
-        """Remember an error if it reports damage; `own` is a statement of the server, which never breaks DuckDB.
+        """Remember an error if it reports damage; `own`: the statement is the server's, not a client's.
 
-        An internal error of DuckDB at such a statement is treated as damage: sound data does not cause one.
+        An internal error of DuckDB at a statement of the server is treated as damage, since these statements do not
+        cause one on sound data.
         """
         text = str(error).partition("\n")[0]
         if is_damage(error) or (own and is_damage_text(text)):

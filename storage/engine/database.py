@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "tracejury.duckdb"
 CATALOG = "tracejury"
-LAKE_CATALOG = "lake"  # with the setting of that name; its schemas are `main` and `alone`
+LAKE_CATALOG = "lake"  # attached if the setting `lake` is set; its schemas are `main` and `alone`
 ROW_GROUP_ROWS = 8192
 """Commits that fill whole row groups bypass DuckDB's log. Measured, µs of CPU a span and bytes on disk: commits of
 4,096 rows through the log 20 and 338; as whole groups of 4,096 rows 14 and 361, of 8,192 rows 13 and 349."""
@@ -109,7 +109,7 @@ class Database:
         self._scratch = directory / "tmp" if self._elsewhere is None else Path(self._elsewhere.name)
         self._options, self._report = options, report
         self._opening = threading.Lock()  # held while the file is opened again, or readers are locked out
-        self._attempts = 0  # to open it again
+        self._attempts = 0  # number of attempts to open the file again
         self._cursors, self._idle = Cursors(), KeptCursors()
         self.writes = TableWrites()
         self.damage = Damage()
@@ -168,7 +168,7 @@ class Database:
     def cursor(
         self, *, mends: bool = True, may_end: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a cursor of its own for the block; within `in_snapshot`, return the cursor that the thread has.
+        """Open a separate cursor for the block; within `in_snapshot`, yield the cursor that the thread has already.
 
         A caller that continues after a failed statement needs `may_share=False`, as a failure ends the snapshot.
 

@@ -40,7 +40,7 @@ class UnknownFormat(Exception):
 def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
     """Punch holes for all free blocks; return the bytes freed.
 
-    0 if the file and DuckDB disagree, the format is unknown, or the file system does not support holes.
+    Return 0 if the file and DuckDB disagree, the format is unknown, or the file system does not support holes.
     """
     try:
         stated_bytes, free_list = free_blocks(path)

@@ -21,8 +21,8 @@ MARK: Final = "tracejury_schema"
 """The table of the schema steps that the file has."""
 
 FIRST_STEP: Final = 49
-"""Number of the step that makes all tables of v0.1.0. Files that v0.1.0 wrote also have records of the 34 steps that it
-replaced."""
+"""Number of the step that makes all tables of v0.1.0. Some files of v0.1.0 also have records of the 34 steps that this
+step replaced."""
 
 _REPLACED_STEPS: Final = 34
 _MIGRATES_OLDER: Final = "a233b285c6dd3bbcc2332ca1532d70a8b00e6370"
@@ -63,7 +63,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, 
 
 
 def require_migrated(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) -> None:
-    """Refuse a file that cannot be written unless it has the steps and views of this version, and write nothing.
+    """Check that a read-only file has the steps and views of this version; write nothing.
 
     Raises:
         ReadOnly: another version wrote it.

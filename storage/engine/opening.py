@@ -39,10 +39,10 @@ def standing_back(starts_threads: Callable[[], _Result]) -> _Result:
 
 
 def extension(name: str, needed_by: str) -> Path:
-    """Return the file of an extension of this DuckDB, which a wheel has.
+    """Return the file of a DuckDB extension, from the wheel that contains it.
 
     Raises:
-        Unusable: the wheel is not installed.
+        Unusable: the wheel is not installed, or does not fit this version of DuckDB.
     """
     package = f"duckdb_extension_{name}"
     spec = importlib.util.find_spec(package)

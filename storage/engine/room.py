@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 _REFRESH_S: Final = 0.05
 """How long a measurement of free space is reused. A guess: in that time, little is written compared to the reserve."""
 _CHECKPOINT_BYTES: Final = 12 << 20
-"""What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
+"""Bytes that a checkpoint writes in addition to the log: the last row group of each table that changed, and metadata. A
 guess, which trials on full disks did not refute with spans of some hundred bytes; with texts of 5 kB and more it is too
 little, since a row group to which a row was added is written anew as a whole."""
 RESERVE_NAME: Final = "reserve"
 _RESERVE_DIVISOR: Final = 8
-"""Divisor of the free space: the largest share of it that the reserve takes. A guess."""
+"""The reserve takes at most the free space divided by this. A guess."""
 _RESERVE_STEP_BYTES: Final = 1 << 20
 """A start without a long spool needed 128 KiB on a disk of 90 MiB; with 64 KiB the commit of the views failed."""
 _ADVISED_BYTES: Final = 32 << 20
@@ -62,7 +62,7 @@ class DiskRoom:
     def keep_reserve(self, nbytes: int | None = None) -> None:
         """Reserve `nbytes` of the disk for the next start on a full disk, or less while the disk has little room.
 
-        Without `nbytes`, the reserve is made or enlarged towards its last size, as far as there is room now.
+        Without `nbytes`, the reserve is made or enlarged towards the last `nbytes`, as far as there is room now.
         """
         self._target_bytes = self._target_bytes if nbytes is None else nbytes
         if self._reserved_bytes >= self._target_bytes:
@@ -105,7 +105,7 @@ def release_reserve(directory: Path) -> None:
 
 @contextmanager
 def needing_room(directory: Path) -> Iterator[None]:
-    """Turn a failed write for lack of room in the block into an error with advice.
+    """Convert the error of a write that failed in the block for lack of room to one with advice.
 
     Raises:
         NoRoom: the disk of the directory is full.

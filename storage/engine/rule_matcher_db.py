@@ -48,8 +48,8 @@ _CLAUSES: Final = pa.schema(
 )
 
 _FEW_ROWS: Final = 512
-"""Up to this many spans are read from Arrow directly; more are copied to a table of DuckDB. For this many, three
-statements took as long with a table, which costs two more statements, to create and to drop it."""
+"""Up to this many spans are read from Arrow directly; more are copied to a table of DuckDB. At this number, three
+statements took the same time with either; a table costs two more statements, to create and to drop it."""
 
 _TOGETHER: Final = 32
 """Rules that are matched in one statement: if it fails, the rules are bisected until the failing one is isolated. 18
@@ -275,7 +275,7 @@ class RuleMatcherDb:
             raise
 
     def _look_at(self, spans: pa.Table) -> None:
-        """Load spans as `looked_at`: many as a table of DuckDB, which costs a statement a third of reading Arrow."""
+        """Load spans as `looked_at`: many as a DuckDB table, which a statement reads at a third of Arrow's cost."""
         if spans is not self._looked_at:
             with self._closed_by_errors():
                 self._drop_looked_at()
@@ -293,7 +293,7 @@ class RuleMatcherDb:
 
 
 def _asking(questions: Sequence[RuleQuery], spans: pa.Table) -> list[RuleQuery]:
-    # With many tenants, most windows have spans of a few.
+    # With many tenants, most windows have spans of only a few of them.
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
 

@@ -23,7 +23,7 @@ class Threads:
 
     Statements of the server's own work, such as a commit or its matching, are short. With two threads, each of them
     wakes the second thread for some microseconds: with 512 spans a commit took 205 to 226 µs of CPU a span with two
-    threads and 166 to 177 with one, and the same time.
+    threads and 166 to 177 with one; the elapsed time was the same.
     """
 
     def __init__(self, cursor: Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]) -> None:
@@ -33,7 +33,7 @@ class Threads:
         self._all = 1
         self._has_all = True
         self._asking = 0
-        self._last_query_s = 0.0  # monotonic, of the last question that ended
+        self._last_query_s = 0.0  # monotonic time at which the last query ended
 
     def start(self) -> None:
         """Read the number of threads."""

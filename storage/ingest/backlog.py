@@ -28,7 +28,7 @@ VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.Co
 _MOST_CHARACTERS: Final = 300  # of DuckDB's message that an error shows, since it repeats the value; a guess
 
 _COMING_ON, _WITHIN_INTERVALS = 4, 6
-"""Groups count as many that keep coming if the fourth-last one arrived less than six intervals ago. A guess: gathering
+"""Groups are taken to keep coming if the fourth-last one arrived less than six intervals ago. A guess: gathering
 gains nothing for a client that sends at most once a second, and must not delay one that sends a single request and
 polls for its spans."""
 

@@ -266,7 +266,7 @@ class SpanBatch:
     def count_rows(data: pa.Buffer) -> int | None:
         """Count the spans and log records of what `to_buffers` wrote, although its values may be damaged.
 
-        None if the damage hides their number.
+        Return None if the damage hides their number.
         """
         try:
             sizes = _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes())

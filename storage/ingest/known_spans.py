@@ -67,7 +67,7 @@ def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, i
 
 
 def _present(cursor: duckdb.DuckDBPyConnection, times: Sequence[tuple[int, int]], before: int) -> set[tuple[str, ...]]:
-    """Return the incoming keys that are stored, of spans that start in the windows and have lesser numbers."""
+    """Return the incoming keys that are stored: of spans that start in the windows, with numbers below `before`."""
     present: set[tuple[str, ...]] = set()
     for start, stop in times:
         parameters = {"from_ns": start, "to_ns": stop, "before": before}

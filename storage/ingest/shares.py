@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Final
 
 _PARTS: Final = 4
-"""A sender alone may fill the buffer but for one part of this many, which stays for other senders. A guess."""
+"""If the buffer is divided into this many parts, a sender alone may fill all but one of them. A guess."""
 
 _LEFT: Final = 8
-"""Requests of senders that have no other request may fill the buffer but for this fraction: an eighth. A guess."""
+"""Requests of senders that have no other request may fill all but an eighth of the buffer. A guess."""
 
 
 class Shares:

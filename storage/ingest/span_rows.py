@@ -133,7 +133,7 @@ def replace_meanings(cursor: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
 
 
 def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | None, spans: pa.Table) -> pa.Table:
-    """Return stored rows of spans with their meanings by an edition and all their log records."""
+    """Return stored rows of spans with new meanings, which an edition computes from all their log records, too."""
     bare = spans.drop_columns([*MEANINGS.names, "edition"])
     return _with_meanings(reads, edition, bare, _stored_logs(cursor, reads, spans))
 

@@ -76,7 +76,7 @@ class SpoolLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolReport:
-    """All segments that were read."""
+    """Result of reading all segments."""
 
     records: int  # number of whole records
     torn: tuple[str, ...]  # places at which a kill tore a record, which was not acknowledged

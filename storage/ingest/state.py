@@ -11,12 +11,12 @@ from storage.ingest.spool import Position
 class Totals:
     """Totals over all spans and log records that were committed, over the life of the data directory."""
 
-    batch: int
+    batch: int  # number of commits, which is the number of the last one
     stored: int
-    already_present: int
+    already_present: int  # spans that were received again
     logs_stored: int = 0
     logs_already_present: int = 0
-    set_aside: int = 0
+    set_aside: int = 0  # rows that DuckDB refused, written to files instead
 
     def plus(self, other: "Totals") -> "Totals":
         """Return the sums of both."""

@@ -1,4 +1,4 @@
-"""Sums of traces, which are a trace's columns computed from its spans: which are outdated, and their storage."""
+"""Sums of traces (the columns of a trace that are computed from its spans): their storage, and outdated ones."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -104,7 +104,7 @@ class TraceSums:
 
 
 class TraceMeanings:
-    """Sums of traces. For one thread beside the writer's, which follows `changes`."""
+    """Sums of traces. For a single thread that follows `changes`, not the writer's."""
 
     def __init__(self, database: Database, writer: Writer, changes: Changes) -> None:
         self._database = database
@@ -148,7 +148,7 @@ class TraceMeanings:
         """Store sums of traces, without those that were deleted since their spans were read.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -169,7 +169,7 @@ class TraceMeanings:
         """Recompute the meanings of some spans that another edition computed; return how many, 0 if none are left.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
         with self._database.snapshot() as cursor:
             edition = edition_number(cursor, reads.edition)

@@ -68,7 +68,7 @@ class SpanWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeaningWindow:
-    """Meanings of spans from their rows alone, which include log records. `is_cut` as in `SpanWindow`.
+    """Stored meanings of spans, which take their log records into account. `is_cut` as in `SpanWindow`.
 
     The column `is_complete` is false for spans whose stored meaning is not current, such as one of another edition.
 
@@ -135,7 +135,7 @@ class Windows:
             return _window(cursor, spans, limits, is_cut=is_cut)
 
     def meanings_of_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> MeaningWindow | None:
-        """Return the meanings of the spans of these traces, as many as fit, or None; of a long trace as in `traces`."""
+        """Return the meanings of these traces' spans, as many as fit, or None. A long trace is read as by `traces`."""
         trace_keys = set(keys)
         with self._database.snapshot() as cursor:
             extents = extents_of(cursor, trace_keys)
@@ -201,7 +201,7 @@ def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
 
 
 def groups_of(extents: Mapping[TraceKey, Extent], *, commits_each: int = COMMITS_EACH) -> list[list[TraceKey]]:
-    """Group traces for one look-up: all of them, or if they are far apart, those whose commits are adjacent."""
+    """Group traces for look-ups: all in one group, or if they are far apart, groups with adjacent commits."""
     ordered = sorted(extents, key=lambda key: extents[key].first_batch)
     groups: list[list[TraceKey]] = []
     last_batch = first_batch = extents[ordered[0]].first_batch if ordered else 0

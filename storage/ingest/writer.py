@@ -46,7 +46,7 @@ _REFUSALS = (
     pa.ArrowException,
     ValueError,
 )
-"""Errors of rows that can never be stored, before or in DuckDB."""
+"""Errors for rows that can never be stored. They are raised before DuckDB gets the rows, or by DuckDB."""
 
 _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
 """Errors after which the database may have to be opened again."""
@@ -56,8 +56,8 @@ _LEAST_FREE_BYTES = 512 << 10
 smallest commit takes some kilobytes. A larger one that does not fit fails without harm."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
-"""`between` tries for ten seconds, until no reader holds an older snapshot; it gives up then, because a query may run
-for longer. A guess."""
+"""`between` repeats an action this often, with this pause, until no reader holds an older snapshot. After that it gives
+up, because a query may run for longer. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class WriterOptions:
     """Receives each commit: its batch, its start (ns), its number of new rows. It must neither wait nor raise."""
     refresh_rows: int = 256 * ROW_GROUP_ROWS
     """The file is opened again after this many rows, since DuckDB keeps some 80 kB of each row group that it wrote.
-    This takes 35 to 110 ms with 10 million spans stored."""
+    Opening takes 35 to 110 ms with 10 million spans stored."""
 
 
 class Writer:

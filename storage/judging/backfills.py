@@ -1,4 +1,4 @@
-"""Backfills: spans older than a rule that the rule has yet to check, and the progress."""
+"""Backfills: runs of a rule over stored spans that it has yet to check, and their progress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Backfill:
     error: str | None
     created_at_ns: int
     updated_at_ns: int
-    trace_ids: Sequence[str] | None = None  # restricts it to these traces; emptied once it has ended
+    trace_ids: Sequence[str] | None = None  # restricts it to these traces; the ids are blanked once it has ended
     occasion: str = "backfill"  # backfill or baseline; monitors compare with the results of a baseline
 
 
@@ -63,7 +63,7 @@ class BackfillStep:
 
 
 class BackfillTable:
-    """Storage of backfills. Steps are made by the matcher's thread, all else by any."""
+    """Storage of backfills. `store` is for the matcher's thread, all else for any thread but the writer's."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database

@@ -117,7 +117,7 @@ def judge_again(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_u
 
 
 def take_results(cursor: duckdb.DuckDBPyConnection, revision: int, trace_ids: Sequence[str], now_us: int) -> int:
-    """Let monitors count a revision's stored and pending results on traces; return how many were stored.
+    """Let monitors count a revision's stored and pending results on traces; return how many were stored again.
 
     Rows of results are never changed. So each is stored once more, as another round without calls and cost. For the
     writer's thread.

@@ -59,7 +59,7 @@ def targets_of_jobs(jobs: pa.Table) -> pa.Table:
 
 
 def targets_of(tenants: pa.ChunkedArray, targets: pa.ChunkedArray, spans: pa.ChunkedArray | None = None) -> pa.Table:
-    """Return the traces or sessions, or spans of them, of decisions."""
+    """Return the targets of decisions (traces, sessions or spans), as `tell_held` expects them."""
     return pa.table(
         {
             "tenant": tenants,

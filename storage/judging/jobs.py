@@ -108,7 +108,7 @@ class LedgerTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Filter of jobs; None matches all. `rule` is a name or an id, with a tenant of its rules and shared ones."""
+    """Filter of jobs; None matches all. `rule` is a name or an id. With a tenant, jobs of no tenant match as well."""
 
     state: str | None = None
     rule: str | None = None
@@ -167,7 +167,7 @@ class Jobs(Repeating):
         Jobs that wait for longer than `longest_wait_us` from now are due then, because a wrong clock may have set them.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -49,7 +49,7 @@ class MatchingStep:
 
 
 class Matching:
-    """Storage of the matcher. For one thread beside the writer's."""
+    """Storage of the matcher. For a single thread, not the writer's."""
 
     def __init__(self, database: Database, writer: Writer, committed: threading.Event) -> None:
         self._database = database
@@ -92,7 +92,7 @@ class Matching:
             self._known = seq, writes + 1
 
     def window(self, *, after: int, until: int, selection: SpanSelection) -> tuple[pa.Table, int] | None:
-        """Return the next spans by commit, and the number up to which they are complete; None if none are left."""
+        """Return the next spans in commit order, and up to which number they are complete; None if none are left."""
         statements, bounds = (sql.query("numbers_after"), sql.query("spans_to_match")), {"after": after, "until": until}
         if self._writer.totals.stored - self._stored <= selection.limits.rows:
             with self._database.cursor() as cursor:

@@ -49,7 +49,7 @@ class OpenSessions:
         self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
 
     def rested(self, waits_us: Collection[int], settle_us: int, *, now_us: int, most: int) -> RestedSessions | None:
-        """Return undecided sessions that have been quiet for `settle_us`, one of `waits_us`, or None.
+        """Return undecided sessions that have been quiet for `settle_us`, or None; `waits_us`: the waits of all rules.
 
         Sessions with an open trace are left out, because the settlement of the trace opens the session again.
         """

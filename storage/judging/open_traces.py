@@ -28,11 +28,11 @@ to skip this many, more than another statement."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleWaits:
-    """Times to wait for more spans of a trace: after a span if the root has ended, if it has not, and the maximum."""
+    """Times to wait for more spans of a trace."""
 
-    after_root_us: int
-    quiet_us: int
-    longest_us: int
+    after_root_us: int  # after the last arrival, if the root has ended
+    quiet_us: int  # after the last arrival, if the root has not ended
+    longest_us: int  # after the first arrival, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
 
 
 def extent_of(spans: pa.Table) -> tuple[int, int]:
-    """Return the least and the greatest number of spans; 0 and -1 without any."""
+    """Return the least and the greatest of the numbers of these spans; 0 and -1 without spans."""
     numbers = pc.min_max(spans["seq"])
     return (numbers["min"].as_py(), numbers["max"].as_py()) if spans.num_rows else (0, -1)
 
@@ -243,7 +243,7 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
 def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
     """Revoke earlier decisions about the same traces, with their jobs.
 
-    The returned settlement lacks decisions of rules that judge once about traces whose evaluation has begun.
+    If a rule judges once, the returned settlement lacks its decisions about traces whose evaluation has begun.
     """
     again = settlement.settled.traces.filter(settlement.settled.traces["was_settled"])
     if not again.num_rows:

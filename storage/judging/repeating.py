@@ -21,7 +21,7 @@ _REPEATABLE = _LEFT_OUT | {"failed"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """Result of a request to evaluate again: the number of new jobs, and the state of each job that got none."""
+    """Result of a request to evaluate again: the number of jobs accepted, and the state of each job refused."""
 
     jobs: int
     refused: Mapping[int, str | None] = field(default_factory=dict)  # job id: its state; None if the job does not exist
@@ -39,7 +39,7 @@ class Repeating:
         With a tenant, jobs of other tenants count as missing.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
         fates: dict[int, str | None] = {}
 
@@ -60,10 +60,10 @@ class Repeating:
         """Evaluate failed jobs again: of one rule, by name or id, and with one kind of error, if given.
 
         With the kind `over_budget` or `rule_disabled`, evaluate the jobs that were skipped for that reason. With a
-        tenant, only its jobs. If there are more than `MOST_RETRIED`, the oldest.
+        tenant, evaluate only its jobs. If there are more than `MOST_RETRIED`, evaluate only the oldest.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
         job_ids: list[int] = []
 
@@ -78,10 +78,10 @@ class Repeating:
     def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
         """Evaluate again the jobs skipped for lack of budget between two instants; return how many.
 
-        If there are more than `MOST_RETRIED`, the oldest.
+        If there are more than `MOST_RETRIED`, only the oldest are evaluated.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
         job_ids: list[int] = []
 

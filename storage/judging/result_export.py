@@ -52,7 +52,7 @@ class ExportedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutState:
-    """Position of the export, the number of the last exported result, and the id of this data directory in exports."""
+    """Position of the export (the number of the last exported result), and the id of this data directory in exports."""
 
     number: int
     instance: str

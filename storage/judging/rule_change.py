@@ -91,7 +91,7 @@ class RuleChange:
         self.revisions: list[StoredRevision] = []
 
     def living(self, rule_id: str, seen: Collection[int] | None = None) -> StoredRule:
-        """Return the rule of that id, if it has one of the versions in `seen`, or any if None.
+        """Return the rule of that id, if it has one of the versions in `seen` (None: any version).
 
         Raises:
             NotFound: no rule has this id.
@@ -132,7 +132,7 @@ class RuleChange:
             raise Conflict(f"there can be no more than {limit}")
 
     def follow(self, draft: RuleDraft) -> str:
-        """Set a rule from a file, which may exist already, and return its id.
+        """Create or update a rule from a file, and return the rule's id.
 
         Raises:
             Conflict: a rule of that name was made by the API, or the limit of rules is reached.
@@ -152,7 +152,7 @@ class RuleChange:
         return self.put(draft, holder).rule_id
 
     def put(self, draft: RuleDraft, current: StoredRule | None) -> StoredRule:
-        """Set a rule to a draft."""
+        """Create or update a rule from a draft; an equal rule is left as it is."""
         rule_id = uuid.uuid4().hex if current is None else current.rule_id
         made = StoredRule(
             tenant=draft.tenant,

@@ -95,7 +95,7 @@ class Rulebook:
         return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in rows]
 
     def projects(self, tenant: str | None = None) -> list[Project]:
-        """Return projects, made or only named by traces, sorted by name: of a tenant plus shared ones; None for all."""
+        """Return projects of a tenant plus shared ones (None: all), made or only named by traces, sorted by name."""
         with self._database.snapshot() as cursor:
             made = [_project(row) for row in cursor.execute(sql.query("projects"), {"tenant": tenant}).fetchall()]
             traced = self._traced.named(cursor)
@@ -107,7 +107,7 @@ class Rulebook:
         return [project for _, project in sorted(known.items())]
 
     def project_names(self, tenant: str | None = None) -> list[str]:
-        """Return names of projects for a menu, sorted: up to 500, made ones before traced ones."""
+        """Return up to 500 names of projects for a menu, sorted. If there are more, made ones take precedence."""
         places: dict[str, tuple[bool, str]] = {}
         for project in self.projects(tenant):
             place = (project.project_id is None, project.name)
@@ -124,7 +124,7 @@ class Rulebook:
         return Project(tenant=tenant or "", name=key, project_id=None, created_at_ns=None) if named else None
 
     def project_ids(self, tenant: str | None = None) -> dict[tuple[str, str], str]:
-        """Return ids of made projects by tenant and name: of a tenant plus shared ones (None: all)."""
+        """Return ids of the made projects of a tenant plus shared ones (None: all), by tenant and name."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
         return {(owner, name): project_id for owner, name, project_id in rows}
@@ -145,7 +145,7 @@ class Rulebook:
         return self._changed(make)
 
     def replace(self, rule_id: str, draft: RuleDraft, *, seen: Collection[int] | None = None) -> StoredRule:
-        """Replace a rule's content, if it has one of the versions in `seen`, or any if None.
+        """Replace a rule's content, if it has one of the versions in `seen` (None: any version).
 
         Raises:
             NotFound: no rule has this id.
@@ -180,7 +180,7 @@ class Rulebook:
             The refused drafts, each with the reason.
 
         Raises:
-            Overloaded: nothing was stored, because the database cannot be written now.
+            Overloaded: the database cannot be written now.
         """
 
         def make(change: RuleChange) -> list[tuple[RuleDraft, str]]:

@@ -54,7 +54,7 @@ class SpentRow:
 
 @dataclass(slots=True)
 class _Gathered:
-    """Calls to write to the database; with `is_again` it may have some of them, after a write that seemed to fail."""
+    """Calls to write to the database. If `is_again`, an earlier write may have stored some of them already."""
 
     reserved: dict[int, ReservedCall] = field(default_factory=dict)
     settled: dict[int, SettledCall] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class JudgeCallStore:
         return [ReservedCall(**dict(zip(names, row, strict=True))) for row in rows]
 
     def reserve(self, call: ReservedCall) -> "Future[None]":
-        """Record a call. The future is done once it survives a crash; only then may the request leave.
+        """Record a call. The future is done once the record survives a crash; only then may the request leave.
 
         The future fails if the disk cannot be written, and is cancelled if the store closes first. The caller MUST then
         `settle` the call as unsent, because the journal may have it nevertheless.
@@ -304,7 +304,7 @@ def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
 
 
 def _table(columns: Mapping[str, pa.DataType], maps: Sequence[Mapping[int, ReservedCall | SettledCall]]) -> pa.Table:
-    """Build the table of the calls in the first map; a value comes from the first map's record with this field."""
+    """Build the table of the calls in the first map; each value comes from the first map whose record has the field."""
     calls = [[each.get(number) for each in maps] for number in maps[0]]
     arrays = {
         name: pa.array([next((getattr(each, name) for each in of if hasattr(each, name)), None) for of in calls], kind)

@@ -24,7 +24,7 @@ COLD_TABLES: Final = (
     "trace_part",
     *(table.name for table in LAKE_TABLES if table.moves and table.name != "trace_part"),
 )
-"""Tables with rows in the lake alone. A table comes after the tables through which its rows are found."""
+"""Tables that may have rows in the lake alone. A table comes after the tables through which its rows are found."""
 
 HOT_VIEWS: Final = frozenset({"changed_trace", "changed_part", "evaluation_by_day", "evaluation_days"})
 """Views without cold rows: changes by the latest commits, which have not moved yet, and daily sums of results, which

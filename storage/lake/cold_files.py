@@ -1,4 +1,4 @@
-"""Choice of the lake's files for a query: Delta's log has the bounds of each column of each file."""
+"""Choice of the lake's files for a query: Delta's log has the bounds of each file's numbers and times."""
 
 import datetime as dt
 import threading

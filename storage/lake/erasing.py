@@ -52,7 +52,7 @@ class LakeErasure:
         self._database, self._writer = database, writer
 
     def find(self, criteria: Mapping[str, object], *, until_batch: int = GREATEST) -> pa.Table:
-        """Return traces in the lake, of commits up to one, that match all criteria, with the bounds of their parts.
+        """Return traces in the lake of commits up to `until_batch` that match all criteria, with bounds of their parts.
 
         Raises:
             Unpublished: the lake cannot be read now.

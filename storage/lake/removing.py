@@ -19,7 +19,7 @@ from storage.lake.deltas import GREATEST, Bounds, scan
 from storage.lake.publishing import PARQUET, Lake, reaching
 from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES, LakeTable
 
-_TRIES: Final = 5  # of a commit beside other writers; a guess
+_TRIES: Final = 5  # of a commit while others write, too; a guess
 _AT_ONCE: Final = 500_000
 """Rows that one commit removes. A guess: 4 MB of numbers."""
 
@@ -48,7 +48,7 @@ class Removal:
         self.rows: Counter[str] = Counter()  # removed since the start, by table
 
     def remove_stale(self, before: Mapping[str, Boundary], boundary: Boundary) -> Compared:
-        """Remove rows of the lake that the database has no more: earlier versions of rows, and expired traces.
+        """Remove rows of the lake that the database no longer has: earlier versions of rows, and expired traces.
 
         Only traces between the boundaries so far, `before` by directory id, and the new one are compared.
 

@@ -10,7 +10,7 @@ PARTITION: Final = "partition_day"
 """Name of the column by which tables are partitioned: the UTC day of `LakeTable.time`, else of the publication."""
 
 DIRECTORY: Final = "directory_id"
-"""Name of the column of the data directory that published the row."""
+"""Name of the column with the id of the data directory that published the row."""
 
 _INT_BITS: Final = 32
 

@@ -127,7 +127,7 @@ class Datasets:
         return self._datasets(tenant, None)
 
     def named(self, tenant: str | None, key: str) -> list[Dataset]:
-        """Return the datasets of a name or id: of a tenant and shared ones; None: all. A tenant's names are unique."""
+        """Return datasets by name or id, of a tenant plus shared ones (None: of all). A tenant's names are unique."""
         return self._datasets(tenant, key)
 
     def create(self, tenant: str, name: str, text: DatasetText, *, now_us: int) -> Dataset:
@@ -135,7 +135,7 @@ class Datasets:
 
         Raises:
             Conflict: another dataset has the name.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = _values(text) | {"tenant": tenant, "dataset_id": uuid.uuid4().hex, "name": name, "now_us": now_us}
         if not write_rows(self._writer, sql.query("insert_dataset"), values):
@@ -149,7 +149,7 @@ class Datasets:
         Raises:
             Stale: the dataset was changed since it was read.
             NotFound: the dataset was deleted.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
         if not write_rows(self._writer, sql.query("update_dataset"), values):
@@ -210,12 +210,12 @@ class Datasets:
         created_by: str | None = None,
         now_us: int,
     ) -> tuple[Version, bool]:
-        """Add a version with these stored items; return it, and False if it is the latest one, which has equal items.
+        """Add a version with these stored items; return it and True, or the latest one and False if that has the same.
 
         Raises:
             Conflict: the version would have no items, or too many.
             NotFound: the dataset was deleted.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         made = _NextVersion(
             dataset=dataset,

@@ -77,7 +77,7 @@ class RunEvaluations:
         """Store an evaluation of a run; it waits until the run has ended.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         evaluation_id = uuid.uuid4().hex
         values: dict[str, object] = {
@@ -106,7 +106,7 @@ class RunEvaluations:
         """Set the state of an evaluation; return False if it is over already.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"evaluation_id": evaluation_id, "state": state, "error": error, "now_us": now_us}
         return bool(write_rows(self._writer, sql.query("update_run_evaluation"), values))
@@ -115,7 +115,7 @@ class RunEvaluations:
         """Note when an evaluation that is not over continues, and why it waits.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"evaluation_id": evaluation_id, "until_us": until_us, "reason": reason}
         write_rows(self._writer, sql.query("pause_run_evaluation"), values)
@@ -140,7 +140,7 @@ class RunEvaluations:
         return int(count)
 
     def problem_of(self, evaluation: Evaluation) -> str | None:
-        """Return why a finished evaluation counts as failed, because no item got a score; None if one did."""
+        """Return why a finished evaluation counts as failed: it has no items, or none got a score. None if one did."""
         params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("verdicts_of_run_evaluation"), params)

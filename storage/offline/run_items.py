@@ -127,7 +127,7 @@ class RunColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndecidedCriteria:
-    """Filters of undecided items; None matches all. `tenant`: its items and shared ones."""
+    """Filters of undecided items; None matches all. A tenant matches its items and shared ones."""
 
     tenant: str | None
     project: str | None
@@ -155,7 +155,7 @@ class RunItems:
         Raises:
             Conflict: the run has ended, and some of the items are new.
             NotFound: the run was deleted.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         adding = _Adding(run=run, items=items, scores=scores, now_us=now_us)
         self._writer.store(adding.run_in, len(items))
@@ -166,7 +166,7 @@ class RunItems:
         """Store scores of an evaluation, by item number; they replace earlier ones of the same names.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         rows = _score_table([(number, score) for number, score in scores])
         values = {"run_id": run.run_id, "evaluation_id": evaluation_id}
@@ -205,7 +205,7 @@ class RunItems:
         return [items[number] for number in numbers if number in items]
 
     def undecided(self, criteria: UndecidedCriteria, *, skip: int, most: int) -> list[dict[str, Any]]:
-        """Return items of the latest runs that have no decision, with scores and the dataset of their run."""
+        """Return items without a decision from the latest runs, with scores and the dataset of their run."""
         parameters = asdict(criteria) | {"runs": _LATEST_RUNS, "items": most, "skip": skip}
         statement = sql.query("undecided_run_items").replace("$outcomes", sql.select_of("outcome_of_run_item"))
         with self._database.snapshot() as cursor:
@@ -252,7 +252,7 @@ class RunItems:
             return [EvaluatedTrial(**row) for row in dict_rows(cursor)]
 
     def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
-        """Return an item by number, with the dataset of its run; of a tenant or shared, None for all tenants."""
+        """Return an item of a tenant or a shared one (None: of any tenant) by number, with the dataset of its run."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_item_by_number"), {"tenant": tenant, "item_number": number})
             return next(iter(dict_rows(cursor)), None)

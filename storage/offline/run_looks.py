@@ -43,7 +43,7 @@ class RunLooks:
         """Note that a run was compared, and queue its event, in one transaction.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

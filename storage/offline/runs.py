@@ -118,11 +118,13 @@ class Runs:
         self._sums = KeptSums(database)
 
     def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
-        """Begin a run, creating its project and experiment if needed; return the existing run of a known key.
+        """Begin a run, and add its project and experiment if needed; return it, and whether it is new.
+
+        A known key returns its run.
 
         Raises:
             NotFound: another request deleted the run before it was read back.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = asdict(new) | {"run_id": _run_id(), "now_us": now_us}
         project = _project(new.tenant, new.project, now_us)
@@ -145,7 +147,7 @@ class Runs:
         return run, run.run_id == values["run_id"]
 
     def find(self, tenant: str | None, run_id: str) -> Run | None:
-        """Return a run of a tenant, or a shared one; None finds those of all tenants."""
+        """Return a run of a tenant, or a shared one. If `tenant` is None, it may be of any tenant."""
         return next(iter(self._runs(tenant=tenant, run_id=run_id)), None)
 
     def of_experiment(self, experiment_id: str, *, skip: int = 0, most: int = 1) -> list[Run]:
@@ -153,11 +155,11 @@ class Runs:
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
 
     def latest(self, tenant: str | None, *, dataset: str | None = None, skip: int = 0, most: int = 1) -> list[Run]:
-        """Return runs of all experiments, newest first: of a tenant plus shared ones; None for all."""
+        """Return runs of all experiments of a tenant plus shared ones (None: all), newest first."""
         return self._runs(tenant=tenant, dataset=dataset, runs=most, skip=skip)
 
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
-        """Return the latest runs on versions of a dataset, newest first: of a tenant plus shared ones; None for all."""
+        """Return the latest runs of a tenant plus shared ones (None: all) on versions of a dataset, newest first."""
         parameters = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs_on_dataset"), parameters)
@@ -166,7 +168,7 @@ class Runs:
     def experiments(
         self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None
     ) -> list[Experiment]:
-        """Return experiments by name: of a tenant plus shared ones; None for all."""
+        """Return experiments of a tenant plus shared ones (None: all) by name."""
         parameters = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("experiments"), parameters)
@@ -182,7 +184,7 @@ class Runs:
         Raises:
             Conflict: the run has ended in another state.
             NotFound: the run was deleted.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
         ended = write_rows(self._writer, sql.query("end_run"), values)
@@ -199,7 +201,7 @@ class Runs:
         """Note that a run is alive.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         write_rows(self._writer, sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
 
@@ -207,7 +209,8 @@ class Runs:
         """Store the verdict of a gate on a run.
 
         Raises:
-            Overloaded: nothing was stored.
+            NotFound: the run was deleted.
+            Overloaded: the database cannot be written now.
         """
         write_rows(self._writer, sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
         return self._again(run)
@@ -216,7 +219,8 @@ class Runs:
         """Pin a run, so that it does not expire, or unpin it.
 
         Raises:
-            Overloaded: nothing was stored.
+            NotFound: the run was deleted.
+            Overloaded: the database cannot be written now.
         """
         write_rows(self._writer, sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
         return self._again(run)
@@ -246,7 +250,7 @@ class Runs:
         """End runs that got no report for longer than their `idle_s`, unless the clock is in doubt; return how many.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         if self._aging.doubt() is not None:
             return 0

@@ -46,7 +46,7 @@ class Connections:
 
         Raises:
             WriteConflict: nothing was stored, because a changed row has another stored version.
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+            Overloaded: the database cannot be written now.
         """
         self._writer.store(_storing(new, changed), len(new) + len(changed))
 
@@ -56,7 +56,7 @@ class Connections:
         The version of the connection stays the same.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         values = {"connection_id": connection_id, "sealed": sealed, "before": before}
 

@@ -46,15 +46,15 @@ class WaitingCounts:
     deliveries: Mapping[str, int]
     deletions: Mapping[str, int]
     results: int  # over the life of the data directory
-    unwatched_results: int
-    untold_results: int
+    unwatched_results: int  # not read by monitors yet
+    untold_results: int  # not exported yet
 
 
 _RECENT_US: Final = 3_600 * 10**6
-_BY_CHANCE: Final = 2  # so many equal calls without a response id may be a coincidence; a guess
+_BY_CHANCE: Final = 2  # up to this many equal calls without a response id may be a coincidence; a guess
 _LEAST_SHARE: Final = 2 / 3
-"""Minimum share of equal calls, among the calls of a model in the scope that has fewer, for calls to count as recorded
-twice. It does not apply to calls with equal response ids.
+"""Least share of equal calls for which they count as recorded twice: of the calls of a model in the scope with fewer of
+them. Calls with equal response ids always count.
 
 Two libraries that record the same calls do so for every call. The share may be less than 1 because calls start late or
 lack usage in one scope. Two different calls look equal if they overlap and have the same usage; more than half of the
@@ -71,7 +71,7 @@ class RecordedTwice(NamedTuple):
     other_scope: str
     calls: int
     is_sample: bool  # only some of the received calls were compared, so that more may be recorded twice
-    expendable: str | None  # the scope whose traces hold fewer other spans, so that it can be turned off
+    expendable: str | None  # the scope with fewer other spans in these traces, to be turned off; None if equal
 
 
 class _Calls(NamedTuple):
@@ -85,8 +85,8 @@ class _Calls(NamedTuple):
     has_id: bool
     calls: int
     received_us: int
-    scope_more: int
-    other_more: int
+    scope_more: int  # other spans of `scope` in these traces
+    other_more: int  # other spans of `other_scope` in these traces
     is_sample: bool
 
 

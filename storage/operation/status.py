@@ -129,7 +129,7 @@ class StatusReader:
     def rule_activity(self, now_ns: int, tenant: str | None = None) -> dict[str, dict[str, float]]:
         """Return by id the activity of each rule in the last 24 hours, and of its judges today.
 
-        With a tenant, only the activity on its spans.
+        With a tenant, return only the activity on its spans.
 
         The activity counts decisions (filtered, sampled_out, matched, undecided), results that no later result replaced
         (passed, not_passed, failed, skipped), and the usage of judges as budgets count it (calls, unpriced_calls,

@@ -19,7 +19,7 @@ _POLL_INTERVAL_S: Final = 0.05
 
 
 class QueryAlarm:
-    """Watchdog that interrupts a query that takes too long, or while all queries together take too much memory.
+    """Watchdog that interrupts a query if it takes too long, or if all queries together take too much memory.
 
     DuckDB has one memory limit for the whole process. Measured with 256 MB and two queries that sort and join, while
     8,192 rows were inserted every 50 ms: 5 of 230 inserts found no memory. `Database.query_bytes` keeps queries well

@@ -43,8 +43,8 @@ _RETRY_AFTER_S: Final = 30  # a guess
 _STRETCHES: Final = 1024  # number of stretches counted at once: 84 s each for a day; a guess
 _DAMAGED_STRETCHES: Final = 16
 _LEFT_OUT_ROWS: Final = 64
-"""A damaged window with no more spans is left out. A guess: a damaged window of 8,192 is read in at most 272 pieces."""
-_LEFT_OUT_NS: Final = 10 * 10**9  # the same for a window by time, if even numbers of spans are damaged; a guess
+"""A damaged window with at most this many spans is left out. A guess: one of 8,192 is read in at most 272 pieces."""
+_LEFT_OUT_NS: Final = 10 * 10**9  # the same for a window by time, if the numbers of spans are damaged, too; a guess
 _MAX_INT64: Final = (1 << 63) - 1
 
 

@@ -72,13 +72,13 @@ class RuleResults:
     name: str
     passed: int
     not_passed: int
-    broken: int
+    broken: int  # failed evaluations
     score: float | None  # mean score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceDetails:
-    """Details of a trace in a list, beside its summary."""
+    """Details of a trace in a list, in addition to its summary."""
 
     input: str | None = None
     output: str | None = None
@@ -121,7 +121,7 @@ class Listing:
         tenant: str | None = "",
         within_s: float = _DEFAULT_S,
     ) -> Listed:
-        """Return a page of matching traces after a position; once `within_s` is over, the page as far as it is."""
+        """Return a page of matching traces after a position; after `within_s`, return those found so far."""
         deadline_s = self._clock_s() + within_s
         page: list[TraceSummary] = []
         commits = (_LAST_COMMIT, 0)

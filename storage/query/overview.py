@@ -75,7 +75,7 @@ class RuleSums:
     fingerprint: str | None
     passed: int
     not_passed: int
-    broken: int
+    broken: int  # failed evaluations
     skipped: int
     passed_before: int
     not_passed_before: int

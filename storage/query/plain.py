@@ -2,8 +2,8 @@
 
 DuckDB checks for interrupts and its memory limit between vectors of 2,048 rows. Expressions that need much time or
 memory for small inputs (texts, lists, lambdas, searches with two variable sides) can escape both checks within one
-vector. A SELECT with anything that is not listed here runs in a process that can be killed (`apart.py`). So a function
-that a newer DuckDB adds is no danger.
+vector. A SELECT with anything that is not listed here runs in a process that can be killed (`query_process`). So a
+function that a newer DuckDB adds is no danger.
 """
 
 import math

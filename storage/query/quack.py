@@ -114,7 +114,7 @@ class Quack:
 
     @property
     def is_worn_out(self) -> bool:
-        """Return True if no session is left and no query runs: time for a new process."""
+        """Return True if no further session can begin and no query runs: time for a new process."""
         return len(self._sessions) >= MAX_SESSIONS and not self._asking
 
     def serve(self) -> None:

@@ -89,7 +89,7 @@ class Queries:
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
-        """Return traces by start time, newest first: those of a tenant plus shared ones; None for all."""
+        """Return traces of a tenant plus shared ones (None: all) by start time, newest first."""
         if limit <= 0:
             return []
         parts = 4 * (offset + limit)

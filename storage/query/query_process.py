@@ -28,7 +28,7 @@ _GRACE_S: Final = 1.0
 """A process is killed this long after the time limit, at which it interrupts its statement and may still answer. A
 guess."""
 
-_START_S: Final = 30.0  # a guess: half a second on an idle machine
+_START_S: Final = 30.0  # for the start of a process; a guess: it takes half a second on an idle machine
 _SPARED_S: Final = 3.0
 """Up to this much of a process's start is not counted as time of the statement, so that a statement ends within 5 s of
 its limit. A guess."""

@@ -81,7 +81,7 @@ class TraceShape:
 
 
 class TraceShapes:
-    """Shapes of the lists of a tenant's and shared traces; None for all. Thread-safe."""
+    """Shapes of the lists of a tenant's and shared traces; a tenant of None covers all traces. Thread-safe."""
 
     def __init__(
         self, database: ReadDatabase, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic

@@ -95,7 +95,7 @@ class Annotations:
         """Store all annotations or none; return the number of new rows. An unchanged repetition adds no row.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
 
         """
         stored: list[int] = []

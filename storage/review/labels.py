@@ -57,7 +57,7 @@ class QueuedFor:
 
     @property
     def is_chosen(self) -> bool:
-        """Return True if the judge's uncertainty, a disagreement, or a failure by another rule selected it."""
+        """Return True if the judge's uncertainty, a disagreement, or a failing result of another rule caused it."""
         return self.reason in {"uncertainty", "disagreement"} or (self.reason == "failing" and not self.is_own)
 
 
@@ -139,7 +139,7 @@ class PersonVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRun:
-    """Results of an evaluator on a run's items, and people's labels; `passed_failed`: people passed, it failed."""
+    """Results of an evaluator on a run's items, and people's labels, which come first in names like `passed_failed`."""
 
     run_id: str
     name: str

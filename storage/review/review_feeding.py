@@ -57,7 +57,7 @@ class ReviewFeeding:
         """Add the results that a queue's feeds draw; return their number. Repeated calls draw the same results.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         room = MOST_ENTRIES - queue.entries
         if not feeds or room <= 0:

@@ -110,7 +110,7 @@ class ReviewEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntry:
-    """An entry to add. If it has a probability, it is added with this probability; repeated calls decide equally."""
+    """An entry to add. If it has a probability, it is added with this probability; repeated calls decide the same."""
 
     about: AnnotationTarget
     reason: Reason
@@ -162,7 +162,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Add new entries, as far as there is room; return their number.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._add(queue, _table(entries), by, now_us)
 
@@ -170,7 +170,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         """Add drawn results, in the columns of entries, as far as there is room; return their number.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._add(queue, drawn, None, now_us)
 
@@ -191,7 +191,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
 
         Raises:
             NotFound: the queue has no such entry.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         gone: list[object] = []
         of_it = {"queue_id": queue.queue_id}

@@ -43,7 +43,7 @@ class ReviewTurns:
         It is the entry that the reviewer has leased already, else one that needs more reviewers.
 
         Raises:
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
         return self._done(lambda cursor: _lease_next(cursor, queue, turn))
 
@@ -57,7 +57,7 @@ class ReviewTurns:
         Raises:
             Conflict: the entry was never leased to the reviewer, and enough others voted on it or have leased it.
             NotFound: the entry is gone.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
 
         """
 
@@ -75,7 +75,7 @@ class ReviewTurns:
         Raises:
             Conflict: the reviewer has voted on the entry.
             NotFound: the entry is gone.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> str | None:
@@ -100,7 +100,7 @@ class ReviewTurns:
 
         Raises:
             NotFound: the entry is gone.
-            Overloaded: nothing was stored.
+            Overloaded: the database cannot be written now.
         """
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -110,7 +110,7 @@ def erase(
     *,
     whole: bool,
 ) -> Left:
-    """Delete the rows of traces that commits from `first_batch` to `last_batch` stored.
+    """Delete those rows of the traces that commits from `first_batch` to `last_batch` stored.
 
     With `whole`, rows about a whole trace are deleted, too. If they are too many for one transaction, only some of them
     are deleted, and nothing else.
@@ -193,7 +193,7 @@ def staying_among(
 def next_window(
     cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, int]
 ) -> tuple[int | None, list[TraceName]]:
-    """Return the traces of the next commits, all parts of each, and the last of these commits."""
+    """Return the last of the next commits that fit into one transaction, and the traces of all their parts."""
     rows = cursor.execute(statement, {**parameters, "parts": STEP_PARTS}).fetchall()
     if not rows:
         return None, []

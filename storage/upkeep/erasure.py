@@ -39,7 +39,7 @@ class DeletingLake(Protocol):
     """Interface to a lake, as far as deletions need it."""
 
     def find(self, criteria: Mapping[str, object], *, until_batch: int = ...) -> pa.Table:
-        """Return traces in the lake, of commits up to one, that match all criteria."""
+        """Return traces in the lake, of commits up to `until_batch`, that match all criteria."""
 
     def erase(self) -> None:
         """Remove the traces that were noted for removal from the lake, and all files with their data."""

@@ -34,7 +34,8 @@ _ROUNDS = 5
 an estimate."""
 
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
-"""Free blocks can only be returned without readers. A sweep tries for ten seconds; else the next one does. A guess."""
+"""Free blocks can only be returned without readers. A sweep tries this often, with this pause; each attempt waits up to
+a second for readers to end. If none succeeds, the next sweep tries again. A guess."""
 
 _FINISH_S = 60.0
 """Maximum time for which a sweep executes requested deletions. The eraser continues a large one, which must not delay
