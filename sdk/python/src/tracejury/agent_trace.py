@@ -120,7 +120,7 @@ class AgentTrace:
 
     @classmethod
     def from_langchain(cls, result: Any) -> "AgentTrace":
-        """Read the result of an agent or graph (`{"messages": […]}`), its messages, or that of an `AgentExecutor`.
+        """Read the result of an agent or graph (`{"messages": […]}`), its messages, or an `AgentExecutor`'s result.
 
         Structured output becomes the final response, as JSON.
 

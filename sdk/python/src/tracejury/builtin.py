@@ -53,9 +53,9 @@ class Builtin:
         """`connection` is the server's connection to the judge; the program's judge is in `config["judge"]`.
 
         A judge is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. The
-        function's name and its `@evaluator` version stand for the model. Calls may overlap. A list of an
-        odd number of judges is a jury. Error detectors, argument matchers and matching strategies may be functions,
-        too, that return True or False.
+        function's name and its `@evaluator` version stand for the model. Calls may overlap. A list of an odd number of
+        judges is a jury. Error detectors, argument matchers and matching strategies may be functions, too, that return
+        True or False.
 
         Raises:
             ProgramNotFound: the program is to judge, and is not installed.

@@ -63,7 +63,7 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> "Client | None":
-        """Return the server that the environment names; None if it names none.
+        """Return a client of the server that the environment names; None if it names none.
 
         Raises:
             ValueError: the patience is no number.

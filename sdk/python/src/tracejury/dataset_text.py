@@ -41,7 +41,7 @@ _SHOWN: Final = 40  # characters of a value in an error
 QUOTES: Final = 'put a cell that holds quotes in quotes, and write each of its own twice ("")'
 
 LEFT_OUT: Final = "left out"
-"""Yielded in place of a line or row for a row of empty cells, with its line as the document."""
+"""The first value of the pair that is yielded for a row of empty cells; the second is the row's line."""
 
 Parse = Callable[[bytes, str], Any]
 """Parser of JSON bytes; the text begins its error messages. It raises BadFile."""
@@ -69,7 +69,7 @@ def json_texts(*values: object) -> list[str]:
     """Return the values of an item as JSON texts, as they are stored.
 
     Raises:
-        ValueError: the values are too large, too deep, or cannot be written as UTF-8.
+        ValueError: the values are too large or too deep, have NaN or infinity, or cannot be written as UTF-8.
     """
     texts = [json_text(each) for each in values]
     if sum(len(text.encode()) for text in texts) > MAX_ITEM_BYTES:
@@ -110,7 +110,7 @@ def _is_deep(value: object) -> bool:
 
 
 def read_item(document: object) -> ItemText:
-    """Read an item from JSON, simple (`input`, `expectedOutput`) or not (`inputs`, `expectedOutputs`, `metadata`).
+    """Read an item from JSON: simple values (`input`, `expectedOutput`), or maps (`inputs`, `expectedOutputs`, …).
 
     If both forms are present, the map counts unless it is empty.
 

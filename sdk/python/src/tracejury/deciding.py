@@ -108,7 +108,11 @@ def _take_detector(taken: Decisions) -> None:
 
 
 def _take_matchers(taken: Decisions) -> None:
-    """Take matchers: an expected call gets its number as its only argument, a call those of the calls it matches."""
+    """Take matchers.
+
+    An expected call gets its number as its only argument; an actual call gets the numbers of the expected calls that it
+    matches.
+    """
     default, by_tool = taken.config.get("argumentMatcher"), dict(taken.config.get("argumentMatchers") or {})
     functions = {tool: each for tool, each in by_tool.items() if callable(each)}
     if callable(default):

@@ -63,8 +63,8 @@ class Experiment:
     """A task that is run over a dataset. `run` runs it, and `run_async` inside of an event loop.
 
     Without `client`, items are reported to the server that the environment names; if it names none, nothing is sent.
-    By default, an item that is neither on the server nor in the spool at the end raises `LostItems`; with
-    `fail_on_lost=True`, each that is not on the server does; with False, none does.
+    By default, `LostItems` is raised if an item is neither on the server nor in the spool at the end; with
+    `fail_on_lost=True`, if an item is not on the server; with False, never.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Experiment:
 
         Raises:
             LostItems: items could not be delivered; see `fail_on_lost`.
-            RunEnded: the run of this key has ended without all of its items.
+            RunEnded: the run of this key has ended without success.
             TimeoutError: the server's evaluators took too long.
             Unreachable: the run has to begin on a server, and none is named or answers.
             Refused: the server rejects the run.
@@ -314,7 +314,7 @@ class _RunningItem:
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of a function or coroutine function, within the timeout.
 
-        It runs in a task of its own, so that a cancellation of this task is known to come from outside.
+        The function runs in its own task, so that a cancellation of the calling task is known to come from outside.
         """
         called = asyncio.ensure_future(self._returned(function, *arguments))
         try:

@@ -33,7 +33,7 @@ def assert_no_regression(
 
     A name, by default that of the experiment, is the file `baselines/NAME.json`; a `Path` is the file itself. Both are
     relative to the working directory. Without a baseline, a run outside of CI writes it. `options` are those of
-    `tracejury gate`; with `severity_margin=None` only what the statistics show fails. The results become the baseline
+    `tracejury gate`; with `severity_margin=None` only the statistics decide. The results become the baseline
     with TRACEJURY_UPDATE_BASELINE=true.
 
     With `on="server"` the results are those of a run that was reported, and the baseline is a run, by its id, or by

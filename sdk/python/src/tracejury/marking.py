@@ -45,7 +45,7 @@ _turning: ContextVar[Turning | None] = ContextVar("tracejury_turn", default=None
 
 
 def current_session() -> str | None:
-    """Return the id of the simulated session that waits for an answer; None outside of one."""
+    """Return the id of the simulated session that waits for an answer; None outside of a simulated turn."""
     turning = _turning.get()
     return None if turning is None else turning.session_id
 

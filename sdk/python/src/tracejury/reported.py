@@ -52,7 +52,7 @@ class ServerRun:
     def begin(
         cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_begin: bool
     ) -> "ServerRun":
-        """Begin a run, or resume the one with that key. While the server is unreachable, it begins later.
+        """Begin a run, or resume the run with its key. If the server is unreachable, the run begins later.
 
         Raises:
             RunEnded: the run of that key has ended without success.

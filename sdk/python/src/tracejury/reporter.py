@@ -88,7 +88,7 @@ def default_spool(client: Client) -> Path:
 
 
 def spool_of(spool: "str | Path | bool | None", client: Client) -> Path | None:
-    """Return the folder of a spool: with True that of the server, with False none."""
+    """Return the folder of a spool; True stands for the default spool of the server, False and None for no spool."""
     if isinstance(spool, bool):
         return default_spool(client) if spool else None
     return None if spool is None else Path(spool)
@@ -152,7 +152,7 @@ class Reporter:
 
         Raises:
             Unreachable: there is no spool, and the server does not answer.
-            Refused: the server answers with an error, and there is no spool or the same is refused later too.
+            Refused: the server answers with an error, and there is no spool or a repetition would be refused too.
         """
         name = run.name if isinstance(run, Start) else run
         ending = {"status": status} if reason is None else {"status": status, "reason": reason}
@@ -326,8 +326,8 @@ def _write(file: Path, line: Mapping[str, Any]) -> None:
 def replay(spool: "str | Path | None" = None, client: Client | None = None) -> int:
     """Send the items of a spool again, and remove accepted ones; return how many were delivered.
 
-    Without arguments, it is the default spool of the server that the environment names. The server does
-    not store an item twice, so an interrupted replay may be repeated. Items added to the spool meanwhile are kept.
+    Without arguments, the default spool of the server that the environment names is sent. The server does not store an
+    item twice, so an interrupted replay may be repeated. Items added to the spool meanwhile are kept.
 
     Raises:
         Unreachable: no server is named.

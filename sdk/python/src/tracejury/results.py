@@ -1,4 +1,4 @@
-"""Results of an experiment: of each example in each trial, and in all."""
+"""Results of an experiment: of each example in each trial, and of the whole experiment."""
 
 import json
 import subprocess
@@ -135,7 +135,7 @@ class Result:
         return fmean(scores) if scores else None
 
     def score_std_dev(self, evaluator: str) -> float | None:
-        """Return the sample standard deviation of the means of the trials; None with fewer than two."""
+        """Return the sample standard deviation of the trials' means; None if fewer than two trials have scores."""
         means = []
         for trial in sorted({item.trial for item in self.items}):
             part = Result(self.name, [item for item in self.items if item.trial == trial])

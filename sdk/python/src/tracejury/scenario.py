@@ -141,7 +141,7 @@ def scenarios_of(documents: Sequence[Any]) -> list[Scenario]:
     """Read scenarios, and give each a unique key.
 
     Raises:
-        ValueError: a document is not a scenario; the message names it.
+        ValueError: a document is not a scenario, or two have the same key; the message names it.
     """
     return keyed([_numbered(number, document) for number, document in enumerate(documents, start=1)])
 

@@ -28,7 +28,7 @@ class Score:
     metadata: Mapping[str, Any] | None = None
     error: str | None = None  # why it could not be scored
     error_kind: str | None = None
-    fingerprint: str | None = None  # scores with the same one are comparable
+    fingerprint: str | None = None  # scores with equal fingerprints are comparable
     version: str | None = None  # of the evaluator, as declared
     judge_model: str | None = None
     cost_usd: float | None = None

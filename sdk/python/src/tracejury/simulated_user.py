@@ -109,7 +109,7 @@ class CalledUser:
         return message
 
     def document(self) -> Mapping[str, Any]:
-        """Return its name."""
+        """Return the name of the function."""
         return {"kind": "function", "name": getattr(self.function, "__name__", type(self.function).__name__)}
 
 

@@ -16,7 +16,7 @@ StopReason = Literal["max_turns", "stopping_condition", "user_ended", "budget", 
 ErrorSource = Literal["agent", "simulator"]
 
 Application = Callable[[ConversationTrajectory], Any]
-"""The application under test: from the conversation so far to its answer, a text, a `Message` or a `TargetReply`."""
+"""The application under test: takes the conversation so far, and returns a text, a `Message` or a `TargetReply`."""
 
 StoppingCondition = Callable[[ConversationTrajectory], Any]
 

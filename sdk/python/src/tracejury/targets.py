@@ -79,7 +79,7 @@ _OURS: Final = AnswerPlaces("/output", "/toolCalls", "/state", "/tokensIn", "/to
 
 @dataclass(frozen=True)
 class HttpTarget:
-    """Application behind an HTTP endpoint; calling it with a conversation sends that conversation, once for each turn.
+    """Application behind an HTTP endpoint, called once for each turn: the call sends the conversation so far.
 
     `body` is JSON with the placeholders `{{messages}}`, `{{message}}` (the last message of the user), `{{sessionId}}`
     and `{{scenario}}`. Without `body`, an object with these four keys is sent. Each request has the headers
@@ -138,7 +138,7 @@ class CommandTarget:
         """Run the command and return the answer that it prints.
 
         Raises:
-            TargetFailed: the command failed, or printed too much.
+            TargetFailed: the command failed, printed too much, or gave no valid answer.
 
         """
         return self.places.reply(await self.printed(conversation_input(trajectory)))

@@ -21,7 +21,7 @@ _connected: Final[set[tuple[int, str]]] = set()  # providers by their identity, 
 
 
 def init(project: str | None = None, *, url: str | None = None, api_key: str | None = None) -> bool:
-    """Send the spans of this process to the server as well; return False if no server is named.
+    """Send the spans of this process to the server; return False if no server is named.
 
     A provider that is already set is kept and exports to the server as well; its own resource names the project, and
     `project` is ignored. Otherwise a provider with the service name `project` is set. Without a URL, as an argument or
