@@ -175,8 +175,8 @@ def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: McpServer, model
     assert "has no budget" in text_of(refused)
     # The limit of a tenant's connection of that name is none of the shared one, which the server would call.
     theirs = {"name": "open", "baseUrl": "https://models.example.com/v1", "model": "m", "budget": {"callsPerDay": 5}}
-    made = server.closed.ask("POST", "/api/v1/llm-connections", key=server.closed.keys["admin of acme"], json=theirs)
-    assert made.status_code == 201, made.text
+    added = server.closed.ask("POST", "/api/v1/llm-connections", key=server.closed.keys["admin of acme"], json=theirs)
+    assert added.status_code == 201, added.text
     assert "has no budget" in text_of(server.call("run_evaluation", **judged, connection="open"))
 
 
