@@ -256,7 +256,7 @@ class Store:
         """Return what moves traces to this lake, and removes them there; deletions are about it, too, from now on."""
         from storage.lake.upkeep import LakeUpkeep  # noqa: PLC0415 - as in `lake`
 
-        upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure.forget_moved)
+        upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure)
         self.erasure.lake = upkeep.erasure
         return upkeep
 

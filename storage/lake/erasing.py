@@ -2,8 +2,8 @@
 
 import datetime as dt
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,23 +15,34 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.lake.boundary import Boundaries
+from storage.lake.boundary import NOTHING, Boundaries
 from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
 from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
 
-_BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
-"""Tables that name the trace. Those from which others are found come last, so that an interrupted removal can go on.
-Decisions are found by the numbers of spans."""
+_BY_SPAN: Final = ("decision", "evaluation")
+_BY_TRACE: Final = ("log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
+"""Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
+that an interrupted removal can go on."""
 
 _PERSON: Final = ("session_id", "user_id")
 _EQUAL: Final = ("tenant", "trace_id", *_PERSON)
 _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
 _EVER, _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 _TRACES_AT_ONCE: Final = 200_000  # whose numbers are in memory: a guess, some 100 MB with ten spans and decisions each
-_TIMES: Final = ("tenant", "trace_id", "start_time", "last_start_time", "end_time")
+_EXTENT: Final = ("tenant", "trace_id", "batch", "start_time", "last_start_time", "end_time")
 _PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
+
+
+class Forgetting(Protocol):
+    """Deletion from the database of what it has about traces that leave the lake."""
+
+    def forget_moved(self, traces: pa.Table) -> None:
+        """Delete what did not move with these traces."""
+
+    def forget_results(self, spans: pa.Table) -> None:
+        """Delete jobs, decisions and results about these spans."""
 
 
 class LakeErasure:
@@ -44,10 +55,9 @@ class LakeErasure:
         boundaries: Boundaries,
         database: Database,
         writer: Writer,
-        forget: Callable[[pa.Table], None],
+        forgetting: Forgetting,
     ) -> None:
-        """`forget` deletes what the database has about traces that leave the lake."""
-        self._forget = forget
+        self._forgetting = forgetting
         self._lake, self._removal, self._boundaries = lake, removal, boundaries
         self._database, self._writer = database, writer
 
@@ -114,10 +124,9 @@ class LakeErasure:
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
-                traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
-            self._forget(traces)  # first: by what is left in the lake they are found again
-            greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
-            self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
+                traces = arrow_table(cursor, sql.query("expired_in_lake"))
+            self._forgetting.forget_moved(traces)  # first: by what is left in the lake they are found again
+            self._remove(traces.append_column("last_write", pa.repeat(pa.scalar(GREATEST), traces.num_rows)))
             return int(traces.num_rows)
 
     def _remove(self, traces: pa.Table) -> None:
@@ -128,42 +137,51 @@ class LakeErasure:
                 self._remove_some(name, some)
 
     def _remove_some(self, name: str, traces: pa.Table) -> None:
-        batches = {"batch": (pc.min(traces.column("first_batch")).as_py(), pc.max(traces.column("last_batch")).as_py())}
-        last = pc.max(traces.column("last_write")).as_py()
+        # A trace may have parts that its removal does not know: it moved, began again, and was deleted then.
         with self._database.cursor() as cursor:
-            where = {DIRECTORY: (name, name), **batches}
-            cursor.register("lake_parts", scan(self._lake.load(BY_NAME["trace_part"]), _TIMES, where=where))
+            parts = scan(self._lake.load(BY_NAME["trace_part"]), _EXTENT, where={DIRECTORY: (name, name)})
+            cursor.register("lake_parts", parts)
             cursor.register("lake_traces", traces)
-            ((first_ns, last_ns),) = cursor.execute(sql.query("times_in_lake")).fetchall()
-        times: Bounds = {} if first_ns is None else {"start_time": (first_ns, last_ns)}
-        spans = self._rows("span", name, batches, traces)
-        seqs = spans.column("seq")
-        bounds: Bounds = {"seq": (pc.min(seqs).as_py(), pc.max(seqs).as_py())} if spans.num_rows else {}
-        if spans.num_rows:
-            self._remove_decisions(name, spans, bounds, last)
-        within_of = {"evaluation": bounds, "trace_part": batches, "trace_reading": times, "tool_call": times}
+            ((first, last, first_ns, last_ns),) = cursor.execute(sql.query("extent_in_lake")).fetchall()
+        noted = pc.min(traces.column("first_batch")).as_py(), pc.max(traces.column("last_batch")).as_py()
+        batches = noted if first is None else (min(first, noted[0]), max(last, noted[1]))
+        times: Bounds = {} if first is None else {"start_time": (first_ns, last_ns)}
+        commits: Bounds = {"batch": batches}
+        spans = self._rows("span", name, commits, traces)
+        self._remove_results(name, spans)
+        within_of = {"trace_part": commits, "trace_reading": times, "tool_call": times}
         for table in _BY_TRACE:
-            within = within_of.get(table, {})
-            rows = spans if table == "span" else self._rows(table, name, within, traces)
+            rows = spans if table == "span" else self._rows(table, name, within_of.get(table, {}), traces)
             self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
 
-    def _remove_decisions(self, name: str, spans: pa.Table, bounds: Bounds, last: int) -> None:
-        about, of_name = BY_NAME["decision"], {DIRECTORY: (name, name)}
-        delta = self._lake.load(about)
+    def _remove_results(self, name: str, spans: pa.Table) -> None:
+        """Remove what is known about spans, here too; results are few here, since those of before a move are there."""
+        if not spans.num_rows:
+            return
+        bounds = pc.min_max(spans.column("seq")).as_py()
         with self._database.cursor() as cursor:
-            cursor.register("lake_rows", scan(delta, ("seq", "write_number"), where={**of_name, **bounds}))
-            cursor.register("lake_seqs", spans)
-            rows = arrow_table(cursor, sql.query("decisions_to_remove"), {"last": last})
-        self._removal.remove(about, delta, name, _numbers(rows))
+            cursor.register("lake_spans", spans)
+            moved = {"first_seq": self._boundaries.all().get(name, NOTHING).first_seq}
+            late = arrow_table(cursor, sql.query("late_results"), moved)
+        if late.num_rows:
+            self._forgetting.forget_results(late)
+        for table in _BY_SPAN:
+            about = BY_NAME[table]
+            delta = self._lake.load(about)
+            where = {DIRECTORY: (name, name), "seq": (bounds["min"], bounds["max"])}
+            with self._database.cursor() as cursor:
+                cursor.register("lake_rows", scan(delta, ("seq", about.number), where=where))
+                cursor.register("lake_spans", spans)
+                rows = arrow_table(cursor, about.about(sql.query("results_to_remove")))
+            self._removal.remove(about, delta, name, _numbers(rows))
 
     def _rows(self, table: str, name: str, within: Bounds, traces: pa.Table) -> pa.Table:
         about, seq = BY_NAME[table], "seq" if table == "span" else "NULL::BIGINT"
         columns = ("tenant", "trace_id", about.number, *(("seq",) if table == "span" else ()))
-        last = "last_result" if table == "evaluation" else "last_write"
         with self._database.cursor() as cursor:
             rows = scan(self._lake.load(about), columns, where={DIRECTORY: (name, name), **within})
             cursor.register("lake_rows", rows)
-            cursor.register("lake_traces", traces.append_column("last_number", traces.column(last)))
+            cursor.register("lake_traces", traces)
             return arrow_table(cursor, about.about(sql.query("rows_to_remove")).replace("$seq", seq), {})
 
     def _names(self) -> set[str]:

@@ -7,12 +7,10 @@ from the lake unless they are still in the database; and then they are deleted t
 import datetime as dt
 from collections.abc import Callable
 
-import pyarrow as pa
-
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries, Boundary
-from storage.lake.erasing import LakeErasure
+from storage.lake.erasing import Forgetting, LakeErasure
 from storage.lake.maintenance import LakeMaintenance
 from storage.lake.publishing import Lake
 from storage.lake.removing import Compared, Removal
@@ -21,13 +19,12 @@ from storage.lake.removing import Compared, Removal
 class LakeUpkeep:
     """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
 
-    def __init__(self, lake: Lake, database: Database, writer: Writer, forget: Callable[[pa.Table], None]) -> None:
-        """`forget` deletes what the database has about traces that leave the lake."""
+    def __init__(self, lake: Lake, database: Database, writer: Writer, forgetting: Forgetting) -> None:
         self._lake = lake
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
         self._maintenance = LakeMaintenance(lake)
-        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, forget)
+        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, forgetting)
         self.removed = self._removal.rows
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
