@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,6 +18,7 @@ import httpx
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from storage.errors import Unpublished
 from storage.lake.publishing import Lake
 from storage.lake.store_check import STORE_OPTIONS
 from storage.lake.tables import DIRECTORY, LAKE_TABLES, PARTITION, LakeTable, delta_rows
@@ -131,6 +132,22 @@ def publish_all(lake: Lake) -> None:
     for table in LAKE_TABLES:
         while lake.publish(table):
             pass
+
+
+def publish_in_the_end(lake: Lake) -> None:
+    """Publish all rows that are there beside other writers, because of whom a commit may be refused."""
+    for _ in range(50):
+        with suppress(Unpublished):
+            publish_all(lake)
+            return
+    raise AssertionError
+
+
+def erase_all(store: Store) -> None:
+    """Work all deletions off."""
+    while store.erasure.work():
+        pass
+    assert not store.deletions.open()
 
 
 def compare(store: Store, place: Place, *, directory_ids: int = 1) -> dict[str, int]:

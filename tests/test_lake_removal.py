@@ -4,7 +4,6 @@ import datetime as dt
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -13,11 +12,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.sample import send_sample
-from storage.errors import Overloaded, Unpublished
-from storage.lake.publishing import Lake
+from storage.errors import Overloaded
+from storage.lake.tables import LAKE_TABLES
 from storage.store import Store
 from storage.upkeep.deletions import DELETING, DONE, ERASING, DeletionCriteria
-from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from tests.lake import MOVED, Place, a_place, erase_all, publish_all, publish_in_the_end, rows_as_one
 from tests.live import until
 from tests.matching import write
 from tests.serving import a_server
@@ -68,13 +67,6 @@ def files_with(folder: Place, text: str) -> list[str]:
             if text.encode() in content:
                 holders.append(str(path))
     return holders
-
-
-def erase_all(store: Store) -> None:
-    """Work all deletions off."""
-    while store.erasure.work():
-        pass
-    assert not store.deletions.open()
 
 
 def without(made: Days, *traces: int) -> dict[str, set[object]]:
@@ -404,7 +396,7 @@ def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) 
             other = two.lake(place.uri)
             for trace in range(commits):
                 commit(two, a_batch(an_export(3, trace=100 + trace, first=1000 + 10 * trace)))
-                _publish_in_the_end(other)
+                publish_in_the_end(other)
 
         thread = threading.Thread(target=publish)
         thread.start()
@@ -421,11 +413,5 @@ def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) 
             )
             assert len(set(numbers)) == published.num_rows == (6 if name == "span" else 2) * commits
             assert len(place.table(name).file_uris()) == 1
-
-
-def _publish_in_the_end(lake: Lake) -> None:
-    for _ in range(50):
-        with suppress(Unpublished):  # refused beside a merge, and made again
-            publish_all(lake)
-            return
-    raise AssertionError
+        assert upkeep.size is not None
+        assert upkeep.size.files == sum(len(place.table(table.name).file_uris()) for table in LAKE_TABLES)

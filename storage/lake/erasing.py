@@ -3,7 +3,7 @@
 import datetime as dt
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
 from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
+from storage.upkeep.erasure import Erasure
 
 _BY_SPAN: Final = ("decision", "evaluation")
 _BY_TRACE: Final = ("log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
@@ -35,16 +36,6 @@ _EXTENT: Final = ("tenant", "trace_id", "batch", "start_time", "last_start_time"
 _PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
 
 
-class Forgetting(Protocol):
-    """Deletion from the database of what it has about traces that leave the lake."""
-
-    def forget_moved(self, traces: pa.Table) -> None:
-        """Delete what did not move with these traces."""
-
-    def forget_results(self, spans: pa.Table) -> None:
-        """Delete jobs, decisions and results about these spans."""
-
-
 class LakeErasure:
     """Removes traces from the lake, and finds those that a deletion selects."""
 
@@ -55,9 +46,9 @@ class LakeErasure:
         boundaries: Boundaries,
         database: Database,
         writer: Writer,
-        forgetting: Forgetting,
+        erasure: Erasure,
     ) -> None:
-        self._forgetting = forgetting
+        self._erasure = erasure
         self._lake, self._removal, self._boundaries = lake, removal, boundaries
         self._database, self._writer = database, writer
 
@@ -74,8 +65,8 @@ class LakeErasure:
         parameters["until_batch"] = until_batch
         names = self._names()
         with reaching(self._lake.uri):
-            tables = [deltas.load(table) for table in (("span", "trace_reading") if person else ())]
-            parts = _scan(deltas.load("trace_part"), _PART, names, equal)
+            tables = [self._lake.load_from(deltas, table) for table in (("span", "trace_reading") if person else ())]
+            parts = _scan(self._lake.load_from(deltas, "trace_part"), _PART, names, equal)
             named = [_scan(delta, ("trace_id",), names, equal | person) for delta in tables]
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", parts)
@@ -125,7 +116,7 @@ class LakeErasure:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"))
-            self._forgetting.forget_moved(traces)  # first: by what is left in the lake they are found again
+            self._erasure.forget_moved(traces)  # first: by what is left in the lake they are found again
             self._remove(traces.append_column("last_write", pa.repeat(pa.scalar(GREATEST), traces.num_rows)))
             return int(traces.num_rows)
 
@@ -164,7 +155,7 @@ class LakeErasure:
             moved = {"first_seq": self._boundaries.all().get(name, NOTHING).first_seq}
             late = arrow_table(cursor, sql.query("late_results"), moved)
         if late.num_rows:
-            self._forgetting.forget_results(late)
+            self._erasure.forget_results(late)
         for table in _BY_SPAN:
             about = BY_NAME[table]
             delta = self._lake.load(about)

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from deltalake import DeltaTable
@@ -21,11 +23,21 @@ _WRITING_H: Final = 24
 """Files that no commit names stay for so long: their commit may be under way. A guess: commits take seconds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSize:
+    """Size of a lake after its latest maintenance."""
+
+    files: int
+    nbytes: int
+    at_ns: int
+
+
 class LakeMaintenance:
     """Merges and removes files of the lake. For the thread of the lake."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
+        self.size: LakeSize | None = None  # unknown before the first maintenance
 
     def run(self, today: dt.date, stopped: Callable[[], bool]) -> None:
         """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
@@ -33,7 +45,10 @@ class LakeMaintenance:
         Raises:
             Unpublished: not now.
         """
-        for table in itertools.takewhile(lambda _: not stopped(), LAKE_TABLES):
+        sizes: list[int] = []
+        for table in LAKE_TABLES:
+            if stopped():
+                return
             with self._lake.lock, reaching(self._lake.uri):
                 delta = self._lake.load(table)
                 _compact(delta, today, stopped)
@@ -41,6 +56,8 @@ class LakeMaintenance:
                 delta.cleanup_metadata()
                 for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
                     delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
+                sizes += delta.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+        self.size = LakeSize(files=len(sizes), nbytes=sum(sizes), at_ns=time.time_ns())
 
 
 def _compact(delta: DeltaTable, today: dt.date, stopped: Callable[[], bool]) -> None:

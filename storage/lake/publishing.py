@@ -28,7 +28,7 @@ from storage.errors import Unpublished
 from storage.ingest.writer import Writer
 from storage.lake.deltas import DeltaTables
 from storage.lake.store_check import check_store
-from storage.lake.tables import LakeTable, delta_rows
+from storage.lake.tables import BY_NAME, LakeTable, delta_rows
 
 MOST_ROWS: Final = 131_072
 _MOST_BYTES: Final = 64 << 20
@@ -152,13 +152,38 @@ class Lake:
         return self._directory_id
 
     def load(self, table: LakeTable) -> DeltaTable:
-        """Return the table as of now; create it if it does not exist."""
+        """Return the table as of now; create it if it does not exist.
+
+        Raises:
+            Unpublished: the lake lacks rows that moved to it.
+        """
 
         def columns() -> pa.Schema:
             with self._database.cursor() as cursor:
                 return _rows(cursor, table, first=0, last=-1).schema
 
-        return self._deltas.load_or_create(table.name, columns)
+        return self.load_from(self._deltas, table.name) or self._deltas.create(table.name, columns)
+
+    def load_from(self, deltas: DeltaTables, name: str) -> DeltaTable | None:
+        """Return a table as of now, or None if there is none.
+
+        Raises:
+            Unpublished: the lake lacks rows that moved to it.
+        """
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
+        return deltas.load(name, rows)
+
+    def note_published(self, numbers: Mapping[str, int]) -> None:
+        """Store up to which numbers the lake has the rows of some tables, all of which are this directory's.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        for name, number in numbers.items():
+            attempted = self._positions.get(name, Position()).attempted
+            later = tuple(each for each in attempted if each > number)
+            self._note(BY_NAME[name], Position(published=number, attempted=later))
 
     def own_position(self, table: LakeTable, delta: DeltaTable) -> int:
         """Return the number up to which the lake has rows of this directory, all of which are this directory's.

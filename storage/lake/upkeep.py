@@ -10,22 +10,32 @@ from collections.abc import Callable
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries, Boundary
-from storage.lake.erasing import Forgetting, LakeErasure
-from storage.lake.maintenance import LakeMaintenance
+from storage.lake.erasing import LakeErasure
+from storage.lake.maintenance import LakeMaintenance, LakeSize
 from storage.lake.publishing import Lake
 from storage.lake.removing import Compared, Removal
+from storage.upkeep.erasure import Erasure
 
 
 class LakeUpkeep:
     """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
 
-    def __init__(self, lake: Lake, database: Database, writer: Writer, forgetting: Forgetting) -> None:
+    def __init__(self, lake: Lake, database: Database, writer: Writer, erasure: Erasure) -> None:
         self._lake = lake
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
         self._maintenance = LakeMaintenance(lake)
-        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, forgetting)
+        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, erasure)
         self.removed = self._removal.rows
+
+    @property
+    def size(self) -> LakeSize | None:
+        """Return the size of the lake after its latest maintenance by this process."""
+        return self._maintenance.size
+
+    def moved_before(self) -> dt.date | None:
+        """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
+        return max((each.day for each in self._boundaries.all().values()), default=None)
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
         """Move the boundary to a day, or as near as work that is not done allows, and never back.
@@ -42,6 +52,7 @@ class LakeUpkeep:
         boundary = Boundary(max(own.day, day), first_batch, first_seq)
         compared = self._removal.remove_stale(before, boundary)
         if boundary != own:
+            self._lake.note_published(compared.numbers)  # without which the lake is another one from then on
             self._boundaries.put(self._lake.directory_id, boundary)
         return boundary, compared
 
