@@ -36,6 +36,7 @@ class Moving:
         self._database, self._writer = database, writer
         self._rewriting, self._retention = rewriting, retention
         self.doubt = aging.doubt  # why nothing moves because of its age
+        self.over_spans = retention.over_spans
         self.counts = {"traces": 0, "spans": 0}  # since the start
 
     def move(

@@ -19,33 +19,64 @@ class LakeMover:
     """Lets traces of before the last `hot_days` leave the database once the lake has them. For one thread."""
 
     def __init__(
-        self, lake: "LakeUpkeep", moving: Moving, *, hot_days: int, clock: Callable[[], int] = time.time_ns
+        self,
+        lake: "LakeUpkeep",
+        moving: Moving,
+        *,
+        hot_days: int,
+        max_bytes: int | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._lake, self._moving = lake, moving
-        self.hot_days = hot_days
+        self.lake, self._moving = lake, moving
+        self.hot_days, self._max_bytes = hot_days, max_bytes
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
+        self._is_short = False  # of room in the database
+        self._lack: str | None = None  # why moving made not enough of it
 
     @property
     def counts(self) -> dict[str, int]:
         """Return the traces and spans that moved since the start."""
         return self._moving.counts
 
+    def make_room(self) -> str | None:
+        """Let traces move before their time in the next move; return why the last one did not make enough room."""
+        self._is_short, lack, self._lack = True, self._lack, None
+        return lack
+
     def move(self, stopped: Callable[[], bool]) -> None:
-        """Move the traces that are due, once a day and after a start.
+        """Move the traces that are due, once a day and after a start; and more, the oldest first, for lack of room.
 
         Raises:
             Unpublished, Overloaded: not now; what has moved stays moved.
         """
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
-        day = now.date() - dt.timedelta(days=self.hot_days)
-        if day == self._moved_to:
+        due = day = now.date() - dt.timedelta(days=self.hot_days)
+        is_short, self._is_short = self._is_short, False
+        if day == self._moved_to and not is_short:
             return
         doubt = self._moving.doubt()
         if doubt is not None:
             raise Unpublished(doubt)
         before, began_s = self.counts, time.monotonic()
-        boundary, compared = self._lake.move_boundary(day)
+        self._move_before(day, stopped)
+        while is_short and not stopped() and self._moving.over_spans(self._max_bytes):
+            if day > now.date():
+                self._lack = "the others are pinned, not settled, wait for a judgement or have just come"
+                break
+            day += dt.timedelta(days=1)
+            self._move_before(day, stopped)
+        self.lake.tidy(now, stopped)
+        if stopped():
+            return
+        self._moved_to = due
+        moved = {name: count - before[name] for name, count in self.counts.items()}
+        if moved["traces"]:
+            took_s = time.monotonic() - began_s
+            log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)
+
+    def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
+        boundary, compared = self.lake.move_boundary(day)
         self._moving.move(
             boundary.first_batch,
             boundary.first_seq,
@@ -53,11 +84,3 @@ class LakeMover:
             pinned=compared.pinned,
             stopped=stopped,
         )
-        self._lake.tidy(now, stopped)
-        if stopped():
-            return
-        self._moved_to = day
-        moved = {name: count - before[name] for name, count in self.counts.items()}
-        if moved["traces"]:
-            took_s = time.monotonic() - began_s
-            log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)
