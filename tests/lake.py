@@ -250,13 +250,16 @@ _VISIBLE = (
     )
     + """
     CREATE VIEW cold_superseded AS
-    SELECT l.* FROM lake_superseded AS l SEMI JOIN cold_evaluation AS e ON e.job_id = l.job_id
+    SELECT l.* FROM lake_superseded AS l
+    SEMI JOIN cold_evaluation AS e ON e.job_id = l.job_id AND e.directory_id = l.directory_id
     ANTI JOIN hot_superseded AS h ON h.write_number = l.write_number;
     """
     + "".join(
         f"""
     CREATE VIEW cold_{table} AS
-    SELECT l.* FROM lake_{table} AS l SEMI JOIN cold_trace_part AS p ON p.tenant = l.tenant AND p.trace_id = l.trace_id
+    SELECT l.* FROM lake_{table} AS l
+    SEMI JOIN cold_trace_part AS p
+        ON p.directory_id = l.directory_id AND p.tenant = l.tenant AND p.trace_id = l.trace_id
     ANTI JOIN hot_trace_part AS h
         ON h.tenant = l.tenant AND h.trace_id = l.trace_id AND h.write_number < l.write_number;
     """

@@ -26,6 +26,7 @@ from storage.upkeep.deletions import DeletionCriteria
 from tests.lake import MOVED, Place, a_place, erase_all, publish_all, rows_as_one
 from tests.log_requests import a_log, a_log_export
 from tests.matching import Clock, InForce, active, reading_and_matching, remember, write
+from tests.serving import run
 from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
@@ -362,6 +363,49 @@ def test_a_doubtful_clock_and_unmatched_spans_hold_moving_up(folder: Place, tmp_
         made.store.moving.doubt = lambda: None
         made.move(2)
         assert made.hot() == [1]
+
+
+def test_a_restored_directory_reads_what_had_moved(folder: Place, tmp_path: Path) -> None:
+    """It has each trace of the backup once, before and after these move under its name, and none that came later."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        made.send(3, a_trace(2, 3))
+        made.publish()
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    with days(tmp_path / "data", folder) as made:
+        made.send(4, a_trace(3, 4))
+        made.publish()
+        made.move(6)
+        assert made.hot() == []
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    traces = "SELECT trace_id, count(*) FROM spans GROUP BY ALL ORDER BY ALL"
+    expected = [(trace_id(number), 3) for number in range(3)]
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, traces) == expected
+    with days(tmp_path / "new", folder) as made:
+        made.publish()
+        assert made.hot() == [2]
+        whole = rows_as_one(made.store, folder)
+        made.move(6)
+        assert made.hot() == []
+        same(whole, rows_as_one(made.store, folder))
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, traces) == expected
+        assert rows(store, "SELECT trace_id, count(*) FROM traces GROUP BY ALL ORDER BY ALL") == [
+            (trace, 1) for trace, _ in expected
+        ]
+    shutil.rmtree(folder.uri)
+    with (
+        a_store(tmp_path / "new", lake=folder.uri) as store,
+        pytest.raises(Overloaded, match="lacks traces that moved"),
+    ):
+        rows(store, traces)
+    assert run("backup", tmp_path / "again", "--data", tmp_path / "new").exit_code == 0
+    assert run("restore", tmp_path / "again", "--data", tmp_path / "newer").exit_code == 0
+    with a_store(tmp_path / "newer") as store, pytest.raises(Unpublished, match="lacks traces that moved"):
+        publish_all(store.lake(folder.uri))
 
 
 @pytest.mark.parametrize("instead", ["empty", "foreign", "older"])
