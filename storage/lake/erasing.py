@@ -107,7 +107,8 @@ class LakeErasure:
             Unpublished, Overloaded: as `erase`.
         """
         with self._lake.lock, reaching(self._lake.uri):
-            delta, first_batch = self._lake.load(BY_NAME["trace_part"]), self._first_batch()
+            delta = self._lake.load(BY_NAME["trace_part"])
+            first_batch = max((boundary.first_batch for boundary in self._boundaries.all().values()), default=0)
             moved: Bounds = {"batch": (0, first_batch - 1)}
             keys = ("tenant", "trace_id", "batch")
             expired: Bounds = {**moved, "expires_at": (_EVER, now)}
@@ -177,9 +178,6 @@ class LakeErasure:
 
     def _names(self) -> set[str]:
         return {self._lake.directory_id, *self._boundaries.all()}
-
-    def _first_batch(self) -> int:
-        return max((boundary.first_batch for boundary in self._boundaries.all().values()), default=0)
 
 
 def _scan(

@@ -32,32 +32,27 @@ class LakeSize:
     at_ns: int
 
 
-class LakeMaintenance:
-    """Merges and removes files of the lake. For the thread of the lake."""
+def maintain(lake: Lake, today: dt.date, stopped: Callable[[], bool]) -> LakeSize | None:
+    """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
 
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
-        self.size: LakeSize | None = None  # unknown before the first maintenance
+    Return the size after it; None: it was stopped.
 
-    def run(self, today: dt.date, stopped: Callable[[], bool]) -> None:
-        """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
-
-        Raises:
-            Unpublished: not now.
-        """
-        sizes: list[int] = []
-        for table in LAKE_TABLES:
-            if stopped():
-                return
-            with self._lake.lock, reaching(self._lake.uri):
-                delta = self._lake.load(table)
-                _compact(delta, today, stopped)
-                delta.create_checkpoint()
-                delta.cleanup_metadata()
-                for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
-                    delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
-                sizes += delta.get_add_actions(flatten=True).column("size_bytes").to_pylist()
-        self.size = LakeSize(files=len(sizes), nbytes=sum(sizes), at_ns=time.time_ns())
+    Raises:
+        Unpublished: not now.
+    """
+    sizes: list[int] = []
+    for table in LAKE_TABLES:
+        if stopped():
+            return None
+        with lake.lock, reaching(lake.uri):
+            delta = lake.load(table)
+            _compact(delta, today, stopped)
+            delta.create_checkpoint()
+            delta.cleanup_metadata()
+            for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
+                delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
+            sizes += delta.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+    return LakeSize(files=len(sizes), nbytes=sum(sizes), at_ns=time.time_ns())
 
 
 def _compact(delta: DeltaTable, today: dt.date, stopped: Callable[[], bool]) -> None:

@@ -124,16 +124,12 @@ class Lake:
         return has_more
 
     def _read_positions(self) -> None:
-        with self.lock:  # else two threads may make two names
-            self._read_positions_once()
-
-    def _read_positions_once(self) -> None:
-        if self._directory_id:
-            return
-        with self._database.cursor() as cursor:
+        with self.lock, self._database.cursor() as cursor:  # else two threads may make two names
+            if self._directory_id:
+                return
             rows = cursor.execute(sql.query("lake_positions")).fetchall()
-        self._positions = {name: Position(published=done, attempted=tuple(most)) for name, _, done, most in rows}
-        self._directory_id = next((directory_id for _, directory_id, *_ in rows), uuid.uuid4().hex)
+            self._positions = {name: Position(published=done, attempted=tuple(most)) for name, _, done, most in rows}
+            self._directory_id = next((directory_id for _, directory_id, *_ in rows), uuid.uuid4().hex)
 
     def _note(self, table: LakeTable, position: Position) -> None:
         parameters: Mapping[str, object] = {

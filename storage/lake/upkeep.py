@@ -11,7 +11,7 @@ from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries, Boundary
 from storage.lake.erasing import LakeErasure
-from storage.lake.maintenance import LakeMaintenance, LakeSize
+from storage.lake.maintenance import LakeSize, maintain
 from storage.lake.publishing import Lake
 from storage.lake.removing import Compared, Removal
 from storage.upkeep.erasure import Erasure
@@ -24,14 +24,8 @@ class LakeUpkeep:
         self._lake = lake
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
-        self._maintenance = LakeMaintenance(lake)
+        self.size: LakeSize | None = None  # after the latest maintenance by this process
         self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, erasure)
-        self.removed = self._removal.rows
-
-    @property
-    def size(self) -> LakeSize | None:
-        """Return the size of the lake after its latest maintenance by this process."""
-        return self._maintenance.size
 
     def moved_before(self) -> dt.date | None:
         """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
@@ -64,4 +58,4 @@ class LakeUpkeep:
             Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)
-        self._maintenance.run(now.date(), stopped)
+        self.size = maintain(self._lake, now.date(), stopped) or self.size
