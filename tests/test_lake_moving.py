@@ -461,7 +461,9 @@ def files_of(place: Place) -> set[Path]:
     return {path for path in Path(place.uri).rglob("*") if path.is_file()}
 
 
-def test_for_lack_of_room_traces_move_early(folder: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_for_lack_of_room_traces_move_early(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """A sweep by size lets traces move that would be hot, and deletes what cannot move alone, and says so."""
     with days(tmp_path / "data", folder) as made:
         made.send(0, *(a_trace(number, 0) for number in range(4)))
@@ -484,6 +486,8 @@ def test_for_lack_of_room_traces_move_early(folder: Place, tmp_path: Path, caplo
         same(before, rows_as_one(made.store, folder))
         assert sweep().traces == 1
         assert made.hot() == []
+        monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", -1)  # such as while the lake is away
+        assert mover.make_room() == "nothing could move for ten minutes"
         assert (
             "deleted 1 traces that would expire soonest and are not in the lake alone: the others are pinned"
             in caplog.text

@@ -4,7 +4,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from storage.errors import Unpublished
 from storage.upkeep.moving import Moving
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from storage.lake.upkeep import LakeUpkeep
 
 log = logging.getLogger(__name__)
+
+
+_PATIENCE_S: Final = 600.0  # after which traces are deleted for room that do not move; a guess
 
 
 class LakeMover:
@@ -31,7 +34,7 @@ class LakeMover:
         self.hot_days, self._max_bytes = hot_days, max_bytes
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
-        self._is_short = False  # of room in the database
+        self._short_s: float | None = None  # since when room in the database is needed
         self._lack: str | None = None  # why moving made not enough of it
 
     @property
@@ -41,7 +44,10 @@ class LakeMover:
 
     def make_room(self) -> str | None:
         """Let traces move before their time in the next move; return why the last one did not make enough room."""
-        self._is_short, lack, self._lack = True, self._lack, None
+        lack, self._lack = self._lack, None
+        self._short_s = self._short_s or time.monotonic()
+        if time.monotonic() - self._short_s > _PATIENCE_S:
+            return "nothing could move for ten minutes"
         return lack
 
     def move(self, stopped: Callable[[], bool]) -> None:
@@ -52,7 +58,7 @@ class LakeMover:
         """
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
         due = day = now.date() - dt.timedelta(days=self.hot_days)
-        is_short, self._is_short = self._is_short, False
+        is_short = self._short_s is not None
         if day == self._moved_to and not is_short:
             return
         doubt = self._moving.doubt()
@@ -66,10 +72,11 @@ class LakeMover:
                 break
             day += dt.timedelta(days=1)
             self._move_before(day, stopped)
-        self.lake.tidy(now, stopped)
+        if due != self._moved_to:
+            self.lake.tidy(now, stopped)
         if stopped():
             return
-        self._moved_to = due
+        self._moved_to, self._short_s = due, None
         moved = {name: count - before[name] for name, count in self.counts.items()}
         if moved["traces"]:
             took_s = time.monotonic() - began_s

@@ -58,7 +58,8 @@ class LakePublisher:
 
     def make_room(self) -> str | None:
         """Let traces move before their time; return why they cannot, or did not make enough room."""
-        return self.failing or self.held or self.mover.make_room()
+        lack = self.mover.make_room()
+        return lack and (self.failing or self.held or lack)
 
     def start(self) -> None:
         """Continue from where the last process stopped."""
