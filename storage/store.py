@@ -259,11 +259,14 @@ class Store:
         self.erasure.lake = upkeep.erasure
         return upkeep
 
-    def rename_in_lake(self) -> None:
-        """Let this directory publish under a name of its own, as a copy of another one has to."""
+    def rename_in_lake(self, *, gives_up: bool) -> None:
+        """Let this directory publish under a name of its own, as a copy of another one has to.
+
+        `gives_up` makes it forget the traces that moved.
+        """
 
         def rename(cursor: duckdb.DuckDBPyConnection) -> None:
-            cursor.execute(sql.query("forget_empty_boundary"))
+            cursor.execute(sql.query("forget_lake_boundary"), {"all": gives_up})
             cursor.execute(sql.query("forget_lake_positions"))
 
         self._writer.store(rename, 1)

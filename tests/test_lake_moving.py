@@ -406,6 +406,11 @@ def test_a_restored_directory_reads_what_had_moved(folder: Place, tmp_path: Path
     assert run("restore", tmp_path / "again", "--data", tmp_path / "newer").exit_code == 0
     with a_store(tmp_path / "newer") as store, pytest.raises(Unpublished, match="lacks traces that moved"):
         publish_all(store.lake(folder.uri))
+    restored = run("restore", tmp_path / "again", "--data", tmp_path / "newest", "--without-lake")
+    assert restored.exit_code == 0
+    with a_store(tmp_path / "newest", lake=folder.uri) as store:
+        assert rows(store, traces) == []
+        publish_all(store.lake(folder.uri))
 
 
 @pytest.mark.parametrize("instead", ["empty", "foreign", "older"])
