@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.sample import send_sample
 from storage.errors import Overloaded
-from storage.lake.tables import LAKE_TABLES
+from storage.lake.tables import BY_NAME, LAKE_TABLES
 from storage.store import Store
 from storage.upkeep.deletions import DELETING, DONE, ERASING, DeletionCriteria
 from tests.lake import MOVED, Place, a_place, erase_all, publish_all, publish_in_the_end, rows_as_one
@@ -260,6 +260,19 @@ def test_what_came_after_the_move_leaves_with_the_trace(
         made.move(4)
         assert without(made) == expected
         assert set(folder.rows("span").column("trace_id").to_pylist()) == ({trace_id(1)} if by != "expiry" else set())
+
+
+def test_a_result_that_was_published_before_its_span_is_erased(folder: Place, tmp_path: Path) -> None:
+    """Of a trace that is deleted while its spans are not published yet, its results leave the lake."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0))
+        write(made.store, f"UPDATE evaluation SET reason = '{SECRET}'")
+        made.mover(0)  # deletions are about the lake from now on
+        made.lake.publish(BY_NAME["evaluation"])
+        assert folder.rows("evaluation").num_rows > 0
+        made.store.deletions.request(DeletionCriteria(trace_id=trace_id(0)), now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert files_with(folder, SECRET) == []
 
 
 def test_a_late_span_that_names_a_user_takes_the_moved_trace_with_it(folder: Place, tmp_path: Path) -> None:

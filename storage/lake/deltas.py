@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -57,9 +57,9 @@ class DeltaTables:
                 )
         return delta
 
-    def create(self, name: str, columns: Callable[[], pa.Schema]) -> DeltaTable:
+    def create(self, name: str, columns: pa.Schema) -> DeltaTable:
         """Return a table that does not exist yet, made with the columns of the database's table."""
-        schema = delta_schema(columns())
+        schema = delta_schema(columns)
         self._tables[name] = DeltaTable.create(
             f"{self.uri}/{name}",
             schema=schema,

@@ -16,6 +16,7 @@ from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries
+from storage.lake.cold_files import of_commits
 from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
@@ -23,7 +24,7 @@ from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
 from storage.upkeep.erasure import Erasure
 
 _BY_SPAN: Final = ("decision", "evaluation")
-_BY_TRACE: Final = ("log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
+_BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
 """Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
 that an interrupted removal can go on."""
 
@@ -65,8 +66,9 @@ class LakeErasure:
         parameters["until_batch"] = until_batch
         names = self._names()
         with reaching(self._lake.uri):
-            tables = [self._lake.load_from(deltas, table) for table in (("span", "trace_reading") if person else ())]
-            parts = _scan(self._lake.load_from(deltas, "trace_part"), _PART, names, equal)
+            naming = ("span", "trace_reading") if person else ()
+            tables = [self._lake.load(BY_NAME[table], deltas) for table in naming]
+            parts = _scan(self._lake.load(BY_NAME["trace_part"], deltas), _PART, names, equal)
             named = [_scan(delta, ("trace_id",), names, equal | person) for delta in tables]
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", parts)
@@ -118,7 +120,8 @@ class LakeErasure:
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"))
             self._erasure.forget_moved(traces)  # first: by what is left in the lake they are found again
-            self._remove(traces.append_column("last_write", pa.repeat(pa.scalar(GREATEST), traces.num_rows)))
+            greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
+            self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)
 
     def _remove(self, traces: pa.Table) -> None:
@@ -141,7 +144,8 @@ class LakeErasure:
         commits: Bounds = {"batch": batches}
         spans = self._rows("span", name, commits, traces)
         self._remove_results(name, spans)
-        within_of = {"trace_part": commits, "trace_reading": times, "tool_call": times}
+        seqs: Bounds = {"seq": of_commits(*batches)}
+        within_of = {"evaluation": seqs, "trace_part": commits, "trace_reading": times, "tool_call": times}
         for table in _BY_TRACE:
             rows = spans if table == "span" else self._rows(table, name, within_of.get(table, {}), traces)
             self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
@@ -174,17 +178,15 @@ class LakeErasure:
             rows = scan(self._lake.load(about), columns, where={DIRECTORY: (name, name), **within})
             cursor.register("lake_rows", rows)
             cursor.register("lake_traces", traces)
-            return arrow_table(cursor, about.about(sql.query("rows_to_remove")).replace("$seq", seq), {})
+            last = "last_result" if table == "evaluation" else "last_write"
+            statement = about.about(sql.query("rows_to_remove")).replace("$seq", seq).replace("$last", last)
+            return arrow_table(cursor, statement)
 
     def _names(self) -> set[str]:
         return {self._lake.directory_id, *self._boundaries.all()}
 
 
-def _scan(
-    delta: DeltaTable | None, columns: Sequence[str], names: Iterable[str], where: Bounds
-) -> pa.RecordBatchReader:
-    if delta is None:  # the table does not exist yet
-        return pa.table({column: pa.array([], pa.string()) for column in columns}).to_reader()
+def _scan(delta: DeltaTable, columns: Sequence[str], names: Iterable[str], where: Bounds) -> pa.RecordBatchReader:
     readers = [scan(delta, columns, where={DIRECTORY: (name, name), **where}) for name in names]
     return pa.RecordBatchReader.from_batches(readers[0].schema, itertools.chain.from_iterable(readers))
 

@@ -147,28 +147,18 @@ class Lake:
         self._read_positions()
         return self._directory_id
 
-    def load(self, table: LakeTable) -> DeltaTable:
-        """Return the table as of now; create it if it does not exist.
+    def load(self, table: LakeTable, deltas: DeltaTables | None = None) -> DeltaTable:
+        """Return the table as of now; create it if it does not exist. Other threads need tables of their own.
 
         Raises:
             Unpublished: the lake lacks rows that moved to it.
         """
-
-        def columns() -> pa.Schema:
-            with self._database.cursor() as cursor:
-                return _rows(cursor, table, first=0, last=-1).schema
-
-        return self.load_from(self._deltas, table.name) or self._deltas.create(table.name, columns)
-
-    def load_from(self, deltas: DeltaTables, name: str) -> DeltaTable | None:
-        """Return a table as of now, or None if there is none.
-
-        Raises:
-            Unpublished: the lake lacks rows that moved to it.
-        """
+        deltas = deltas or self._deltas
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
-        return deltas.load(name, rows)
+            if (delta := deltas.load(table.name, rows)) is not None:
+                return delta
+            return deltas.create(table.name, _rows(cursor, table, first=0, last=-1).schema)
 
     def note_published(self, numbers: Mapping[str, int]) -> None:
         """Store up to which numbers the lake has the rows of some tables, all of which are this directory's.
