@@ -1,7 +1,7 @@
 """Addresses that webhooks may use.
 
-API clients with write access choose a receiver's URL, and requests to it come from inside of the operator's network:
-without bounds, a client could reach hosts that only that network reaches.
+API clients choose a receiver's URL, and the server sends the requests from within the operator's network. Without this
+check, a client could make it send requests to internal hosts (SSRF).
 """
 
 import ipaddress
@@ -30,7 +30,8 @@ _METADATA = frozenset(
         ),
     )
 )
-"""Metadata services of clouds, which give credentials to any program there; never a receiver, listed or not."""
+"""Metadata services of clouds, which give credentials to any program there; never allowed as a receiver, even if in
+`private_hosts`."""
 
 _NOT_PUBLIC: Final = tuple(
     map(
@@ -62,7 +63,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
 
 class AddressPolicy:
-    """Policy of addresses to connect to. `private_hosts` are names and networks that may be private."""
+    """Policy of addresses to connect to. `private_hosts` lists the names and networks allowed at private addresses."""
 
     def __init__(self, private_hosts: Sequence[str] = ()) -> None:
         """Read the list.

@@ -31,12 +31,12 @@ def finding_line(finding: AlertFinding) -> str:
 
 
 def alert_subject(finding: AlertFinding) -> str:
-    """Name the rule or monitor of an alert and its place: alerts of one rule differ in their service or release."""
+    """Name the rule or monitor of an alert, with the project, service and release that tell its alerts apart."""
     return ", ".join((f"{name_text(finding.rule)} in {_project(finding)}", *_places(finding)))
 
 
 def alert_change(alert: Alert) -> str:
-    """Format both rates of an alert; of one that is over first how it ended, with the rate and release of then."""
+    """Format both rates of an alert; if it is over, after how it ended, and the rate and release at its end."""
     change = _finding_change(alert.finding)
     if alert.state != "recovered":
         return change
@@ -46,13 +46,13 @@ def alert_change(alert: Alert) -> str:
 
 
 def end_of(alert: Alert) -> str:
-    """Return how an alert ended, one of `ENDS`; empty if it did not, or nothing is known."""
+    """Return how an alert ended, one of `ENDS`; empty if it has not ended, or if it is not known how."""
     how = (alert.recovery or {}).get("how")
     return how if isinstance(how, str) else ""
 
 
 def end_text(alert: Alert) -> str:
-    """Describe how an alert ended; empty if it did not, or nothing is known."""
+    """Describe how an alert ended; empty if it has not ended, or if it is not known how."""
     how = end_of(alert)
     if how == "recovered" and alert.finding.kind == "limit":  # nothing was tested
         return "the metric is within its limit again"

@@ -1,4 +1,4 @@
-"""Calls of the API and what its responses mean, for clients that wait (commands) and that do not (tools for models)."""
+"""Parsing of API responses, for synchronous clients (commands) and asynchronous ones (tools for models)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -12,7 +12,7 @@ _PAGE: Final = 100
 
 
 class Refused(Exception):
-    """Refusal by the API, or a response that is not of the API."""
+    """Refusal by the API, or a response that does not come from it, as from another server at its URL."""
 
     status: int | None = None  # of a response of the API
     retry_after_s: float = 1.0

@@ -122,7 +122,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         )
         context = _context(settings, parts, stack)
         api = _api(stack, settings, parts, context)
-        await standing_in.aclose()  # connections that come now wait in the queue of the socket
+        await standing_in.aclose()  # new connections wait in the backlog of the socket
         await stack.enter_async_context(serving(api, http_socket, listener.named("http")))
         await _serving_otlp(stack, settings, parts, otlp_socket, listener)
         grpc = await _serving_grpc(stack, settings, parts, listener)
@@ -156,7 +156,7 @@ async def _opened(
 
 
 async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
-    """Start the thread that keeps traces up with commits, until the stack is closed."""
+    """Start the thread that updates the summaries of traces after commits, until the stack is closed."""
     reads = ConventionsReader(settings.own_keys, counts)
     traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store), rest=REST)
     traces.start()
@@ -309,7 +309,7 @@ def _api(stack: AsyncExitStack, settings: Settings, parts: _Parts, context: Cont
 def _check_prefix(prefix: str, routes: Sequence[BaseRoute]) -> None:
     first = prefix.split("/")[1]
     if first in {"v1", "mcp", *(getattr(route, "path", "").split("/")[1] for route in routes)}:
-        # A request for it could be one for the server's own path, from a proxy that takes the prefix off.
+        # A proxy may or may not strip the prefix, so a request below it could also be for the server's own path.
         raise BadSettings(f"path_prefix: /{first} is a path of the server itself; put another one before it")
 
 

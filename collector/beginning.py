@@ -1,4 +1,4 @@
-"""The beginning of a value as JSON, for displays that cut it: the rest of the value costs nothing."""
+"""The beginning of a value as JSON, for displays that cut it. The rest of the value is not encoded."""
 
 import json
 

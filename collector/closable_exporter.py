@@ -24,7 +24,7 @@ class ClosableExporter(SpanExporter):
 
 
 def for_a_moment(act: Callable[[], object], seconds: float) -> None:
-    """Call `act` in a thread, and wait `seconds` at most: the exporter waits for an answer that may never come."""
+    """Call `act` in a thread, and wait for at most `seconds`, because an export may wait for ever for its response."""
     acting = threading.Thread(target=act, name="last-spans", daemon=True)
     acting.start()
     acting.join(seconds)

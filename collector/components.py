@@ -1,4 +1,4 @@
-"""Parts of the server by the settings: authentication, the limits of the store, and those of listeners."""
+"""Parts of the server that follow from the settings: authentication, and the limits of the store and of listeners."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) -> Authenticator:
-    """Make the authenticator. Its audit is started, and stopped with the `stack`.
+    """Make the authenticator and start its audit, which is stopped with the `stack`.
 
     Raises:
         Unusable: there is no key, and other machines could connect.
@@ -75,7 +75,7 @@ def certificate(settings: Settings) -> Certificate | None:
 
 
 def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOptions:
-    """Return the options of a listener, with limits of connections as far as open files allow them."""
+    """Return the options of a listener; its limits of connections are reduced to the process's limit of open files."""
     limits = ConnectionLimits(
         total=settings.max_connections,
         per_address=settings.max_connections_per_address,
@@ -85,7 +85,7 @@ def listener_options(settings: Settings, tls: Certificate | None) -> ListenerOpt
         idle_s=settings.idle_seconds,
     )
     return ListenerOptions(
-        grace_s=settings.shutdown_seconds / 6,  # for each of three: half of the time is for the commits after them
+        grace_s=settings.shutdown_seconds / 6,  # for each of three listeners; the other half is for the last commits
         tls=tls,
         proxies=TrustedProxies(settings.trusted_proxies),
         limits=limits.within(open_files()),
@@ -160,7 +160,7 @@ def with_cors(application: OtlpHttp, settings: Settings) -> ASGIApp:
 
 
 def query_turns(settings: Settings, stack: ExitStack | AsyncExitStack) -> QueryScheduler:
-    """Make the turns of SQL queries, until the stack is closed."""
+    """Make the scheduler of SQL queries, which is closed with the stack."""
     turns = QueryScheduler(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
     return turns

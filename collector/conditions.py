@@ -18,18 +18,18 @@ DAMAGED: Final = "data_damaged"
 """While a condition of this name holds, stored data cannot be read; new spans are still stored."""
 
 RECORDED_TWICE: Final = "recorded_twice"
-"""Conditions of this name are about a tenant, whose name stands before the first slash; "" about several."""
+"""The subject of a condition with this name is TENANT/…, or "" if it concerns several tenants."""
 
 _LOOK_S: Final = 1.0
-_CHANGE: Final = {"is_change": True}  # for the filter of repetitions
+_CHANGE: Final = {"is_change": True}  # exempts the line from the log's filter of repetitions
 
 
 class Sighting(NamedTuple):
-    """The text and the beginning of a condition that began before the look."""
+    """The text of a condition, and its start, if it began before it was checked."""
 
     message: str
     since_ns: int
-    cause: str = ""  # one word; a cause that this condition has not had yet is logged
+    cause: str = ""  # one word; each cause is logged once while the condition holds
 
 
 Sightings: TypeAlias = Mapping[str, str | Sighting]
@@ -44,7 +44,7 @@ class ServerCondition:
     look: Callable[[], Sightings]  # called from a thread of its own
     every_s: float = _LOOK_S
     begins_after_s: float = 0.0  # shorter ones are not reported
-    ends_after_s: float = 0.0  # a condition that returns sooner counts as never over
+    ends_after_s: float = 0.0  # if the condition is back sooner, it did not end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class _Episode:
     message: str
     since_ns: int
     has_begun: bool = False
-    causes: set[str] = field(default_factory=set)  # in the log
+    causes: set[str] = field(default_factory=set)  # those logged
 
 
 class ServerConditions:
@@ -79,11 +79,11 @@ class ServerConditions:
         self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread that checks conditions."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop the thread."""
         self._stopping.set()
         self._thread.join()
 
@@ -98,17 +98,17 @@ class ServerConditions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return how many hold, by name of every condition."""
+        """Return the number of conditions that hold, for each name, also if it is 0."""
         held = [each.name for each in self._lasting]
         return {condition.name: held.count(condition.name) for condition in self._conditions}
 
     def look(self, now_s: float) -> None:
-        """Check the conditions that are due. For one thread; `now_s` never goes back."""
+        """Check the conditions that are due. Only one thread may call this, and `now_s` must not decrease."""
         for condition in self._conditions:
             if now_s >= self._due_s[condition.name]:
                 self._due_s[condition.name] = now_s + condition.every_s
                 lines = list(self._follow(condition, _checked(condition), now_s))
-                self._lasting = tuple(self._held())  # before the log says so: its readers find the same elsewhere
+                self._lasting = tuple(self._held())  # before logging: the log's readers then see the same state
                 for line in lines:
                     log.warning(line, extra=_CHANGE)
 
@@ -124,7 +124,7 @@ class ServerConditions:
                 episode.has_begun = True
                 episode.causes.add(cause)
                 yield f"{condition.name}: {message}"
-            elif episode.has_begun and cause not in episode.causes:  # once each: two that alternate fill no log
+            elif episode.has_begun and cause not in episode.causes:  # once: two alternating causes would fill the log
                 episode.causes.add(cause)
                 yield f"{condition.name} changed: {message}"
         for key, episode in list(self._episodes.items()):
@@ -149,4 +149,4 @@ def _checked(condition: ServerCondition) -> Sightings:
     try:
         return condition.look()
     except Exception as error:  # noqa: BLE001 - a check that fails must not hide the others, and is reported itself
-        return {"": f"it cannot be found out: {type(error).__name__}: {error}"}
+        return {"": f"its check failed: {type(error).__name__}: {error}"}

@@ -222,7 +222,7 @@ def _parse_named(name: str, document: object) -> ConnectionText:
 
 
 def parse_project_budgets(documents: object) -> dict[str, Budget]:
-    """Parse the budgets of projects, by name (`*` for every other one, each its own).
+    """Parse the budgets of projects, by name. `*` gives each project that is not named a budget of its own.
 
     Raises:
         BadText: a budget is not valid.

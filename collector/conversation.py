@@ -30,7 +30,7 @@ class SessionTrace:
     summary: TraceSummary
     conversation: Sequence[Message]  # of its spans, with history and answer
     tool_calls: Sequence[TraceToolCall]
-    earlier_calls: Sequence[TraceToolCall]  # that it was sent and does not count
+    earlier_calls: Sequence[TraceToolCall]  # in its inputs; calls of earlier traces, not its own
     executions: AbstractSet[str]  # the spans of tools themselves
     input_tokens: int | None
     output_tokens: int | None
@@ -77,8 +77,8 @@ def session_conversation(
 ) -> list[SessionTurn]:
     """Join the traces of one session, in any order, to a conversation.
 
-    `context` is the trace before the first of them: its messages are history to them. The cost grows from that of the
-    traces before the first of them.
+    `context` is the trace before the first of `traces`: its messages are history to them. `cost_before_usd` is the cost
+    of all earlier traces, to which the costs of the turns are added.
     """
     ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
     spoken = _SpokenMessages()
@@ -109,7 +109,7 @@ def session_conversation(
 
 
 def _completed(turns: Sequence[SessionTurn]) -> list[SessionTurn]:
-    """Give calls without a result the one in the input of a later trace, for a client with a trace for each request.
+    """Give calls without a result the one in a later trace's input: some clients make a trace of each request.
 
     Executions that cannot be distinguished stay as they are.
     """
@@ -140,7 +140,7 @@ class _SpokenMessages:
         self._spoken: list[_Key] = []  # messages of users and models, in order
         self._since: list[_Key] = []  # other messages after the last of these, such as calls of tools
         self._instructions: set[_Key] = set()
-        self._others: set[_Key] = set()  # whatever else, such as calls of tools
+        self._others: set[_Key] = set()  # all other messages, such as calls of tools
 
     def add(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Add the messages of a trace, and return the new ones.

@@ -21,7 +21,7 @@ class DroppedScope(NamedTuple):
     scope: str
 
     def is_of(self, name: str, version: str) -> bool:
-        """Return whether the entry names a scope: by its name, or name and version, up to a `*` at its end."""
+        """Return True if the entry matches a scope's name, or its name and version; a final `*` matches any rest."""
         texts = (name, f"{name} {version}")
         return any(map(self._fits, texts))
 
@@ -30,11 +30,11 @@ class DroppedScope(NamedTuple):
 
 
 class ScopeFilter:
-    """Filter that drops the spans of some scopes: whole columns at once, and only distinct scopes one by one."""
+    """Filter that drops the spans of configured scopes. It tests each distinct scope once, and spans by column."""
 
     def __init__(self, scopes: Mapping[str, Sequence[str]]) -> None:
-        """Set up with the scopes of each project, and of all under `*`."""
-        ordered = sorted(scopes, key=EVERY_PROJECT.__eq__)  # a scope that a project names is counted for this project
+        """Set up with the scopes by project; those under `*` are dropped from all projects."""
+        ordered = sorted(scopes, key=EVERY_PROJECT.__eq__)  # `*` last: it counts only the remaining spans
         self.entries = tuple(DroppedScope(project, scope) for project in ordered for scope in scopes[project])
 
     def drop(self, batch: SpanBatch) -> tuple[SpanBatch, Counter[DroppedScope]]:
@@ -57,7 +57,7 @@ class ScopeFilter:
         return replace(batch, spans=batch.spans.filter(pa.array(~is_dropped)).combine_chunks()), +counts
 
     def _present(self, scopes: pa.Table) -> dict[DroppedScope, list[int]]:
-        """Find the ids of the scopes of a batch that entries name."""
+        """Return the ids of the batch's scopes that each entry matches."""
         by_entry: dict[DroppedScope, list[int]] = {}
         columns = (scopes.column(name).to_pylist() for name in ("scope_id", "name", "version"))
         for scope_id, name, version in zip(*columns, strict=True):

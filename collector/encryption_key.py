@@ -1,7 +1,7 @@
-"""The key with which a server encrypts secrets: the configured one, else one made at the first start.
+"""The key with which a server encrypts secrets: the configured one, else one generated at the first start.
 
-The made one is a file of the data directory, which only its owner reads. It is made once, before there are secrets:
-with a new key beside them, secrets of another one would be lost silently.
+A generated key is a file in the data directory that only its owner can read. It is generated only while there are no
+secrets: a new key would silently make secrets that another key encrypted unreadable.
 """
 
 import logging
@@ -22,7 +22,7 @@ from storage.store import Store
 log = logging.getLogger(__name__)
 
 KEY_FILE: Final = "encryption.key"
-_PLACE: Final = f"{KEY_FILE} of the data directory"  # clients see no path of the machine
+_PLACE: Final = f"{KEY_FILE} of the data directory"  # in errors, since clients must not see paths of the machine
 _MOST_BYTES: Final = 1024
 _NAMED: Final = 5
 _KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
@@ -40,7 +40,7 @@ class _Replace(Protocol):
 class KeptSecret:
     """A secret of the database."""
 
-    name: str  # for people
+    name: str  # for logs and errors
     belongs_to: str
     sealed: bytes
     replace: _Replace
@@ -72,17 +72,17 @@ def kept_secrets(store: Store) -> Sequence[KeptSecret]:
 
 
 def owner_of_connection(tenant: str, connection_id: str) -> str:
-    """Return the text that binds the key of a connection to its row: in no other one does it open."""
+    """Return the associated data of a connection's encrypted key, which cannot be decrypted for another row."""
     return f"llm_connection {tenant} {connection_id}"
 
 
 def owner_of_webhook(webhook_id: str) -> str:
-    """Return the text that binds the secrets of a receiver to it."""
+    """Return the associated data of a webhook's encrypted secrets."""
     return f"alert webhook {webhook_id}"
 
 
 def secrets_for_looking(directory: Path, configured: str | None) -> Secrets:
-    """Return the secrets of a data directory for a command: no key is made."""
+    """Return the cipher of a data directory for a command, which never generates a key."""
     file = directory / KEY_FILE
     try:
         made = _read(file, _PLACE)
@@ -96,7 +96,7 @@ def secrets_for_looking(directory: Path, configured: str | None) -> Secrets:
 
 
 def secrets_of_server(store: Store, directory: Path, configured: str | None) -> Secrets:
-    """Return the secrets of a server: make a key if none was needed yet, and encrypt all with the configured one."""
+    """Return the cipher of a server; generate the first key, or re-encrypt stored secrets with the configured key."""
     file = directory / KEY_FILE
     kept = kept_secrets(store)
     if configured is None and not kept and not os.path.lexists(file):
@@ -116,7 +116,7 @@ def secrets_of_server(store: Store, directory: Path, configured: str | None) -> 
 
 
 def unreadable(secrets: Secrets, kept: Sequence[KeptSecret]) -> Sequence[KeptSecret]:
-    """Return those secrets that the keys do not open."""
+    """Return the secrets that no available key decrypts."""
     return [each for each in kept if not secrets.has_key or not _opens(secrets, each)]
 
 
@@ -127,7 +127,7 @@ def cannot_be_read(lost: Sequence[KeptSecret]) -> str:
 
 
 def make_key(directory: Path, key: str | None = None) -> None:
-    """Store `key`, or a new one of 32 random bytes, unless there is a key. The file is written atomically."""
+    """Store `key`, or a new one of 32 random bytes, unless the directory has one. The file is written atomically."""
     file, part = directory / KEY_FILE, directory / f"{KEY_FILE}.{os.urandom(8).hex()}.part"
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -148,7 +148,7 @@ def make_key(directory: Path, key: str | None = None) -> None:
 
 
 def take_key(file: Path, directory: Path) -> None:
-    """Copy a made key from elsewhere into a data directory.
+    """Copy a generated key from elsewhere into a data directory, unless that has one.
 
     Raises:
         BadKeyFile: the file holds no key.
@@ -165,7 +165,7 @@ class BadKeyFile(Exception):
 
 
 def _read(file: Path, name: str) -> str | None:
-    """Read a made key from a file, whose name in errors is `name`; None if the file does not exist."""
+    """Read a generated key from a file, which errors call `name`; None if the file does not exist."""
     try:
         with file.open("rb") as reading:
             text = reading.read(_MOST_BYTES).decode("ascii", "replace")
@@ -179,7 +179,7 @@ def _read(file: Path, name: str) -> str | None:
 
 
 def _encrypt_again(secrets: Secrets, kept: Sequence[KeptSecret], file: Path) -> None:
-    """Encrypt with the configured key the secrets of the made one, so that the made one is not needed any more."""
+    """Re-encrypt with the configured key what the generated key encrypted, so that its file is no longer needed."""
     count = 0
     for each in kept:
         if secrets.is_current(each.sealed, belongs_to=each.belongs_to) or not _opens(secrets, each):

@@ -1,4 +1,4 @@
-"""Text from spans with all characters visible: none can move a cursor, hide text, or reorder it."""
+"""Escaping of text from spans: no character may move a cursor, or hide or reorder text."""
 
 import json
 import re
@@ -9,7 +9,7 @@ _MOVING: Final = (
     "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\U000f0000-\U0010ffff"
 )
-# Fillers, and the selectors of rare variants, which show nothing and can spell out words to a model.
+# Fillers and variation selectors: invisible, but a hidden message to a model can be encoded in them.
 _EMPTY: Final = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\U000e0080-\U000e0fff"
 
 # Control and format characters, line and paragraph separators, private use and lone surrogates; the

@@ -8,7 +8,7 @@ after that gathers. Alone, a request is answered at once; where several were und
 ones wait a moment for each other, and share a decode, a sync and a place in a commit.
 
 One client cannot hold up the others: a request waits longer the larger it is, and a long one is decoded in
-pieces with a group of shorter ones after each. One whose client has left is dropped before its next piece.
+pieces with a group of shorter ones after each. A long request whose client has left is dropped before its next piece.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _GROUP_BYTES = 2 << 20
 also bounds what a group of nothing but tiny elements takes in memory (`collector.otlp.pieces`)."""
 
 _GATHERED_BYTES: Final = 256 << 10
-"""Bytes from which a group waits for no more requests: its own cost is small beside that of its spans."""
+"""Bytes from which a group waits for no more requests: the cost per group is then small beside that of its spans."""
 
 _GATHER_S: Final = 0.02
 """Longest wait of a request for others. A guess: small beside the time that a batch waits in its application."""
@@ -53,10 +53,10 @@ _GROUPS_AT_ONCE = 2
 
 
 _WAIT_S_OF_A_BYTE: Final = 2e-6
-"""Seconds per byte by which later requests may arrive and still pass a request: at least the time to decode a byte."""
+"""Delay per byte of a request; requests that arrive within it pass the request. At least the time to decode a byte."""
 
 _LONGEST_WAIT_S: Final = 5.0
-"""Most seconds by which later requests may arrive and still pass a request. A guess: exporters time out after 10 s."""
+"""Longest such delay of a request, however large. A guess: exporters time out after 10 s."""
 
 _OUTCOMES: Final = ("accepted", "rejected", "refused", "failed", "dropped")
 
@@ -69,16 +69,16 @@ class _Offer:
 
     @property
     def due_s(self) -> float:
-        """Return the time that decides its place in the queue."""
+        """Return the time that decides the request's position in the queue."""
         return self.at_s + min(len(self.request.body) * _WAIT_S_OF_A_BYTE, _LONGEST_WAIT_S)
 
 
 class SpansRefused(Overloaded):
-    """Refusal of decoded spans, which may be sent again later. They are counted: do not count the request."""
+    """Refusal of decoded spans, which may be sent again later. They are counted, so the request must not be."""
 
 
 class SpansFailed(Exception):
-    """Failure of decoded spans by a bug on their way to the disk. They are counted, as above."""
+    """Failure to store decoded spans because of a bug. They are counted already, as above."""
 
 
 class ByteBudget:
@@ -115,7 +115,7 @@ class ByteBudget:
             self._shares.take(sender, nbytes)
 
     def give_back(self, nbytes: int, *, sender: str = "") -> None:
-        """Hold bytes no longer."""
+        """Release bytes of a sender."""
         with self._lock:
             self._shares.take(sender, -nbytes)
 
@@ -142,10 +142,10 @@ class Ingest:
             value=queue_bytes, unit="bytes", setting="queue_bytes", remedy="send again later, or less at once"
         )
         self.budget = ByteBudget(limit)
-        self._waiting: list[_Offer] = []  # by when they are due
+        self._waiting: list[_Offer] = []  # sorted by `due_s`
         self._arrived = threading.Condition()
         self._unanswered = 0
-        self._most_unanswered = 0  # at the same time, since a group was taken last
+        self._most_unanswered = 0  # maximum of `_unanswered` since a group was taken last
         self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer], int] | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
@@ -188,7 +188,7 @@ class Ingest:
         Raises:
             Overloaded: the server is behind already, or shutting down.
         """
-        others = self.budget.held_by(request.sender) - len(request.body)  # that are not stored yet
+        others = self.budget.held_by(request.sender) - len(request.body)  # bytes of this sender that are not stored yet
         self._store.check_room(request.sender, max(others, 0))
         offer = _Offer(request, self._loop.create_future(), time.monotonic())
         with self._arrived:
@@ -225,7 +225,7 @@ class Ingest:
                 self._room.release()
 
     def _take(self, *, longest: int | None) -> list[_Offer]:
-        """Take a group of requests out of the queue, up to a number of bytes; the lock is held."""
+        """Take a group of requests out of the queue, none with more than `longest` bytes. The caller holds the lock."""
         group: list[_Offer] = []
         nbytes = 0
         for offer in self._waiting:
@@ -266,7 +266,7 @@ class Ingest:
                 self._room.release()
             else:
                 self._decoded.put((decoded, group, began_ns))
-            del group, decoded  # the next one may be long in coming, and requests are large
+            del group, decoded  # free the memory while it waits for the next group
         self._decoded.put(None)
 
     def _decode_long(self, offer: _Offer) -> Decoded | None:
@@ -280,7 +280,7 @@ class Ingest:
                 self._decode_shorter()
             return whole(offer.request, parts)
         except Malformed as error:
-            return failed(error.with_traceback(None))  # else it would keep the request, in a cycle with its answer
+            return failed(error.with_traceback(None))  # a traceback would keep the request, in a cycle with its answer
         except Exception as error:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
             log.exception("decoding a long request failed")
             return failed(error.with_traceback(None))
@@ -328,7 +328,7 @@ class Ingest:
             self._room.release()
 
     def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> str | None:
-        """Make a group durable and answer its requests; why that failed."""
+        """Store a group and answer its requests; return the reason of a failure, else None."""
         outcomes: list[Receipt | Exception] = list(decoded.outcomes)
         failed = None
         try:

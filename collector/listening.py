@@ -95,7 +95,7 @@ def reached_at(address: str) -> str:
 @asynccontextmanager
 async def serving_grpc(door: OtlpGrpc, address: str, options: ListenerOptions) -> AsyncIterator[str]:
     """Serve the gRPC listener until the block ends; yields the address that it is bound to."""
-    bind(address).close()  # for an error with the address, which gRPC's own lacks
+    bind(address).close()  # its error names the address; gRPC's does not
     port = await door.start(address, options.tls)
     try:
         is_plain = options.tls is None
@@ -139,7 +139,7 @@ async def serving(application: ASGIApp, bound: socket.socket, options: ListenerO
 class _ListeningServer(uvicorn.Server):
     """uvicorn server that accepts connections within limits, and stops at once.
 
-    uvicorn's own checks ten times a second whether to stop.
+    uvicorn's own main loop checks ten times a second whether to stop.
     """
 
     def __init__(self, config: uvicorn.Config, options: ListenerOptions) -> None:
@@ -162,7 +162,7 @@ class _ListeningServer(uvicorn.Server):
         self.up.set()
 
     async def main_loop(self) -> None:
-        while not await self.on_tick(0):  # which makes the `Date` of the answers
+        while not await self.on_tick(0):  # sets the `Date` header of responses
             self._acceptor.check_progress()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)

@@ -1,4 +1,4 @@
-"""How the server's own log is written: lines of text or of JSON, each with the id of its request."""
+"""Format of the server's own log: lines of text or of JSON, each with the id of its request."""
 
 import json
 import logging
@@ -36,16 +36,16 @@ def start_logging(*, level: str, form: str) -> None:
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     handler.addFilter(RepetitionFilter())
     logging.basicConfig(handlers=[handler], level=level.upper())
-    if level.upper() == "INFO":  # it has a line for each request
+    if level.upper() == "INFO":  # at INFO it logs a line for each request
         logging.getLogger("mcp.server.streamable_http").setLevel(logging.WARNING)
 
 
 class RepetitionFilter(logging.Filter):
     """Filter of warnings and errors that repeat: one a minute, so that retries fill no disk.
 
-    With a traceback they are the same if their message is, and an exception of the same type comes from the same line.
-    In a request those with a traceback all pass: its answer refers to the log. Without one, lines of one logger are the
-    same if they differ in numbers alone.
+    Records with a traceback repeat if message, type of exception and raising line are the same; during a request they
+    all pass, because its response refers to the log. Records without one repeat if they come from the same logger and
+    differ in numbers only.
     Lines about changes, which have `is_change`, pass. Safe to use from several threads.
     """
 
@@ -56,7 +56,7 @@ class RepetitionFilter(logging.Filter):
         self._lines: OrderedDict[object, _Repeated] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is to be logged, with the number of those that were left out before it."""
+        """Return True if the record is to be logged; add to it the number of records left out before."""
         has_traceback = record.exc_info is not None and record.exc_info[0] is not None
         if record.levelno < logging.WARNING or getattr(record, "is_change", False):
             return True
@@ -96,7 +96,7 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format the line, followed by the traceback."""
+        """Format the record and its traceback, followed by the id of the request."""
         number = request_id.get()
         line = super().format(record)
         return line if number is None else f"{line} [request {number}]"

@@ -20,7 +20,7 @@ _MOST_THREADS: Final = 16
 """Each thread takes memory for its work. A guess."""
 
 _MOST_CHECKING: Final = 3
-"""A check costs the server's own process more than half of its cost in a checking one: more would wait for it."""
+"""Most processes for checks. The server's process needs more than half of their time per check: more would wait."""
 
 
 def share_of_memory() -> int:

@@ -1,7 +1,7 @@
 """Settings of the allocators, which keep freed memory, and of the garbage collector, which runs rarely.
 
-By default the allocators hand large freed blocks back to the operating system at once, and every group
-pays again for having them mapped and cleared: up to a third of the CPU of a decode, measured. So freed
+By default the allocators hand large freed blocks back to the operating system at once, and for every
+group they are mapped and cleared again: up to a third of the CPU of a decode, measured. So freed
 memory is kept, and the columns of a group reuse the pages of the previous one.
 """
 

@@ -23,7 +23,7 @@ _PROCESS: Final = ProcessCollector(registry=None)
 class Meter:
     """A number, or one for each value of its labels. `read` is thread-safe.
 
-    Labels have values out of small sets that are known when the server starts, so that no sender makes more of them.
+    Label values come from small sets that are known at the start, so that senders cannot create new time series.
     """
 
     name: str  # with its unit, and with `_total` if the value only grows

@@ -43,9 +43,9 @@ class Metric:
     unit: Unit
     scopes: tuple[Scope, ...]  # by which it can be narrowed down
     numbers: "NumbersStatement | None"  # the statement that computes it; None: it is not in the database
-    outcomes: "OutcomesStatement | None" = None  # the statement with one row for each of what a rate is of
+    outcomes: "OutcomesStatement | None" = None  # statement with a row per span or judgement, for rates
     is_of_roots: bool = False
-    counts: bool = False  # a number of things, of which none is a value, too; or the share of a budget
+    counts: bool = False  # a count, of which 0 is a value, too; or the share of a budget
 
 
 METRICS: Final[Mapping[MetricName, Metric]] = {
@@ -122,13 +122,13 @@ class MetricMonitorText(BaseModel):
         ge=0,
         le=MAX_COUNT,
         allow_inf_nan=False,
-        description="An open alert that gets there is sent once more.",
+        description="Value at which an open alert is escalated, and sent once more.",
     )
     change: ChangeText | None = None
     experiments: bool = Field(default=False, description="True if spans of experiments count, too.")
     window_seconds: int = Field(default=300, ge=10, le=86_400)
     percentile: float = Field(default=0.95, gt=0, lt=1, description="The percentile, if the metric is a latency.")
-    min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer there is no value, unless it counts.")
+    min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer values it is unknown; unused by counts.")
     looks: int = Field(default=1, ge=1, le=100, description="Number of consecutive checks that must agree.")
     severity: Severity = "warning"
     enabled: bool = True
@@ -169,5 +169,5 @@ class MetricMonitorText(BaseModel):
 
     @property
     def interval_s(self) -> float:
-        """Return the seconds between two looks: a twentieth of the window, from 5 s to 5 minutes. A guess."""
+        """Return the seconds between two checks: a twentieth of the window, from 5 s to 5 minutes. A guess."""
         return min(max(self.window_seconds / 20, 5.0), 300.0)

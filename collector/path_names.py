@@ -1,7 +1,7 @@
 """Names from outside as one segment of a URL's path: those of projects, sessions and services, whatever they contain.
 
-Servers hand on a path decoded, in which the slash of a name and that between two segments are the same. So routes match
-a path in which the slashes of names stay apart.
+ASGI servers decode a path, after which a slash of a name looks like one between two segments. So routes match a path
+in which slashes of names stay encoded.
 """
 
 import re
@@ -18,7 +18,7 @@ _KEPT: Final = "tracejury.route_path"
 
 
 def path_segment(name: str) -> str:
-    """Return a name as the one segment of a path that `route_path` reads as this name."""
+    """Encode a name as one segment of a path, which `route_path` and `name_in` decode to this name."""
     return quote(f"~{name}" if _DOTS.fullmatch(name) else name, safe="*")  # `*` stands for all projects
 
 

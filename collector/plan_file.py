@@ -31,7 +31,7 @@ class BadPlan(ValueError):
 
 
 class ProgramPlan(WireModel):
-    """The application that answers: a command, or an endpoint that takes JSON; and the paths in its answer."""
+    """The application that answers: a command, or an endpoint that takes JSON; and pointers into its answer."""
 
     command: Command | None = None
     url: Address | None = None
@@ -72,7 +72,7 @@ def read_plan_file(file: Path, shape: type[Shape]) -> Shape:
         raise BadPlan(error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
         raise BadPlan(f"it is not UTF-8: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadPlan(f"it is not YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise BadPlan(explain(error, shape)) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an invalid date, or endless brackets
+        raise BadPlan(f"it is not YAML: {' '.join(str(error).split())}") from None

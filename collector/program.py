@@ -40,14 +40,14 @@ _SPARE_S = 10.0
 """Time after `shutdown_seconds` for steps that it does not include: child processes, checkpoints. A guess."""
 
 _WITHOUT_GIL_S = 2.0
-"""After the time in which the timer should have ended the process. A guess."""
+"""Delay after which a process is ended that the timer could not end, because a library holds the GIL. A guess."""
 
 _LAST_JOINS_S = 3.0
 """Time for the last threads, on which nothing depends any more. A guess."""
 
 _LONGEST_WRITING_S = 300.0
-"""An attempt to write that takes longer never ends, and only another process helps. A guess: a checkpoint of a large
-file on a slow disk takes a minute."""
+"""Longest write: one that takes longer counts as hung, and only a restart helps. A guess: a checkpoint of a large file
+on a slow disk takes a minute."""
 
 _SAMPLE_RULES = Path(__file__).parent / "sample_rules"
 
@@ -84,7 +84,7 @@ def _advice(data: Path) -> str:
 
 async def _serve(settings: Settings, *, with_sample: bool) -> None:
     manager = ServiceManager()
-    watched: Store | None = None  # between start and stop, which take their time
+    watched: Store | None = None  # set between startup and shutdown, which may take long
     stop = _stop_signals(settings.shutdown_seconds, is_starting=lambda: watched is None)
     async with manager.watched(lambda: watched is None or _lives(watched)), running(settings) as server:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)

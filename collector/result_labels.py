@@ -12,10 +12,10 @@ SKIPPED: Final = "skipped"
 GAVE_UP: Final = "gave up"
 
 RESULT_WORDS: Final[Mapping[str, str]] = {"not_passed": NOT_PASSED, "failed": NO_VERDICT, "not_evaluated": NO_VERDICT}
-"""By the outcome of an evaluation, or of an item of a run; others are their own words."""
+"""Words by outcome of an evaluation, or of an item of a run; other outcomes are shown by their names."""
 
 JOB_WORDS: Final[Mapping[str, str]] = {"failed": GAVE_UP}
-"""By the state of a job; others are their own words."""
+"""Words by state of a job; other states are shown by their names."""
 
 OutcomeName: TypeAlias = Annotated[
     Literal["scored", "failed", "skipped"],
@@ -28,7 +28,7 @@ JobState: TypeAlias = Annotated[
 
 
 def result_word(outcome: str, passed: bool | None = None) -> str:  # noqa: FBT001 - a filter of templates
-    """Return the word for a result: of a score, whether it passed."""
+    """Return the word for a result; for a score, that of its verdict."""
     if outcome == "scored" and passed is not None:
         return PASSED if passed else NOT_PASSED
     return RESULT_WORDS.get(outcome, outcome.replace("_", " "))

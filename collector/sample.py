@@ -108,7 +108,7 @@ _QUESTION = "SELECT name, count(*) AS n, avg(duration_ms) AS avg_ms FROM spans G
 
 
 class WatchedExporter(SpanExporter):
-    """Exporter that counts the spans that were taken: the batch processor would only log a failure."""
+    """Exporter that counts the spans that the listener took, since the batch processor would only log a failure."""
 
     def __init__(self, exporter: SpanExporter, door: str) -> None:
         self._exporter = exporter
@@ -181,7 +181,7 @@ def send_trace(application: SampleApplication, exporter: WatchedExporter, start_
 
 
 class _Ids(IdGenerator):
-    """The ids of one trace, always the same: spans that are sent again, at other times, are stored once."""
+    """Ids of one trace, the same in each run of the sample, so that spans that are sent again are stored once."""
 
     def __init__(self, trace_id: str) -> None:
         self._trace_id = trace_id

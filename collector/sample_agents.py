@@ -1,6 +1,6 @@
 """The agents of the sample: their traces, step by step.
 
-The attribute names are sample data, as instrumented applications send them. No span is read by this list.
+The attribute names are sample data, as instrumented applications send them. The server does not read spans by it.
 """
 
 import json

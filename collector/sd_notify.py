@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _US: Final = 1_000_000
 _FEEDS: Final = 3
-"""Watchdog messages within the time that the service manager waits for one, so that a late one does no harm."""
+"""Watchdog messages per timeout of the service manager, so that a late message does no harm."""
 
 
 class ServiceManager:
@@ -37,9 +37,9 @@ class ServiceManager:
 
     @asynccontextmanager
     async def watched(self, lives: Callable[[], bool]) -> AsyncIterator[None]:
-        """Report that the server lives during the block, from the event loop, while `lives` returns True.
+        """Send watchdog messages from the event loop during the block, while `lives` returns True.
 
-        Once it does not, the service manager ends the process and starts another one.
+        Without messages, the service manager kills the process and starts another one.
         """
         if self._watchdog_s is None:
             yield

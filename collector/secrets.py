@@ -1,6 +1,6 @@
 """Secrets at rest: AES-256-GCM under a key that is derived, with a salt for each secret, from one that is configured.
 
-The owner of a secret is authenticated with it, so that it cannot be decrypted for another owner. The same text
+The name of its owner is authenticated with a secret, so that it cannot be decrypted for another owner. The same text
 encrypted twice gives two unlike results.
 """
 
@@ -26,7 +26,7 @@ _SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _FROM_KEY, _FROM_PASSPHRASE = b"\x01", b"\x02"  # the first byte of a stored secret: how its key was derived
 _SCRYPT_COST: Final = 1 << 15  # 32 MiB and about 80 ms a secret: measured here
-_KEYS_KEPT: Final = 256  # derived ones, in memory
+_KEYS_KEPT: Final = 256  # derived keys that are cached
 
 
 class NoEncryptionKey(Exception):
@@ -50,7 +50,7 @@ class Secrets:
     ) -> None:
         """Set up a key, of 32 bytes as hexadecimal digits or base64, else a passphrase.
 
-        `older` is one that decrypts too; `named` is where the key is from, and `missing` says what to do without one.
+        `older` is another key that decrypts, too; errors say `named` for the key, and `missing` if there is none.
         """
         self._key = None if key is None else _Key(key)
         self._older = None if older is None else _Key(older)
@@ -88,7 +88,7 @@ class Secrets:
         return text
 
     def is_current(self, stored: bytes, *, belongs_to: str) -> bool:
-        """Return whether the key decrypts the secret without the older key."""
+        """Return True if the key decrypts the secret, so that the older one is not needed."""
         return self._required().decrypt(stored, belongs_to) is not None
 
     def _required(self) -> "_Key":

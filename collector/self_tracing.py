@@ -1,4 +1,4 @@
-"""The server's own work, for tracing it: by the group and the window, never by the span."""
+"""Reports of the server's own work, for its traces: one for each group or window, never for each span."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ INTERNAL_HEADER: Final = "x-tracejury-internal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """A finished work, for the server's own traces."""
+    """A finished piece of work, for the server's own traces."""
 
     name: str
     began_ns: int  # since the Unix epoch
@@ -33,7 +33,7 @@ Watch: TypeAlias = Callable[[FinishedWork], None]
 
 
 def is_ours(batch: SpanBatch) -> bool:
-    """Return True if a batch is all about the server itself: traces of its storage would never end."""
+    """Return True if a batch is only about the server itself: tracing its storage would cause traces without end."""
     return bool(batch.num_rows) and all(_all_marked(chunk) for chunk in batch.resources.column("attributes").chunks)
 
 
@@ -44,7 +44,7 @@ def _all_marked(attributes: pa.MapArray) -> bool:
 
 
 def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bool:
-    """Return True if all spans of a window are about the server; columns are named by the parameters of expressions."""
+    """Return True if all spans of a window are about the server; `columns` holds the parameters of each column."""
     marks = [name for name, parameters in columns.items() if MARKER in parameters.values()]
     if not marks:
         return False

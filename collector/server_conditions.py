@@ -26,16 +26,16 @@ _BEGINS_AFTER_S: Final = 5.0
 """Delay of conditions. A guess: a commit that fails once, or a disk that is full for a moment, is no emergency."""
 
 _STUCK_S: Final = 30.0
-"""A transaction takes tenths of a second; one that takes longer than this is stuck. A guess."""
+"""Duration from which a transaction counts as stuck; it usually takes tenths of a second. A guess."""
 
 _BEHIND_S: Final = 60.0
-"""Lag of matching, or of the lake, that is reported: after a burst of some seconds most of a minute is usual."""
+"""Lag of matching, or of the lake, from which it is reported: a burst of seconds often causes most of a minute."""
 
 _QUIET_S: Final = 10.0
-"""Refused senders retry within seconds, so that a shorter pause does not end the condition. A guess."""
+"""Time without a refusal after which the condition ends: refused senders retry within seconds. A guess."""
 
 _CROWD_S: Final = 60.0
-"""Clients that lost their connection try again within seconds to a minute. A guess."""
+"""Time without a cut connection after which that condition ends: clients reconnect within a minute. A guess."""
 
 _CERTIFICATE_S: Final = 5.0
 """Interval of checks of a certificate's files, which are two calls of stat. A guess."""

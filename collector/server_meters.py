@@ -119,7 +119,7 @@ def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
         ),
         Meter(
             name="tracejury_undecoded_bytes_total",
-            text="Received bytes of the bodies of these requests.",
+            text="Received body bytes of export requests refused before their spans or log records were counted.",
             read=traffic.undecoded_bytes.read,
         ),
         Meter(
@@ -217,7 +217,7 @@ def _behind(waiting: str, what: str, state: str, look: Callable[[], Behind]) -> 
         ),
         Meter(
             name=f"tracejury_{what}_lag_seconds",
-            text="Time since the arrival of the first of them.",
+            text="Time since the arrival of the first span that still waits.",
             read=lambda: look().seconds,
         ),
     )

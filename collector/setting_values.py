@@ -1,4 +1,4 @@
-"""Kinds of values that several settings have."""
+"""Types of setting values, with their validation."""
 
 import ipaddress
 import re
@@ -106,7 +106,7 @@ def _encryption_key(secret: SecretStr) -> SecretStr:
 
 
 def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    OwnKeys(projects)  # which knows the fields
+    OwnKeys(projects)  # raises an error for an unknown field
     return projects
 
 

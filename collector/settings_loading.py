@@ -1,4 +1,4 @@
-"""Settings are put together: command-line flags, then TRACEJURY_* variables, then the YAML file, then the defaults.
+"""Loading of the settings: flags beat TRACEJURY_* variables, these the YAML file, and this the defaults.
 
 The only module that reads the environment.
 """
@@ -154,4 +154,4 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "redaction": _yaml,
     "workarounds": _yaml,
 }
-"""Parsers of the variables of settings with several values, or with none."""
+"""Parsers of variables of settings with several values, or that may be unset."""

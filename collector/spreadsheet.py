@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: a text that they would evaluate as a formula stays a text."""
+"""Escaping of CSV cells for spreadsheets: text that looks like a formula is not evaluated."""
 
 import re
 from typing import Final

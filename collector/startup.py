@@ -57,7 +57,7 @@ PROBES: Final = frozenset({"/health", "/ready", "/metrics"})
 
 
 class DeferredApplication:
-    """ASGI application that is loaded by its first request, for one event loop. Probes have a smaller one.
+    """ASGI application that is loaded by its first request, for one event loop. A smaller one answers probes before.
 
     The modules of the API and the pages are 40 % of the CPU of a start, and 55 MiB. A server that only takes spans
     never needs them, though monitoring systems probe it.

@@ -12,7 +12,7 @@ _REMEDIES: Final = {
     62: _NAME,
     64: _NAME,
 }
-"""By the codes of OpenSSL (X509_V_ERR_*)."""
+"""Remedies by OpenSSL's verification error (X509_V_ERR_*)."""
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE"})
 

@@ -77,7 +77,7 @@ class CallMatcher:
 
 
 def members_of(arguments: object, fold: Callable[[str], str] | None = None) -> Members:
-    """Return the keys of the arguments by their names; of arguments that are no object, their own key."""
+    """Return the comparison key of each argument's value, by name; arguments that are no object count as one value."""
     if isinstance(arguments, Mapping):
         return member_keys(arguments, fold)
     return member_keys({_WHOLE: arguments}, fold)

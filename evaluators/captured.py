@@ -19,7 +19,7 @@ NOT_READ: Final = "notRead"
 long."""
 
 SPAN_COUNT: Final = "spanCount"
-"""The key of such a case's metadata with the number of spans."""
+"""The key of the metadata of a case with `notRead` content: the number of spans of its trace or session."""
 
 IN_TRACE: Final = "inTrace"
 """The key of the metadata of a case that lists content missing from it that a trace, not yet read, may supply."""
@@ -34,7 +34,7 @@ CallContent = Literal["arguments", "result"]
 """Content of a tool call that may not be captured; its name always is."""
 
 NULL_RESULT: Final = "nullResult"
-"""The flag in the metadata of a tool call whose result was recorded and is null. A test case has none instead."""
+"""The flag in the metadata of a recorded tool call whose result is null; in a test case, null means no result."""
 
 ARGUMENTS: Final[tuple[CallContent, ...]] = ("arguments",)
 RESULT: Final[tuple[CallContent, ...]] = ("result",)
@@ -81,7 +81,7 @@ def require_part(case: Case, key: str) -> None:
     """Refuse a case of a trace that did not record this part of the inputs, the outputs or the metadata.
 
     Raises:
-        NotCaptured: the trace did not, or is too long for the part to be read (`NotRead`).
+        NotCaptured: the trace did not record the part, or is too long for it to be read (`NotRead`).
         InTrace: the trace was not read yet.
     """
     if (lacking := _lacking(case, key)) is not None:
@@ -89,10 +89,10 @@ def require_part(case: Case, key: str) -> None:
 
 
 def require_read(case: Case, key: str) -> None:
-    """Refuse a case if its trace, which was not read yet, may supply this part: for optional parts.
+    """Refuse a case whose trace was not read yet and may supply this optional part.
 
     Raises:
-        InTrace: the trace may.
+        InTrace: the trace may supply the part.
     """
     if isinstance(lacking := _lacking(case, key), InTrace):
         raise lacking

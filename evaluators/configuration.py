@@ -58,7 +58,7 @@ class Configuration(WireModel):
     """Settings that all evaluators share. Subclasses set the defaults of their evaluator."""
 
     unfingerprinted: ClassVar[frozenset[str]] = frozenset({"name"})
-    """Settings that change no verdict, so that renaming an evaluator does not part its scores from the older ones."""
+    """Settings that affect no verdict, and are left out of the fingerprint: after a rename, scores stay comparable."""
 
     name: str | None = Field(default=None, description="What outcomes call it; by default the evaluator's title.")
     threshold: Share = Field(default=1.0, description="The score that passes, from 0 to 1.")

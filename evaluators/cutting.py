@@ -1,4 +1,4 @@
-"""Truncation for judges: texts are cut in their middle, then lists lose theirs, with a notice in place."""
+"""Truncation for judges: long texts lose their middle, then long lists do; a notice marks the cut."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -12,10 +12,10 @@ a prompt."""
 
 _MARKS: Final = 60  # characters of the notice in the place of the cut
 _LIMITS: Final = (100_000, 30_000, 10_000, 3_000, 1_000)
-"""Limits of one text: the first of these with which all of them together fit, or the last. Guesses."""
+"""Limits per text: the first that makes all texts together fit is used, else the last. Guesses."""
 
 _ITEMS: Final = (1_000, 300, 100, 30)
-"""Limits of one list, if cutting texts is not enough: the first of these with which it fits, or the last. Guesses."""
+"""Limits per list, if cutting texts is not enough: the first that makes the case fit, else the last. Guesses."""
 
 
 def cut_to_fit(case: Case) -> tuple[Case, int]:
@@ -46,7 +46,7 @@ def _lengths(value: object) -> Iterator[int]:
 
 
 def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
-    """Return a value whose lists keep `most` items, cut in the middle; in a list of messages one more says so."""
+    """Return a value whose lists keep `most` items, without the middle; in a list of messages, a notice replaces it."""
     match value:
         case Mapping():
             return {key: _shortened(inner, most) for key, inner in value.items()}

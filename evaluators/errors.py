@@ -46,7 +46,7 @@ class BadCase(EvaluationError):
 
 
 class NotCaptured(EvaluationError):
-    """The trace did not record the evaluator's input. The evaluation is skipped, and no failure."""
+    """The trace did not record the evaluator's input. The evaluation is skipped, not failed."""
 
     kind = "not_captured"
 
@@ -75,7 +75,7 @@ class InTrace(EvaluationError):
 
 
 class TooMuchToCompare(EvaluationError):
-    """There is too much to compare in seconds; the message has the amount."""
+    """The comparison would take more than seconds; the message has the amount of data."""
 
     kind = "too_large"
 
@@ -87,7 +87,7 @@ class BadReply(EvaluationError):
 
 
 class OverBudget(EvaluationError):
-    """The daily budget of judging is spent; the message names the budget, and when there is more."""
+    """The daily budget of judging is spent; the message names the budget, and the time of its renewal."""
 
     kind = "over_budget"
 

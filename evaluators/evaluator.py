@@ -30,21 +30,21 @@ class Assessment:
     score: float  # 0..1
     reason: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    vacuous: bool = False  # nothing was there to check, and the score says so little
+    vacuous: bool = False  # there was nothing to check, so the score means little
     by_less: bool = False  # content it uses was not captured: comparable only with assessments that lack the same
 
 
 LEFT_OUT: Final = "charactersLeftOut"
-"""In the metadata of a verdict: how much of the test case the judge was not shown."""
+"""Key of a verdict's metadata: the number of characters of the test case that the judge was not shown."""
 
 Check: TypeAlias = Callable[[Case, Judge | None], Awaitable[Assessment]]
-"""The heart of an evaluator, already configured. It raises `EvaluationError` if no assessment is possible."""
+"""Configured check of an evaluator. It raises `EvaluationError` if no assessment is possible."""
 
 Need: TypeAlias = Literal["never", "optional", "always"]
 
 
 class Evaluator(Protocol):
-    """Judges test cases, always in the same way."""
+    """Configured evaluator of test cases."""
 
     @property
     def name(self) -> str:
@@ -70,13 +70,13 @@ class EvaluatorKind(Generic[Settings]):
     title: str  # the default name of its outcomes
     version: int  # raised whenever the same configuration may score the same case differently
     checks: str  # in one sentence
-    reads: tuple[str, ...]  # where in a test case; a configured path goes into the first
+    reads: tuple[str, ...]  # paths in a test case; the setting `path` applies to the first
     configuration: type[Settings]
     check: Callable[[Settings], Check]
     direction: Direction = "higher"
     judge: Callable[[Settings], Need] = lambda _: "never"
     prompts: tuple[str, ...] = ()
-    asks: Callable[[Settings], tuple[str, ...]] | None = None  # those of its prompts that a configuration needs
+    asks: Callable[[Settings], tuple[str, ...]] | None = None  # the part of `prompts` that a configuration needs
 
     def settings(self, configuration: Mapping[str, Any]) -> Settings:
         """Return the configuration, checked.
@@ -125,7 +125,7 @@ class ConfiguredEvaluator:
 
     @property
     def fingerprint(self) -> str:
-        """Implements `Evaluator`. It changes once the judge's model turns out not to take a parameter."""
+        """Implements `Evaluator`. It changes once the judge's model refuses a parameter."""
         parameters = self.judge.parameters if self.judge is not None else {}
         return _fingerprint(self.identity, json.dumps(dict(parameters)))
 
@@ -192,7 +192,7 @@ async def run(evaluator: Evaluator, case: Case) -> Outcome:
 
 
 def pure(check: Callable[[Case], Assessment]) -> Check:
-    """Make a check of a function that uses no judge."""
+    """Make a check from a function that uses no judge."""
 
     async def asked(case: Case, _judge: Judge | None) -> Assessment:
         return check(case)
@@ -203,8 +203,8 @@ def pure(check: Callable[[Case], Assessment]) -> Check:
 def without_content(fingerprint: str) -> str:
     """Return the fingerprint of an evaluator that was shown less.
 
-    With capture off, calls that succeeded are skipped and those that failed are not, so that rates with and without
-    content say different things; monitors compare equal fingerprints alone.
+    Without captured content, successful calls are skipped and failed calls are judged, so pass rates with and without
+    content are not comparable. Monitors compare only results of equal fingerprints.
     """
     return hashlib.sha256(f"{fingerprint} without content".encode()).hexdigest()
 

@@ -36,7 +36,7 @@ _QUERY: Final = re.compile(r"(?<=\?)[^#]*")
 class _WithoutBacktracking:
     """Replacement of `re` for `jsonschema`: for `pattern`, `patternProperties` and the keywords that depend on it.
 
-    The library has no place for another engine; a test counts what its keywords use of `re`.
+    The library has no hook for another engine; a test checks which functions of `re` its keywords call.
     """
 
     @staticmethod
@@ -125,7 +125,7 @@ class FullValidator:
     """Validator that lists the errors of a value, at most 1,000."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
-        """Look at the schema.
+        """Check the schema, and prepare the validator.
 
         Raises:
             UnusableSchema: the document is no JSON Schema, or takes too many steps to check.
@@ -171,13 +171,13 @@ def _bounded(kind: type[Validator]) -> type[Validator]:
     evolve = bounded.evolve
 
     def evolve_bounded(validator: Validator, **changes: Any) -> Validator:
-        # The library takes the class that a `$schema` within the schema names, which counts nothing.
+        # Leave out a nested `$schema`: for it, the library would switch to its own class, which counts no steps.
         evolved = evolve(validator, **changes)
         if isinstance(evolved, bounded) or isinstance(evolved.schema, bool):
             return evolved
         return evolve(validator, **changes | {"schema": _without_dialect(evolved.schema)})
 
-    bounded.evolve = evolve_bounded  # type: ignore[method-assign, assignment] # a subclass is not to be
+    bounded.evolve = evolve_bounded  # type: ignore[method-assign, assignment] # the library deprecates subclasses
     return bounded
 
 

@@ -50,7 +50,7 @@ class Judge(Protocol):
         """Return the other parameters of a request that affect its answers, such as the temperature."""
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
-        """Ask once. `schemas` has the JSON Schema of each field that the answer must have, unless it has a `default`.
+        """Ask once. `schemas` has a JSON Schema for each field of the answer; a field with a `default` may be missing.
 
         Raises:
             EvaluationError: there is no answer, or none with the requested fields; its kind says which.

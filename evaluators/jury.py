@@ -24,7 +24,7 @@ def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
 
     There must be an odd number of votes. If a vote failed, the outcome is its failure; else if one was
     skipped, it is skipped. The usage is the sum over all votes. The fingerprint is that of all judges together; a
-    failure has none if that of a judge is unknown.
+    failure has no fingerprint if that of one judge is unknown.
     """
     usage = _usage(votes)
     known = [vote.outcome.fingerprint for vote in votes if vote.outcome.fingerprint is not None]

@@ -85,7 +85,7 @@ def _case_insensitive(_: MatchingStrategy, one: object, other: object) -> bool:
 
 
 def _by_field(strategy: MatchingStrategy, one: object, other: object) -> bool:
-    # Items that are no objects stand for the value of the field; one without it equals only others without it.
+    # An item that is no object counts as the value of the field. Objects without the field are compared as wholes.
     values = [item.get(strategy.field) if isinstance(item, Mapping) else item for item in (one, other)]
     if values == [None, None]:
         return same(one, other)

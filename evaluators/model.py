@@ -1,4 +1,4 @@
-"""Input of evaluators: a test case, and the agent's run in it. Keys inside a case's four maps are the user's own."""
+"""Input of evaluators: a test case, and the agent's run in it. Users choose the keys inside a case's four maps."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class AgentTrace(WireModel):
     def to_case(
         self, question: str | None, *, tools: Sequence[ToolDefinition] | None = None, tasks: Sequence[str] | None = None
     ) -> "Case":
-        """Return the test case that this run answers; tools and tasks are left out if unknown."""
+        """Return a test case with this run as its actual outputs; tools and tasks are left out if unknown."""
         metadata = {"tools": tools, "tasks": tasks}
         return Case(
             inputs={} if question is None else {"input": question},

@@ -127,7 +127,7 @@ class _Pairing:
         refuse_more(self._compared)
 
     def _shift(self, free: int, parents: Mapping[int, int]) -> None:
-        """Back to the start of the path, let each row take the column that it led to."""
+        """Follow the path back to its start, and give each row the column that was reached from it."""
         column: int | None = free
         while column is not None:
             row = parents[column]

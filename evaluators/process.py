@@ -1,7 +1,7 @@
 """Execution of a program on one JSON document: bounded in time and output, and without leftovers.
 
 On Linux the program has a parent of its own (`supervisor`), which kills all that descends from it, daemons too, when
-the program has ended, is late, prints too much, or is not waited for any more. Elsewhere its process group is killed,
+the program has ended, is late, prints too much, or its caller is cancelled. Elsewhere its process group is killed,
 and a process that left the group goes on. The program has only the environment that it is given, and no shell is
 used unless requested.
 """
@@ -23,7 +23,7 @@ from storage.limit import Limit
 _STDERR_CHARACTERS = 2000  # kept from the end, where a traceback has its message
 _SHOWN_CHARACTERS = 100
 _LAST_WORDS_S = (
-    1.0  # for the end of a killed group, and output left in its pipes; a process that left the group may hold them
+    1.0  # for a killed group to end, and its pipes to drain; a process that left the group may keep the pipes open
 )
 _MOST_ERROR_BYTES = 1000
 
@@ -72,7 +72,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
         finally:
             await running.end()
         os.set_blocking(errors, False)
-        with suppress(BlockingIOError):  # something still has the other end
+        with suppress(BlockingIOError):  # a process still holds the write end
             if why := os.read(errors, _MOST_ERROR_BYTES):
                 raise _not_started(program, why.decode())
     finally:
@@ -115,8 +115,8 @@ def _not_started(program: JudgeProgram, why: str) -> ProgramFailed:
 class _RunningProcess(asyncio.SubprocessProtocol):
     """A process and its output.
 
-    The protocol, not asyncio's streams: those tell of the end only when the pipes are closed, which children of the
-    process may keep open for ever.
+    It uses the protocol API, not asyncio's streams: those report the exit only once the pipes are closed, which
+    children of the process may keep open for ever.
     """
 
     def __init__(self, output_bytes: int) -> None:
@@ -155,14 +155,14 @@ class _RunningProcess(asyncio.SubprocessProtocol):
         self.has_exited.set()
 
     def tell(self, document: bytes) -> None:
-        """Write the document to its standard input, and the end."""
+        """Write the document to its standard input, and close that."""
         stdin = self._transport and self._transport.get_pipe_transport(_STDIN)
         if isinstance(stdin, asyncio.WriteTransport):
             stdin.write(document)
             stdin.write_eof()
 
     async def end(self) -> None:
-        """Kill the rest of it, read its pipes to the end, and close them."""
+        """Kill what is left of the program, read its pipes to the end, and close them."""
         assert self._transport is not None  # noqa: S101 - it was started
         self._kill()
         try:
@@ -170,7 +170,7 @@ class _RunningProcess(asyncio.SubprocessProtocol):
                 await self.has_exited.wait()
                 await self._outputs_are_closed.wait()
         except TimeoutError:
-            self._kill_group()  # the supervisor may be stopped; what left the group holds the pipes, and does not count
+            self._kill_group()  # the supervisor may be suspended; do not wait for what left the group
         finally:
             self._transport.close()
 
@@ -188,9 +188,9 @@ class _RunningProcess(asyncio.SubprocessProtocol):
                 os.kill(self._transport.get_pid(), signal.SIGTERM)
 
     def _kill_group(self) -> None:
-        # Once its leader is reaped, the group's number is free only if no member is left, and was just used.
+        # Safe after the leader is reaped: a group's id is not reused while it has members, nor soon after.
         assert self._transport is not None  # noqa: S101 - it was started
-        with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says so with the second one
+        with suppress(ProcessLookupError, PermissionError):  # no member is left; macOS then raises PermissionError
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
 
 

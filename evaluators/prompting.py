@@ -59,7 +59,7 @@ def sections_of(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """Return the template with a value in each place; a place in a value is a text like any other."""
+    """Fill each placeholder with its value; placeholders within a value are left as they are."""
     return PLACE.sub(lambda place: values[place[1]], template)
 
 
@@ -70,8 +70,8 @@ _FENCE = re.compile(rf'<data-([0-9a-f]{{{_BOUNDARY_DIGITS}}}) name="[^"]*">\n(.*
 def fenced(**data: object) -> dict[str, str]:
     """Fence the values of a prompt, so that no value can end its fence, and add `boundary`, the fence's mark.
 
-    The mark is a digest of the data, so that a prompt is the same whenever its data are; text that contains its own
-    mark would be a miracle, and gets another mark.
+    The mark is a digest of the data, so equal data give equal prompts. Data that contain their own mark, which is
+    next to impossible, get another one.
     """
     texts = {name: value if isinstance(value, str) else pretty(value) for name, value in data.items()}
     boundary = ""

@@ -1,15 +1,15 @@
-"""Fast path for the schemas that most tools have: it can only accept.
+"""Fast path of schema validation for ordinary tools: it accepts a value, or leaves it to `jsonschema`.
 
 `jsonschema` takes 30 µs for the arguments of an ordinary call, and most calls are valid. A quick test takes a tenth of
-that. It accepts only values that the whole validation accepts, and leaves everything else to that: keywords that it
-does not know, and every wrong value, which needs an explanation.
+that. It accepts only values that full validation accepts too. The rest is left to `jsonschema`: schemas with other
+keywords, and invalid values, for which it also gives the explanation.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 Test: TypeAlias = Callable[[Any], bool]
-"""Predicate: a value surely is valid."""
+"""Predicate: True if a value is certainly valid, False if full validation must decide."""
 
 
 def quick_test(schema: object) -> Test:

@@ -33,7 +33,7 @@ class SafeRegex:
     """A regular expression that is searched without backtracking. Safe to share between threads."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
-        """Compile it.
+        """Compile the pattern.
 
         Raises:
             UnusableRegex: the expression is invalid, too long or too costly.

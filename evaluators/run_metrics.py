@@ -43,12 +43,12 @@ class ExecutionMetrics(Configuration):
 
 
 def execution_metrics(settings: ExecutionMetrics) -> Check:
-    """Compute the share of the limits that the run kept, of those whose number is known."""
+    """Compute the share of limits that the run kept, among those whose actual value is known."""
     limits = {name: limit for name in _MEASURES if (limit := getattr(settings, name)) is not None}
     target, tolerance = settings.target_exploration_ratio, settings.exploration_tolerance
 
     def check(case: Case) -> Assessment:
-        require_read(case, "traceSummary")  # tokens, cost and time are there alone
+        require_read(case, "traceSummary")  # the only source of tokens, cost and time
         summary = summary_of(case, settings.path)
         results = [_result(name, limit, _MEASURES[name](summary)) for name, limit in limits.items()]
         if target is not None:

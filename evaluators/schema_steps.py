@@ -5,10 +5,10 @@ import time
 from typing import Final
 
 MAX_STEPS: Final = 300_000
-"""Keywords looked at and values compared, for one value. A guess: two seconds, and no sensible schema has as many."""
+"""Maximum of keywords checked and values compared per validation. A guess: two seconds; no sensible schema needs it."""
 
 MAX_SECONDS: Final = 5.0
-"""CPU seconds, because one step may read a large value. A guess."""
+"""Maximum of CPU seconds per validation, because one step may read a large value. A guess."""
 
 
 class TooManySteps(Exception):
@@ -16,7 +16,7 @@ class TooManySteps(Exception):
 
 
 class Steps:
-    """Steps and time that comparisons with schemas may take together."""
+    """Budget of steps and CPU time that several validations share."""
 
     def __init__(self, steps: int = MAX_STEPS, seconds: float = MAX_SECONDS) -> None:
         self._steps, self._seconds = steps, seconds
@@ -50,7 +50,7 @@ _counted = threading.local()
 
 
 def count_step() -> None:
-    """Count a step of the comparison that this thread makes, if it makes one.
+    """Count a step against the budget that is active in this thread, if any.
 
     Raises:
         TooManySteps: as `Steps.count`.

@@ -1,8 +1,8 @@
-"""The parent of a judge's program on Linux: it ends with the program, after all of its descendants.
+"""The parent of a judge's program on Linux: when the program ends, it kills all descendants, then ends itself.
 
 A process of its own, run as a script with the standard library alone: as the subreaper of its descendants, it becomes
 the parent of each orphan among them, also of one that left the process group and the session. It ends with the exit
-code or signal of the program; on SIGTERM, and at the end of the process that started it, it kills first.
+code or signal of the program. On SIGTERM, and if the process that started it ends, it kills the program, too.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(parent):  # it ended meanwhile
+    if os.getppid() != int(parent):  # the parent ended meanwhile
         return
     program = os.fork()
     if program == 0:

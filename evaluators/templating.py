@@ -10,7 +10,7 @@ from evaluators.errors import BadConfiguration
 from evaluators.prompting import PLACE, filled, sections_of
 
 MAX_TEMPLATE: Final = 20_000
-"""Characters. A guess at more than a judge follows."""
+"""Maximum number of characters. A guess: more than a judge follows."""
 
 LABELS: Final[Mapping[Parameter, str]] = {
     "INPUT": "input",
@@ -25,7 +25,7 @@ LABELS: Final[Mapping[Parameter, str]] = {
 """The name of the fence around each part of a test case, and of its placeholder."""
 
 ALL_DATA: Final = "data"
-"""The place of all parts, one after the other."""
+"""The placeholder for all parts, one after the other."""
 
 _INSTRUCTIONS: Final = ("criteria", "minimum", "maximum")
 _VERSION = re.compile(r"version: *([1-9][0-9]{0,8})")
@@ -49,7 +49,7 @@ class PromptTemplate:
 
 
 def parse_template(text: str, shown: Sequence[Parameter]) -> PromptTemplate:
-    """Return the template in a text: a line `version: N`, the section [system], and [user] unless that is all data.
+    """Return the template in a text: a line `version: N`, the section [system], and perhaps [user], else `{{data}}`.
 
     Raises:
         BadConfiguration: the text is not a template, or does not show the parts of a test case that a judge is to see.

@@ -37,7 +37,7 @@ CountCriterion = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
 
 
 class ExpectedArguments(WireModel):
-    """An expected call with its arguments: `{name, args, id}`, or a tool call, of which name and arguments are read."""
+    """An expected call with its arguments: `{name, args, id}`, or a tool call, without its id."""
 
     name: NonBlank
     args: Mapping[str, Any]
@@ -77,13 +77,13 @@ class ToolCallCount(_Criteria):
 
 
 class ToolCallOrder(_Criteria):
-    """In which order tools are to be called."""
+    """Settings of `tool_call_order`."""
 
     tool_calls_order: tuple[NonBlank, ...] | None = Field(default=None, description="Names or ids of tools, in order.")
 
 
 class ToolCallArgs(_Criteria):
-    """With which arguments tools are to be called."""
+    """Settings of `tool_call_args`."""
 
     subset: Flag = Field(default=True, description="Arguments beyond the expected ones are allowed.")
     tool_calls: tuple[ExpectedArguments, ...] | None = Field(
@@ -140,7 +140,7 @@ def tool_call_count(settings: ToolCallCount) -> Check:
 
 
 def tool_call_order(settings: ToolCallOrder) -> Check:
-    """Find the longest part of the expected order in the calls."""
+    """Compare the order of the calls with the expected one, by their longest common subsequence."""
 
     def check(case: Case) -> Assessment:
         expected = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
@@ -219,10 +219,10 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
 
 
 def is_call_of(call: ToolCall, name: str, expected_id: str | None = None, *, strict: bool = False) -> bool:
-    """Return True if this is the call that is meant: by both ids, else by its id or its tool's name.
+    """Return True if this is the expected call: if both have an id, by these, else if `name` is its id or its tool.
 
-    If `strict`, a call that has an id is meant by that id alone. Names are compared as APIs of models write them: white
-    space as one underscore, other punctuation left out.
+    If `strict`, `name` must be the id of a call that has one. Names of tools are compared as model APIs write them:
+    white space as one underscore, other punctuation left out.
 
     """
     if expected_id is not None and call.id is not None:
@@ -301,7 +301,7 @@ def _parsed(value: object) -> object:
 
 
 def _literal(value: object) -> object:
-    """Return an expected value, which may also be written as Python prints it."""
+    """Parse an expected value that is a text, as JSON or as a Python literal, if possible."""
     parsed = _parsed(value)
     if not isinstance(parsed, str):
         return parsed

@@ -62,7 +62,7 @@ class ToolTrajectory(_Matching):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compared:
-    """Both sides of a comparison, and which expected call is which actual one."""
+    """Both sides of a comparison, and the predicate by which an expected call matches an actual one."""
 
     expected: Calls
     actual: Calls

@@ -90,7 +90,7 @@ def tool_error(settings: ToolError) -> Check:
 
 
 def tool_efficiency(settings: ToolEfficiency) -> Check:
-    """Compute the share of calls that no earlier call had made needless."""
+    """Compute the share of calls that repeat no earlier call."""
     fold = settings.argument_matcher.fold
     matches = MODES[settings.argument_matcher.mode]
     reads = NAMES_ONLY if settings.argument_matcher.mode == "IGNORE" else ARGUMENTS
@@ -132,9 +132,9 @@ def _has_failed(call: ToolCall) -> bool:
 
 
 def _has_error(result: object) -> bool:
-    """Return whether the result is an object with an error, or the JSON text of one.
+    """Return True if the result is an object with an `error`, or its JSON text.
 
-    One that is null, false, 0 or empty says that there was none: APIs have the field in each reply.
+    An `error` that is null, false, 0 or empty means success: some APIs have the field in each reply.
     """
     if isinstance(result, str):
         if not result.lstrip().startswith("{") or not ('"error"' in result or "\\u" in result):

@@ -20,7 +20,7 @@ class Schema:
     """A compiled JSON Schema."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
-        from evaluators.full_schema import FullValidator, UnusableSchema  # noqa: PLC0415 - a start checks none, and this is a twentieth of it
+        from evaluators.full_schema import FullValidator, UnusableSchema  # noqa: PLC0415 - not needed at start, and a twentieth of its time
 
         self._unusable = UnusableSchema
         try:
@@ -44,7 +44,7 @@ class Schema:
 
 
 def compile_schema(document: Mapping[str, Any] | bool) -> Schema:  # noqa: FBT001 - true and false are schemas
-    """Return the schema in a document, compiled unless it was met before.
+    """Return the compiled schema of a document, from a cache if possible.
 
     Raises:
         BadSchema: the document is no JSON Schema.

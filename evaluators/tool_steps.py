@@ -112,7 +112,7 @@ def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
 
 
 def _counts(case: Case, settings: ToolSteps) -> Mapping[str, int]:
-    if settings.tool_calls_key != "toolCalls":  # a summary counts those of the usual key
+    if settings.tool_calls_key != "toolCalls":  # a trace summary counts only calls under `toolCalls`
         calls = actual_calls(case, settings.path, settings.tool_calls_key, reads=NAMES_ONLY)
         return Counter(call.name for call in calls)
     require_part(case, "toolCalls")
@@ -147,12 +147,12 @@ class _Sequences:
 
     tools: Sequence[str]
     names: Sequence[str]
-    fits: Sequence[Callable[[Members], bool]]  # of each step, whether its arguments are these
+    fits: Sequence[Callable[[Members], bool]]  # for each step, a predicate on the arguments of a call
     arguments: Sequence[Members]
 
     @classmethod
     def of(cls, steps: Sequence[ExpectedStep], calls: Sequence[ToolCall], default: ArgsMatch) -> "_Sequences":
-        """Take the compared parts from both."""
+        """Extract what is compared from the steps and the calls."""
         return cls(
             tools=[step.tool for step in steps],
             names=[call.name for call in calls],
@@ -201,7 +201,7 @@ def _missing(step: ExpectedStep, calls: Sequence[ToolCall]) -> str:
 
 
 def _note_duration(tally: _Tally, step: ExpectedStep, call: ToolCall | None) -> None:
-    """Check the limit of a step's duration; an unmeasured one is skipped, that of a missing step is broken."""
+    """Check the limit of a step's duration: skip it if the duration is unknown, count a miss if the step is missing."""
     if call is None:
         tally.note(hit=False, sentence=f"{step.tool} could not keep to {step.max_duration_ms} ms")
     elif call.duration_ms is not None and step.max_duration_ms is not None:

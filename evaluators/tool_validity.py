@@ -27,7 +27,7 @@ class ToolCallValidity(ReadsCalls, ReadsTools):
 
 def tool_call_validity(settings: ToolCallValidity) -> Check:
     """Compute the share of calls that name an existing tool, with arguments that fit its schema."""
-    cached_tools: object = None  # of the case before: a rule that names tools has the same for each case
+    cached_tools: object = None  # of the last case: a rule with `tools` passes the same object for each case
     errors_of: _Checker | None = None
 
     def check(case: Case) -> Assessment:

@@ -71,7 +71,7 @@ def tool_policy(settings: ToolPolicy) -> Check:
 def called_by_turn(conversation: Conversation) -> list[list[str]]:
     """Return the names of the tools that were called between each message of the user and the next.
 
-    Calls before the first one make a turn, a system message or a greeting makes none.
+    Calls before the first message of the user make a turn of their own; messages without calls there do not.
     """
     turns: list[list[str]] = []
     for message in conversation.messages:

@@ -17,7 +17,7 @@ _EXACT_BELOW = 2**53
 
 
 def key_of(value: object, fold: Callable[[str], str] | None = None) -> Key:
-    """Return the key of a value; `fold` makes texts alike that are to count as the same."""
+    """Return the key of a value; `fold` normalizes texts."""
     kind = type(value)  # the common types first, by identity: this is the hottest function of all evaluators
     if kind is str:
         return value if fold is None else fold(str(value))
@@ -50,5 +50,5 @@ def _number(value: float | Decimal) -> Key:
     if value.is_integer() and abs(value) < _EXACT_BELOW:
         return int(value)
     if math.isnan(value):
-        return (float, "nan")  # which is no other number, and not even equal to itself
+        return (float, "nan")  # NaN does not equal itself, this key does
     return Decimal(repr(value))

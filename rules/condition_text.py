@@ -16,15 +16,15 @@ MAX_CONDITIONS: Final = 100
 MAX_OPERANDS: Final = 100  # of `in`
 MAX_TEXT: Final = 1_000
 MAX_KEY: Final = 256
-MAX_GROUPS: Final = 8  # one inside of the other
+MAX_GROUPS: Final = 8  # nesting depth
 MAX_NUMBER: Final = 2**53 - 1
-"""Up to here every whole number is a double of its own, so that no two different ones are equal."""
+"""Up to this, a double represents each whole number exactly, so two different numbers never compare as equal."""
 
 _GROUPS: Final[tuple[Literal["all", "any"], ...]] = ("all", "any")
 
 
 class ConditionReader:
-    """Reads the conditions of one rule."""
+    """Reader of the conditions of one rule."""
 
     def __init__(self, problems: list[Problem], *, count: int = 0) -> None:
         """`count` is the number of conditions that the rule has already."""

@@ -11,7 +11,7 @@ class Problem:
     line: int  # from 1
     key: str  # as in `conditions[0].op`; empty for the text as a whole
     message: str
-    parts: tuple[tuple[str, str], ...] = ()  # what of `message` is about which key below `key`
+    parts: tuple[tuple[str, str], ...] = ()  # the keys below `key`, each with its part of `message`
 
     def __str__(self) -> str:
         place = f"line {self.line}"

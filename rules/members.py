@@ -87,7 +87,7 @@ class Members:
         return None
 
     def mapping(self, key: str) -> dict[str, JsonValue] | None:
-        """Return a mapping of anything."""
+        """Read a mapping with any content."""
         node = self.take(key)
         plain = None if node is None else node.plain()
         if node is None or isinstance(plain, dict):

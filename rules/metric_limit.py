@@ -42,9 +42,9 @@ class LimitState:
     """State that is kept between two checks."""
 
     is_open: bool = False
-    against: int = 0  # looks in a row that say the opposite of `is_open`
+    against: int = 0  # consecutive checks that contradict `is_open`
     is_escalated: bool = False
-    far: int = 0  # looks in a row that had reached the number of escalation, of an alert that is not escalated
+    far: int = 0  # consecutive checks that reached `escalate_at`, while the alert is not escalated
 
 
 def look_at(limit: MetricLimit, state: LimitState, value: float) -> tuple[LimitState, Crossing | None]:

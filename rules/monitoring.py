@@ -14,7 +14,7 @@ NUMBERS: Final[Mapping[str, str]] = {
     "baseline": "baseline",
     "every": "every",
 }
-"""The keys that are numbers, and the settings that they are."""
+"""Numeric keys of `monitor`, and their names in `MonitorSettings`."""
 
 WHOLE: Final = frozenset({"minResults", "baseline", "every"})
 

@@ -1,7 +1,7 @@
 """Meaning of the operators, in Python and in SQL side by side.
 
-Only `exists` can hold for a missing value. Texts compare by their characters: exactly, case and all,
-and `<` by code point. With a number, a text takes part as the number that it spells.
+Only `exists` can hold for a missing value. Texts are compared case-sensitively, and ordered by code point. If the
+operand is a number, a text counts as the number that it spells.
 """
 
 import math
@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[
 
 
 def number_of(value: Scalar) -> float | None:
-    """Return the number that a value is or that a text spells in decimal; None if it is not one, or not finite."""
+    """Return a number, or the one that a text spells in decimal; None if there is none, or it is not finite."""
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         return None
     number = float(value)
@@ -51,7 +51,7 @@ class TextTest:
     """An operator between two texts; `bound` makes the parameter of the SQL from the operand."""
 
     holds: Callable[[str, str], bool]
-    sql: str  # of {value} and {operand}, each of which has to occur
+    sql: str  # template that must contain {value} and {operand}
     bound: Callable[[str], str] = str
 
 

@@ -54,8 +54,7 @@ class Repeat:
 class EdgeTest:
     """A place between characters: the start or end of the text, or the edge of an ASCII word.
 
-    A test that a place is no such edge does not exist: RE2 works on bytes, and finds such places within a character,
-    too.
+    There is no test for the absence of an edge: RE2 works on bytes, and would find such places within a character.
     """
 
     kind: EdgeKind
@@ -96,7 +95,7 @@ _EDGES: Final[dict[EdgeKind, str]] = {"start": r"\A", "end": r"\z", "word": r"\b
 def re2(tree: Tree) -> str:
     """Return the pattern in RE2's syntax, which DuckDB runs.
 
-    It is in brackets, since DuckDB 1.5 turns what looks like a LIKE into one, and forgets edges in the middle of it.
+    It is in brackets, because DuckDB 1.5 rewrites patterns that look like a LIKE, and loses edge tests in their middle.
     """
     return f"({_spell(tree)})"
 
@@ -142,14 +141,12 @@ class CompiledPattern:
     """A pattern made ready for searching. Safe to share between threads."""
 
     def __init__(self, tree: Tree) -> None:
-        """Make the states.
+        """Build the automaton.
 
         Raises:
             BadPattern: the pattern needs too many states.
         """
-        self._steps: list[AutomatonState] = [
-            AutomatonState(None, 0, None)
-        ]  # the last state, from which nothing leads on
+        self._steps: list[AutomatonState] = [AutomatonState(None, 0, None)]  # the accepting state
         self._first = self._add(tree, 0)
 
     def search(self, text: str) -> bool:
@@ -201,7 +198,7 @@ class CompiledPattern:
         return len(self._steps) - 1
 
     def _add(self, tree: Tree, then: int) -> int:
-        """Add states for a tree that lead on to a state; the first of them."""
+        """Add the states of a tree, which lead to the state `then`; return the first of them."""
         match tree:
             case Characters(ranges):
                 return self._new(AutomatonState(ranges, then, None))

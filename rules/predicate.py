@@ -10,7 +10,7 @@ from rules.fields import DOUBLE, EVENTS, NO_NUMBERS, Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
 Columns: TypeAlias = Mapping[Field, str]
-"""Columns of fields that were selected from the view beforehand, with one for each key of a map."""
+"""Columns that already hold the value of a field, or of a key of a map; other fields are read from the view."""
 
 IN_THE_VIEW: Final[Columns] = MappingProxyType({})
 
@@ -85,7 +85,7 @@ def _value(field: Field, parameters: dict[str, Scalar], columns: Columns) -> str
 def value_sql(field: Field, key: str) -> str:
     """Return the SQL of a key's value in a map of the view; NULL if it is NaN or infinite.
 
-    In the events: how many have that name, NULL for none; or the first value of that attribute.
+    For events: the number of events named `key`, or NULL; for a text field, the first value of attribute `key`.
     """
     if field.column == EVENTS and field.type == "number":
         return f"(nullif(len(list_filter({EVENTS}, lambda event: event.name = {key})), 0)::DOUBLE)"

@@ -1,4 +1,4 @@
-"""Regular expressions and globs as rules may use them: the part of RE2's language that we give one meaning."""
+"""Regular expressions and globs of rules: the subset of RE2's syntax with one meaning in Python and in SQL."""
 
 import functools
 from collections.abc import Iterable
@@ -136,7 +136,7 @@ class _Parser:
             return part
         if isinstance(part, EdgeTest):
             raise self._wrong("an edge of the text or of a word cannot be repeated")
-        self._take("?")  # lazy or not, it is found or not
+        self._take("?")  # laziness does not affect whether it matches
         if self._next() in {"*", "+", "?"} or self._counted() is not None:
             raise self._wrong("a repetition is repeated; put brackets around the inner one")
         return Repeat(part, *times)
@@ -313,7 +313,7 @@ def _one(character: str) -> Tree:
 
 @functools.cache
 def _cases() -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Return each character that has other cases, with those of them that are one character."""
+    """Return each character with other cases, and those of its other cases that are a single character."""
     cases = []
     for code in range(_LAST_CASED + 1):
         character = chr(code)

@@ -118,16 +118,16 @@ class Rule:
     monitoring: Monitoring = AS_USUAL
     judge: Judge = "again"  # if spans come after a trace or a session was judged
     jury: Sequence[str] = ()  # further connections whose judges vote too, by name or id
-    settle_s: float | None = None  # how long a session is quiet before it is judged; None: as the server is set
-    after: AfterRule | None = None  # what another rule's result must say, too
+    settle_s: float | None = None  # quiet time before a session is judged; None: the server's setting
+    after: AfterRule | None = None  # further condition, on a result of another rule
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
         """Return all conditions in the order in which they are checked.
 
         They are: not one of our spans; the project; the conditions; and if no condition names the mark, not simulated,
-        not of an experiment, and not of the playground. These three are last, so that the numbers of the others are
-        as in past decisions.
+        not of an experiment, and not of the playground. These three are last, so that the
+        clause numbers in past decisions stay valid.
         """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
         simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)
@@ -137,7 +137,7 @@ class Rule:
 
     @property
     def judgement(self) -> tuple[object, ...]:
-        """Return evaluator, configuration, connection, jury: if they change, monitors compare with nothing earlier."""
+        """Return evaluator, configuration, connection, jury. If one changes, monitors ignore all earlier results."""
         return self.evaluator, self.configuration, self.connection, tuple(self.jury)
 
     @property

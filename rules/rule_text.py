@@ -57,7 +57,7 @@ def parse_rule(text: str) -> RuleText:
 def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
     """Parse a rule from JSON as it comes over HTTP: YAML does not accept all JSON.
 
-    Keys in `passing_over` are no part of the rule.
+    Keys in `passing_over` are ignored.
 
     Raises:
         BadRule: the text is not a rule; every problem has its key. All are at line 1.

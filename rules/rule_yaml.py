@@ -22,7 +22,7 @@ def yaml_of(document: Mapping[str, JsonValue]) -> str:
 
 
 def spelled(value: JsonValue) -> str:
-    """Return a value on one line, as `meant` reads it: a text without quotes wherever that means the same."""
+    """Return a value on one line, as `meant` reads it: a text without quotes if that parses to the same text."""
     if isinstance(value, str):
         return value if _is_plain(value) else _json(value)
     return repr(value) if isinstance(value, float) else _json(value)
@@ -106,7 +106,7 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def has_comments(text: str) -> bool:
-    """Return whether any line is a comment; a line of a text that begins with # is none."""
+    """Return True if any line is a comment; a # in a text of several lines is none."""
     try:
         scalars = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
     except yaml.YAMLError:

@@ -11,7 +11,7 @@ class Settling:
 
     after_root_s: float = 10.0  # without anything new, once the root has ended
     quiet_s: float = 180.0  # without anything new, while it has not
-    missing_s: float = 30.0  # without anything at all, since the end of the run whose item names it
+    missing_s: float = 30.0  # for a trace that never arrived, since the end of the run whose item names it
     longest_s: float = 3600.0  # since the first span
     session_s: float = 900.0  # without anything new of a session, if the rule sets no time
 

@@ -24,7 +24,7 @@ _TOO_DEEP: Final = f"values may be nested {_MAX_DEPTH} deep"
 
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _FRACTION: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
-_LONGEST_INTEGER: Final = 300  # digits. More are no number that a double can be near to
+_LONGEST_INTEGER: Final = 300  # digits: a longer number is beyond the range of a double
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _SYNTAX: Final = "is not YAML"
 _QUOTES: Final = 'operators such as ">=" and "!=", and texts that start with one of * & ! % @ ` > |, need quotes'
@@ -39,7 +39,7 @@ class ValueNode:
     text: str | None = None  # of a scalar, as it is written, without quotes
 
     def plain(self) -> JsonValue:
-        """Return the value alone."""
+        """Return the value without lines."""
         match self.value:
             case tuple():
                 return [item.plain() for item in self.value]
@@ -57,7 +57,7 @@ def read_tree(text: str) -> ValueNode:
 
     """
     if len(text) > MAX_CHARACTERS:
-        raise _bad(1, f"a rule has at most {MAX_CHARACTERS} characters, and this has {len(text)}")
+        raise _bad(1, f"at most {MAX_CHARACTERS} characters are accepted, and this has {len(text)}")
     try:
         events = yaml.parse(text, Loader=yaml.SafeLoader)
         return _document(events)
@@ -79,7 +79,7 @@ def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
 
     """
     if most is not None and len(text) > most:
-        raise _bad(1, f"a rule has at most {most} characters, and this has {len(text)}")
+        raise _bad(1, f"at most {most} characters are accepted, and this has {len(text)}")
     try:
         value = json.loads(
             text, object_pairs_hook=_Pairs, parse_int=_integer, parse_float=_fraction, parse_constant=_no_number
@@ -204,7 +204,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
 
 
 def _whole(text: str, line: int) -> str:
-    """Return the text; escapes may spell a character as a surrogate pair, as JSON does, and even half of a pair."""
+    """Join surrogate pairs, by which escapes may spell a character; refuse half a pair, and U+0000."""
     if "\x00" in text:
         raise _bad(line, "the character U+0000 is not taken")
     if text.isascii():

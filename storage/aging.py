@@ -1,7 +1,7 @@
 """Expiry by age, suspended while the clock of the machine is in doubt.
 
-A clock that is wrong once would delete everything. So it is compared with the uptime of the machine, which nothing
-sets, and at a start with the time that the file remembers as right. ADR 066 has the rules.
+A clock that is wrong only once, years ahead, would make all data expire. So the clock is compared with the uptime of
+the machine, which cannot be set, and at a start with the last trusted time in the database. ADR 066 has the rules.
 """
 
 import logging
@@ -30,12 +30,13 @@ _ABSORBED_NS: Final = 60 * 10**9
 """Corrections of the clock up to this, such as those of NTP, are not accumulated. A guess."""
 
 _FEW: Final = {"spans": 1_000, "runs": 10}
-"""Rows that may expire whatever their share: all that a small server holds is often of one day. A guess."""
+"""Number of rows that may always expire, whatever their share: all data of a small server is often from one day. A
+guess."""
 
 _LOOK_NS: Final = 60 * 10**9
 _COMMITS: Final = 256
 _TRACES: Final = 10
-"""Evidence of clients: at least this many traces, in the latest commits. A guess."""
+"""The clock is trusted again only if the latest `_COMMITS` commits have at least this many traces. A guess."""
 
 HOW_TO_CONFIRM: Final = "if it is right, confirm it with `tracejury sweep --yes`"
 
@@ -70,12 +71,12 @@ class _Anchor:
 
     wall_ns: int
     steady_ns: int
-    may_be_pause: bool = False  # how much time passed before it is not known: the machine was off, or another one
+    may_be_pause: bool = False  # the stored time may be long past: the machine was off, or it is another machine
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """The time since the clock is doubted."""
+    """A doubt about the clock: when it began, and by how much the clock was then ahead."""
 
     since_steady_ns: int
     forward_ns: int
@@ -134,7 +135,7 @@ class Aging:
             return text
 
     def confirm(self) -> None:
-        """Trust the clock, and let any share expire for a while, on the word of an operator.
+        """Trust the clock, as an operator confirmed it, and let any share of rows expire for the next `tolerance_ns`.
 
         Raises:
             Overloaded: the confirmation could not be stored.
@@ -153,10 +154,10 @@ class Aging:
         with self._lock:
             if abs(self._forward_ns()) <= _ABSORBED_NS or self._anchor.may_be_pause:
                 self._trust()
-            else:  # a step that is small enough stays known, else many of them would be as good as a large one
+            else:  # keep a tolerated step in the difference, or many small steps would add up to a large one
                 passed_ns = self._options.steady_ns() - self._anchor.steady_ns
                 self._anchor = _Anchor(self._anchor.wall_ns + passed_ns, self._anchor.steady_ns + passed_ns)
-        with suppress(Overloaded):  # it is noted with every sweep
+        with suppress(Overloaded):  # the next sweep stores the time again
             self._store()
 
     def _forward_ns(self) -> int:
@@ -185,7 +186,7 @@ class Aging:
         return _Anchor(trusted_us * 1000, steady_ns, may_be_pause=True)
 
     def _clients_agree(self, doubt: _Doubt) -> bool:
-        """Return True if spans received since the doubt began agree with the clock: the machine was off meanwhile."""
+        """Return True if the clock is ahead because the machine was off: spans received since then agree with it."""
         steady_ns = self._options.steady_ns()
         is_due = steady_ns - doubt.since_steady_ns >= self._options.tolerance_ns
         is_pause = self._anchor.may_be_pause and doubt.forward_ns > 0

@@ -9,19 +9,21 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 _NICENESS = 15
-"""If the processors are busy the child gets a thirtieth of one: the child waits, ingest does not."""
+"""Added to the server's niceness: while all processors are busy, the child gets a thirtieth of one, so that the child
+waits, and not ingest."""
 
 _MEMORY_BYTES = 1 << 30
-"""A guess: 64 MiB of spans, twenty times over as values. A statement that needs more fails."""
+"""Limit of a child's data segment; a statement that needs more fails. A guess, for 64 MiB of spans, which
+take many times that as Python objects."""
 
 
 def run(serve: Callable[[BinaryIO, BinaryIO], None], *, memory_bytes: int = _MEMORY_BYTES) -> None:
     """Answer requests on standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the server ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server ends the child
     os.nice(_NICENESS)
     _limit_memory(memory_bytes)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints is not an answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries must not mix with answers
     try:
         serve(requests, answers)
     except (EOFError, BrokenPipeError):  # the server was killed in the middle of a message
@@ -35,7 +37,7 @@ def _limit_memory(nbytes: int) -> None:
 
 
 ALLOCATOR: Final = 'import os; os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"\n'
-"""Arrow's own reserves 1 GiB with the first byte, at import, all of which counts against the limit of the process."""
+"""Arrow's own allocator reserves 1 GiB at import, all of which counts against the memory limit of the process."""
 
 RARE_COLLECTING: Final = "import gc; gc.set_threshold(50_000)\n"
 """Imported modules are no garbage, and scanning them again and again takes a tenth of the start."""
@@ -51,16 +53,17 @@ _FAMILIES: Final = ("ARROW_", "FAKETIME", "LC_", "LD_", "MALLOC_", "OMP_", "OPEN
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that a child process needs: no key, no password, no setting."""
+    """Return the variables that a child process needs, without those that may hold API keys, passwords or settings."""
     return {name: value for name, value in variables.items() if name in _VARIABLES or name.startswith(_FAMILIES)}
 
 
 def start_program(program: str) -> "subprocess.Popen[bytes]":
     """Start a process that runs `program`, a text of Python, with pipes for its standard input and output.
 
-    All child processes of the server's own code start here.
+    All child processes that run code of the server start here, except the supervisors of judges' programs
+    (`evaluators.process`).
     """
-    # -P: the folder that the server was started in is no place to import from.
+    # -P: modules must not be imported from the folder in which the server was started.
     return subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-P", "-c", ALLOCATOR + RARE_COLLECTING + program],
         stdin=subprocess.PIPE,

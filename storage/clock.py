@@ -11,8 +11,8 @@ _UPTIME: Final = Path("/proc/uptime")
 
 
 def uptime_ns() -> int:
-    """Return the time since the machine started, sleep included; nothing that sets the clock moves it."""
-    # Not CLOCK_BOOTTIME: what puts a false clock in front of a process (libfaketime) moves that one too.
+    """Return the time since the machine started, sleep included; setting the clock does not change it."""
+    # Not CLOCK_BOOTTIME: libfaketime, which gives a process a false clock, changes that clock too.
     try:
         return int(float(_UPTIME.read_text("ascii").split()[0]) * 1e9)
     except (OSError, ValueError, IndexError):  # elsewhere than on Linux
@@ -20,7 +20,7 @@ def uptime_ns() -> int:
 
 
 def steady_clock() -> Clock:
-    """Return a clock that starts at the machine's time and is not affected if that is set later."""
+    """Return a clock that starts at the machine's time and is not affected if the machine's clock is set later."""
     offset_ns = time.time_ns() - time.monotonic_ns()
     return lambda: time.monotonic_ns() + offset_ns
 

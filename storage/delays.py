@@ -18,20 +18,20 @@ _LEAST_NS: Final = 10**9
 
 
 class StoredDelays:
-    """Delays that last as long as they were made for, however the clock is set. Thread-safe.
+    """Delays whose duration does not change when the clock of the machine is set. Thread-safe.
 
-    Instants are stored as times of day, which people read. So the same time of day means another instant after the
-    clock was set: until stored times are shifted by as much, `now_ns` returns the time as if it had not been set.
+    The end of a delay is stored as a time of the machine's clock, for people to read. It is wrong once the clock was
+    set. Until stored ends are shifted as well, `now_ns` returns the time as if the clock had not been set.
     """
 
     def __init__(self, writer: Writer, shift: ClockShift | None = None) -> None:
         self._writer = writer
         self._shift = shift or ClockShift()
         self._lock = threading.Lock()
-        self._moved_ns = 0  # by which stored times have been shifted
+        self._moved_ns = 0  # how far stored times have been shifted
 
     def now_ns(self) -> int:
-        """Return the time to compare stored delays with, and move them first if the clock was set."""
+        """Return the time to compare stored ends with; if the clock was set, shift the stored ends first."""
         with self._lock:
             left_ns = self._shift.forward_ns - self._moved_ns
             if abs(left_ns) >= _LEAST_NS:
@@ -40,7 +40,8 @@ class StoredDelays:
 
     def _move(self, by_ns: int) -> None:
         by_us = by_ns // 1000
-        # Times stored after the clock was set forward are later than the time without that, and are not shifted.
+        # If the clock was set forward, times that were stored since then are right, and must not be shifted: they are
+        # later than `before_us`, the time that the old clock would show.
         before_us = self._shift.now_ns // 1000 - by_us
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -4,11 +4,11 @@ StorageError
 |-- Overloaded        the same spans will be welcome later
 |   |-- Busy          a reader holds an older snapshot, or a checkpoint lacks room
 |   |-- Barred        the caller broke the database too often lately
-|   `-- Reopened      the database was opened again in the middle of it: ask again
+|   `-- Reopened      the database was opened again during the statement: retry
 |-- WriteConflict     a concurrent change came first: read again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
-|   |-- ReadOnly      it cannot be written, and has to be
+|   |-- ReadOnly      the data directory cannot be written, but the operation writes
 |   |-- NoRoom        its disk is full
 |   |-- ForeignFile   the database was not made by Tracejury
 |   |-- NewerFile     the database was made by a newer Tracejury
@@ -16,8 +16,8 @@ StorageError
 |-- Unpublished       the lake does not take rows now, or not before the operator acts
 |-- Damaged           the stored data is damaged: no retry helps
 |-- BadQuery          the SQL text is wrong or not allowed, or a value cannot be stored
-|-- Conflict          it contradicts stored data
-|-- Stale             it was changed since it was read
+|-- Conflict          the request contradicts stored data
+|-- Stale             the record was changed since the caller read it
 `-- NotFound          the named thing does not exist
 """
 
@@ -47,7 +47,7 @@ class Busy(Overloaded):
 
 
 class Reopened(Overloaded):
-    """The statement ended because the database had to be opened again: it is not at fault, and had no effect."""
+    """The statement was ended because the database had to be opened again; it is not the cause, and had no effect."""
 
     def __init__(self, message: str = "the database is being opened again; ask again") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ FILE_IS_GONE: Final = "a file of the lake is gone, or cannot be read now; ask ag
 
 
 class Barred(Overloaded):
-    """The caller is barred for a while, because its statements made the database fail."""
+    """The caller is refused for some minutes, because its statements made the database fail."""
 
 
 class WriteConflict(StorageError):
@@ -69,7 +69,7 @@ class Unusable(StorageError):
 
 
 class Unpublished(StorageError):
-    """Rows wait for the lake; the message says why, and what to do unless it passes."""
+    """Rows could not be published to the lake; the message has the reason, and the remedy if the operator must act."""
 
 
 class Damaged(StorageError):

@@ -1,4 +1,4 @@
-"""Limits as values: a refusal that formats one names the value, the setting that changes it, and the remedy."""
+"""Limits as values. As text, a limit names its value, the setting that changes it, and the remedy, for errors."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,9 +8,9 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit that a request can meet.
+    """A limit that a request can exceed.
 
-    As text it ends a message: `4,096 bytes (setting max_header_bytes): send fewer or shorter headers`.
+    Its text is the end of an error: `4,096 bytes (setting max_header_bytes): send fewer or shorter headers`.
     """
 
     value: float

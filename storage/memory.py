@@ -12,7 +12,7 @@ _LIMIT: Final = re.compile(r"(?<![\d.])([\d.]++) ([KMGT])iB/([\d.]++) ([KMGT])iB
 _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 LEAST_SHARE_BYTES: Final = 32 << 20
-"""The least that a statement in a process of its own has. A guess: what DuckDB needs for a window of spans."""
+"""Minimum memory of a statement that runs in a child process. A guess: what DuckDB needs for a window of spans."""
 _UNBOUNDED_SHARE_BYTES: Final = 64 << 20  # if nothing bounds queries; a guess
 _MACHINE_PART: Final = 4 / 5
 """The largest advised share of the machine's memory: DuckDB's default."""
@@ -23,13 +23,13 @@ class QueryMemory:
     """The limits of memory of DuckDB and of the statements of clients."""
 
     duckdb_bytes: int
-    at_once: int  # statements, which share `all_bytes`
+    at_once: int  # number of concurrent statements that share `all_bytes`
     all_bytes: int | None = None  # None: not bounded
     machine_bytes: int | None = None  # of the machine or its control group; None: unknown
 
     @property
     def share_bytes(self) -> int:
-        """Return the memory of a statement in a process of its own, in bytes."""
+        """Return the memory limit of a statement that runs in a child process, in bytes."""
         share = _UNBOUNDED_SHARE_BYTES if self.all_bytes is None else self.all_bytes // self.at_once
         return max(share, LEAST_SHARE_BYTES)
 
@@ -47,7 +47,7 @@ class QueryMemory:
 
     def _remedy(self, sql_bytes: int) -> str:
         less = "ask about a shorter time or fewer columns"
-        duckdb_bytes = max(2 * sql_bytes, self.duckdb_bytes)  # the other half is for the server itself
+        duckdb_bytes = max(2 * sql_bytes, self.duckdb_bytes)  # one half for queries, the other for the server
         if self.machine_bytes is not None and duckdb_bytes > self.machine_bytes * _MACHINE_PART:
             return f"{less}; this machine has no more memory ({self.machine_bytes >> 20} MiB)"
         larger = "" if duckdb_bytes == self.duckdb_bytes else f" and duckdb_memory: {duckdb_bytes >> 20}MiB"

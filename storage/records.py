@@ -1,6 +1,6 @@
-"""The nouns that every package shares: frozen values, standard library only.
+"""Records that all packages share: frozen values that need only the standard library.
 
-Nothing has a default: a record is built with every field, so that none gets lost on the way.
+No field has a default, so that code that converts a record cannot forget one.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 AlertKind: TypeAlias = Literal["release", "drift", "limit"]
 AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
 DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered", "failed", "cancelled"]
-"""`gathered`: it waits for its digest; `digested`: that was queued."""
+"""`gathered`: the delivery waits for the receiver's next digest; `digested`: that digest was queued."""
 EventType: TypeAlias = Literal[
     "alert.opened",
     "alert.escalated",
@@ -30,8 +30,8 @@ MetricStanding: TypeAlias = Literal["waiting", "fine", "alert", "off"]
 Origin: TypeAlias = Literal["API", "FILE"]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 StreamStart: TypeAlias = Literal["first", "evaluator", "settings"]
-"""Why a stream has no earlier results to compare with: it is the rule's first, its evaluator changed, or settings of
-the monitors changed in a version that began anew for it."""
+"""Why a stream has no earlier results to compare with: it is the rule's first, the evaluator changed, or settings of
+the monitors changed (only in versions that then restarted streams)."""
 
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
 """Values of OTLP's `AnyValue`; None if nothing was set."""
@@ -47,11 +47,11 @@ Message: TypeAlias = dict[str, JsonValue]
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 MAX_COUNT: Final = 2**53
-"""The largest count, and the largest cost in US dollars, that is read; doubles carry no larger whole number exactly."""
+"""Larger counts, and larger costs in US dollars, are ignored, because doubles do not hold larger integers exactly."""
 
 
 def number_in(text: str) -> float | None:
-    """Return the number that a text spells in decimal; None if it is none, or not finite.
+    """Parse a decimal number; return None if the text is not one, or the number is not finite.
 
     Python's `float` also reads `1_000`, `nan` and the digits of every alphabet.
     """
@@ -106,7 +106,7 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A span that another one names as related, often in another trace."""
+    """A link of a span to a related span, which is often in another trace."""
 
     trace_id: str  # lower-case hex of any length, since OTLP does not validate links
     span_id: str
@@ -126,7 +126,7 @@ class Span:
     parent_span_id: str | None  # None only for a root; the parent need not be stored
     name: str
     kind: int  # OTLP's SpanKind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer
-    start_ns: int  # since the Unix epoch; 0 when the sender set none that can be true
+    start_ns: int  # since the Unix epoch; 0 if the sender set none, or an impossible one (see `sent_times`)
     end_ns: int | None  # None when the span never ended, which is 0 on the wire, or ended before it started
     status_code: int  # OTLP's StatusCode: 0 unset, 1 ok, 2 error
     status_message: str
@@ -142,12 +142,12 @@ class Span:
     scope: Scope
     project: str
     service_name: str
-    sent_times: tuple[int, ...]  # the start, the end and the events' times as sent, if one cannot be true
+    sent_times: tuple[int, ...]  # the start, the end and the events' times as sent, if one is impossible; else empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """A log record that belongs to a span; some instrumentations put messages there."""
+    """A log record that belongs to a span. Some instrumentations record messages of models as log records."""
 
     tenant: str
     trace_id: str  # 32 lower-case hex digits
@@ -168,7 +168,7 @@ class TraceSummary:
     service_name: str
     root_name: str
     start_ns: int
-    end_ns: int | None  # None when no span of it ended
+    end_ns: int | None  # None if no span of the trace ended
     span_count: int
     error_count: int
     expires_at_ns: int
@@ -264,7 +264,7 @@ class TraceReading:
     output: str | None  # likewise, else the last text of any span; this text is displayed and judged
     final_response: str | None  # the last assistant text of the trace
     finish_reason: str | None  # that of the last model call that has one
-    conversation: tuple[Message, ...]  # the longest in one of the spans, with the answer
+    conversation: tuple[Message, ...]  # messages of the span that has the longest conversation, and the answer
     tool_calls: tuple[TraceToolCall, ...]  # each once, by start time
     tool_definitions: tuple[OfferedTool, ...]  # each name once
     session_id: str | None

@@ -1,4 +1,4 @@
-"""SQL in files, one statement each, after a comment that describes its result."""
+"""Access to SQL files. Each has one statement, below a comment that describes the statement's result."""
 
 import functools
 import re
@@ -11,14 +11,14 @@ import duckdb
 
 
 def dict_rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return the rows of an answer by the names of their columns."""
+    """Fetch all rows of a cursor's last statement, each as a dict by column name."""
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @functools.cache
 def query(name: str) -> str:
-    """Return the text of `queries/ROOM/NAME.sql`; a name is unique across rooms."""
+    """Return the text of `queries/FOLDER/NAME.sql`; a name is unique across folders."""
     return _queries()[name].read_text(encoding="utf-8")
 
 
@@ -41,7 +41,7 @@ def migrations() -> list[tuple[int, str, str]]:
 
 @functools.cache
 def views() -> list[tuple[str, str]]:
-    """Return all views: name, text. Each comes after those it reads from."""
+    """Return the name and text of each view; a view comes after the views that it reads from."""
     folder = resources.files("storage").joinpath("views")
     texts = {
         file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def views() -> list[tuple[str, str]]:
 
 @functools.cache
 def select_of(view: str) -> str:
-    """Return the SELECT of a view, for statements that restrict its table with `WITH`."""
+    """Return the SELECT of a view, for statements that embed it and replace a table of it in `WITH`."""
     _, _, select = dict(views())[view].partition(" AS\n")
     return bare(select)
 
@@ -82,9 +82,9 @@ _INTERNAL = frozenset(
         "undecided",
     }
 )
-"""Views that others are made of."""
+"""Views that only other views and statements of the server read; they are not documented."""
 
 
 def documented_views() -> list[str]:
-    """Return the names of the views that are a contract."""
+    """Return the names of the documented views, which clients may rely on."""
     return [name for name, _ in views() if name not in _INTERNAL]

@@ -1,4 +1,4 @@
-"""The store: one data directory, open. Spans and log records go in durable, come out by `queries`."""
+"""The store: an open data directory. `append` makes spans and log records durable; `queries` and others read them."""
 
 import logging
 import threading
@@ -84,37 +84,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEPT_FREE_BYTES = 16 << 20
-"""Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
-it the spool takes whatever is freed on a full disk. A guess: DuckDB's shortest log, 4 MB, twice over, and a
-checkpoint."""
+"""Disk space that new spans must leave free, in addition to the size of the backlog. It is needed because only commits
+free space of the spool: without it, the spool would take all space that is freed on a full disk. A guess: twice
+DuckDB's shortest log of 4 MB, and a checkpoint."""
 
 _CLOSED_S = 5.0
-"""A database that cannot be opened again for so long refuses spans. A guess."""
+"""If the database cannot be opened again for this long, spans are refused. A guess."""
 
 _COMMIT_WAIT_S, _COMMIT_POLL_INTERVAL_S = 60.0, 0.05
-"""Guesses: under full load, spans that wait at one moment are committed seconds later."""
+"""Timeout of `_wait_until_committed`, and its interval. Guesses: even under full load, a span is committed within
+seconds."""
 
 _SET_ASIDE = "set-aside"  # folder of rows that DuckDB rejects
 _STOP_S = 1.0
-"""For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
+"""How long a failed start waits for commits of spans that it recovered; the spool still has them. A guess."""
 
-_RECOVERY_S = 30.0  # a start waits so long for the commits of what the spool held; the listeners open then
+_RECOVERY_S = 30.0  # how long a start waits for commits of spooled spans before the listeners open
 
 _FLUSH_S = 5.0
-"""For putting on record what the last calls to judges took, which else count as reserved. A guess: a write task of the
-writer waits a second under full ingest."""
+"""Timeout for storing the usage of the last judge calls; without it they count with their reserved amount. A guess: a
+write task waits a second under full load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
     """Settings of a store; sizes in bytes."""
 
-    backlog_bytes: int = 48 << 20  # spans durable but not committed, above which new ones are refused
+    backlog_bytes: int = 48 << 20  # maximum size of spooled spans without a commit; beyond it, new ones are refused
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
     aging: AgingOptions = field(default_factory=AgingOptions)
     may_only_read: bool = False  # opens read-only directories, too; then all writes are refused
-    lake: str | None = None  # where rows are read that moved there
+    lake: str | None = None  # URI of the lake, from which rows that moved are read
     lake_endpoint: str | None = None  # the URL of the object store, unless its provider has one
     cold: ColdReader | None = None  # reader of the lake, made by `open`
     http: str = ""  # the URL that answers during the opening, for readers of the lock
@@ -193,7 +194,7 @@ class Store:
 
         Raises:
             Unusable: the directory is in use, its database is foreign or newer, or the extra `lake` is not installed.
-            ReadOnly: the directory cannot be written, and has to be.
+            ReadOnly: the directory cannot be written, and `may_only_read` is false, or it must be written first.
             NoRoom: the disk is full.
             Overloaded: the recorded calls to judges cannot be written to the database.
         """
@@ -248,11 +249,11 @@ class Store:
 
     @cached_property
     def moving(self) -> Moving:
-        """Return what deletes traces that have moved to a lake."""
+        """Return the deletion of traces that have moved to a lake."""
         return Moving(self._database, self._writer, self._rewriting, self.retention, self.aging)
 
     def lake_upkeep(self, lake: "Lake") -> "LakeUpkeep":
-        """Return what moves traces to this lake, and removes them there; deletions are about it, too, from now on."""
+        """Return the upkeep of a lake; from now on, deletions also remove traces from this lake."""
         from storage.lake.upkeep import LakeUpkeep  # noqa: PLC0415 - as in `lake`
 
         upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure)
@@ -260,7 +261,7 @@ class Store:
         return upkeep
 
     def rename_in_lake(self, *, gives_up: bool) -> None:
-        """Let this directory publish under a name of its own, as a copy of another one has to.
+        """Give this directory a new id in the lake; a copy of a directory needs one before it publishes.
 
         `gives_up` makes it forget the traces that moved.
         """
@@ -291,7 +292,7 @@ class Store:
 
     @property
     def failing(self) -> str | None:
-        """Return why commits fail at the moment, or would fail, or None."""
+        """Return why commits fail, or why the database cannot be opened again, or None."""
         return self._writer.failing or self._database.problem
 
     @property
@@ -358,7 +359,7 @@ class Store:
         return self._writer.attempt.seconds
 
     def check_room(self, sender: str, nbytes: int = 0) -> None:
-        """Refuse a sender that has its share of uncommitted bytes; `nbytes` of it are on their way.
+        """Refuse a sender whose uncommitted bytes, together with a request of `nbytes`, exceed its share.
 
         Raises:
             Overloaded: too much waits for its commit, the disk is full, or nothing can be written.
@@ -369,7 +370,7 @@ class Store:
     def append(self, batches: list[SpanBatch], weights: Mapping[str, int] | None = None) -> None:
         """Store batches: durable on return, visible within three commit intervals unless commits are behind.
 
-        `weights` has what each sender sent, in any unit.
+        `weights` has the amount that each sender contributed, in any unit; the batches' bytes are divided accordingly.
 
         Raises:
             Overloaded: nothing was stored; try again later.
@@ -392,10 +393,10 @@ class Store:
         return self._writer.wait_committed(timeout_s)
 
     def backup(self, target: IO[bytes]) -> None:
-        """Write a copy of the database to an open file, with everything that was answered before, and read it back.
+        """Write a copy of the database, with all data acknowledged before, to an open file, and check the copy.
 
         Raises:
-            Overloaded: not now, because commits are behind, or the database changes too much.
+            Overloaded: commits are behind, or the database changes too much; try again later.
             Damaged: the copy, and so most likely the database, cannot be read completely.
             OSError: the copy cannot be written.
         """
@@ -430,7 +431,7 @@ class Store:
             log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
 
     def _wait_until_committed(self, sequence: int) -> None:
-        """Wait for the commit of all durable spans, also while more arrive."""
+        """Wait until the spool's groups up to `sequence` are committed, while later ones may arrive."""
         deadline_s = time.monotonic() + _COMMIT_WAIT_S
         while read_state(self._database).position.sequence < sequence:
             if time.monotonic() > deadline_s:
@@ -439,7 +440,7 @@ class Store:
             time.sleep(_COMMIT_POLL_INTERVAL_S)
 
     def _empty_spool(self) -> None:
-        """Remove all files with spans that were durable before."""
+        """Wait for the commit of all spooled spans, and delete the spool's files with them."""
         with self._appending:
             self._spool.rotate()
             last = self._spool.sequence
@@ -464,7 +465,7 @@ class Store:
             self._report_lost()
 
     def _report_lost(self) -> None:
-        """Report damage of the spool once, and remove the files, whose other contents are committed."""
+        """Report damage of the spool, and remove its files, so that it is reported once; the rest is committed."""
         lost = self._spool.lost
         if lost.records:
             self.damage.note("spool", str(lost), LOST_RECORDS)
@@ -472,7 +473,7 @@ class Store:
             log.error("spool: %s; %s", lost, LOST_RECORDS)
         else:
             log.warning("spool: all spans and log records of the damaged records are in the database; none is lost")
-        with suppress(Overloaded):  # as on a full disk: the next start reports it again
+        with suppress(Overloaded):  # such as on a full disk; then the next start reports the damage again
             self._writer.between(lambda: self._spool.release(read_state(self._database).position.sequence))
 
     def __enter__(self) -> Self:

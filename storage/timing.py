@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Final
 
 QUICK_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Bounds for what takes milliseconds, such as a commit."""
+"""Histogram bounds for operations of milliseconds, such as a commit."""
 
 SLOW_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
-"""Bounds for what takes seconds, such as an answer of a model."""
+"""Histogram bounds for operations of seconds, such as a request to a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Times:
 
 
 class Stopwatch:
-    """Counts times by bounds. Thread-safe."""
+    """Collector of a histogram of durations. Thread-safe."""
 
     def __init__(self, bounds_s: Sequence[float]) -> None:
         self._bounds_s = bounds_s

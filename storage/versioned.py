@@ -17,13 +17,13 @@ Text = TypeVar("Text", bound=Any)
 Row = TypeVar("Row", bound=Any)
 
 Then: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
-"""Further statements of a change, in its transaction."""
+"""Callback that runs further statements in the transaction of a change."""
 
 
 def write_rows(
     writer: Writer, statement: str, values: Mapping[str, object], *, then: Then | None = None
 ) -> list[tuple[Any, ...]]:
-    """Run a statement that writes a row, with `then` if it wrote one; return its rows once they are stored.
+    """Run a statement that writes and returns rows, and `then` if it returned any; return the rows once committed.
 
     Raises:
         Overloaded: nothing was stored.
@@ -42,21 +42,21 @@ def write_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedRecords:
-    """Records of one kind, each with a name that no other of its tenant has, and a version that each change raises.
+    """Records of one kind, each with a name that is unique within its tenant, and a version that each change raises.
 
-    A statement returns the id of what it wrote. It writes nothing if the name is taken, if the tenant has `$most`
-    records, or if the record no longer has the `$version` that was read.
+    The statements that callers pass MUST return the id of the record that they wrote. They must write nothing if the
+    name is taken, if the tenant has `$most` records, or if the record does not have the version `$version`.
     """
 
     writer: Writer
-    kind: str  # as people call it
-    most: int  # of one tenant
+    kind: str  # name of the kind in error messages
+    most: int  # maximum number of records of a tenant
 
     def create(self, statement: str, name: str, values: Mapping[str, object]) -> None:
-        """Add one.
+        """Add a record.
 
         Raises:
-            Conflict: the tenant has one of that name, or has as many as it may have.
+            Conflict: the tenant has a record of that name, or has `most` records.
             Overloaded: nothing was stored.
         """
         if not write_rows(self.writer, statement, {**values, "name": name, "most": self.most}):
@@ -87,14 +87,15 @@ class VersionedRecords:
 class Records(Generic[Text, Row]):
     """Records of a declared table. Safe to use from any thread but the writer's.
 
-    The table has a column for each field of `Text`, of which `name` is one, and beside them `key`, `tenant`, `version`,
-    `created_by`, `created_at` and `updated_at`. Statements are made of these names alone; all else is a parameter.
+    The table has a column for each field of `Text`, which must include `name`, and the columns `key`, `tenant`,
+    `version`, `created_by`, `created_at` and `updated_at`. Only these names are formatted into the text of statements;
+    all values are parameters.
     """
 
     table: ClassVar[str]
     key: ClassVar[str]  # the column of the id
-    kind: ClassVar[str]  # as people call it
-    most: ClassVar[int]  # of one tenant
+    kind: ClassVar[str]  # name of the kind in error messages
+    most: ClassVar[int]  # maximum number of records of a tenant
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -102,10 +103,10 @@ class Records(Generic[Text, Row]):
         self._records = VersionedRecords(writer=writer, kind=self.kind, most=self.most)
 
     def create(self, record_id: str, text: Text, *, tenant: str, by: str | None, now_us: int) -> None:
-        """Add one.
+        """Add a record.
 
         Raises:
-            Conflict: the tenant has one of that name, or has as many as it may have.
+            Conflict: the tenant has a record of that name, or has `most` records.
             Overloaded: nothing was stored.
         """
         values = asdict(text)

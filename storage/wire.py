@@ -1,4 +1,4 @@
-"""Messages between the server and a child process: a JSON header and Arrow tables, behind their lengths."""
+"""Messages between the server and a child process: a JSON header and Arrow tables, each prefixed by its length."""
 
 import json
 import struct

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 
 class ThreadWork:
-    """Current attempt of a thread, and its duration. For that thread; any thread may read `seconds`."""
+    """Duration of the current attempt of a thread. Only that thread calls `paused`; any thread may read `seconds`."""
 
     def __init__(self, thread: threading.Thread) -> None:
         self._thread = thread
@@ -19,7 +19,7 @@ class ThreadWork:
 
     @property
     def seconds(self) -> float | None:
-        """Return the duration of the current attempt; None while waiting, infinite unless the thread runs."""
+        """Return the duration of the current attempt; None while waiting, infinite if the thread is not alive."""
         if not self._thread.is_alive():
             return math.inf
         since_s = self._since_s
@@ -27,7 +27,7 @@ class ThreadWork:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Wait during the block; with its end another attempt begins."""
+        """Count the block as waiting; a new attempt begins at its end."""
         self._since_s = None
         yield
         self._since_s = time.monotonic()

@@ -103,6 +103,8 @@ def test_examples_are_shown_and_held_out(api: Offline, tmp_path: Path) -> None:
     result = run("calibration", "polite", "--with", str(file), "--labels", "10", "--server", api.url)
     assert "6 labels are held out" in result.output
     assert "this one     agrees 100.0%" in result.output
+    file.write_bytes(b"a: [")
+    assert "taught.yaml:1: is not YAML" in run("calibration", "polite", "--with", str(file), "--server", api.url).output
     printed = run("calibration", "polite", "--examples", "--labels", "6", "--server", api.url)
     assert yaml.safe_load(printed.output)["examples"] == examples
 

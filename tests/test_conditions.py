@@ -92,7 +92,7 @@ def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixtur
     )
     for second in range(3):
         conditions.look(second)
-    assert condition_lines(caplog) == ["first: it cannot be found out: ValueError: no database", "second: it holds"]
+    assert condition_lines(caplog) == ["first: its check failed: ValueError: no database", "second: it holds"]
 
 
 def watching(store: Store, *, stuck_s: float = 30.0) -> ServerConditions:

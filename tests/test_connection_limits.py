@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -357,6 +358,19 @@ def test_an_address_is_refused_for_its_waste_in_a_second() -> None:
     refused.waste("10.0.0.1")
     assert list(refused.now()) == ["10.0.0.1"]
     assert (refused.is_refused("10.0.0.1"), refused.is_refused("10.0.0.2")) == (True, False)
+
+
+def test_an_address_is_refused_soon_after_the_host_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first refusal lasts ten seconds, whatever the clock says, and the next one twice as long."""
+    clock_s = [5.0]
+    monkeypatch.setattr("collector.listeners.refused_addresses.time", SimpleNamespace(monotonic=lambda: clock_s[0]))
+    refused = RefusedAddresses()
+    for lasts_s in (10, 20):
+        for _ in range(101):
+            refused.waste("10.0.0.1")
+        for later_s, addresses in ((lasts_s - 1, ["10.0.0.1"]), (2, [])):
+            clock_s[0] += later_s
+            assert list(refused.now()) == addresses
 
 
 def test_calls_of_one_key_leave_room_for_another(tmp_path: Path) -> None:

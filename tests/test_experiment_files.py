@@ -1,5 +1,6 @@
 """Experiments from files: a command or an endpoint is run on each case, judged by name, and stored item by item."""
 
+import asyncio
 import json
 import sys
 import threading
@@ -15,9 +16,12 @@ import yaml
 from click.testing import CliRunner, Result
 
 from collector.cli.main import main
+from collector.experiment_runner.answers import ApplicationAnswer
+from collector.experiment_runner.conductor import Conductor
 from tests.model_server import CHAT, ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import unused_port
+from tracejury.dataset_text import ItemText
 
 pytestmark = pytest.mark.costly(
     "collector/api",
@@ -290,8 +294,38 @@ def test_what_cannot_be_run_is_told_before_it_begins(
     assert tmp_path.name not in {each["name"] for each in listed}
 
 
+@pytest.mark.parametrize("content", ["a: [", "trials: 2026-13-45", "[" * 5_000])
+def test_a_plan_that_is_not_yaml_is_refused(server: Offline, tmp_path: Path, content: str) -> None:
+    """Neither a date that there is not, nor endless brackets, end the command with a traceback."""
+    file = a_file(tmp_path)
+    file.write_text(content, encoding="utf-8")
+    result = run(server, file)
+    assert (result.exit_code, "it is not YAML" in result.output) == (2, True), result.output
+
+
 def test_a_line_that_is_wrong_is_named(server: Offline, tmp_path: Path) -> None:
     """A file of cases is read whole before anything runs."""
     (tmp_path / "cases.jsonl").write_text('{"input": 1}\n{"input"', encoding="utf-8")
     result = run(server, a_file(tmp_path, dataset="cases.jsonl"))
     assert (result.exit_code, "line 2: it is not JSON" in result.output) == (2, True)
+
+
+def test_a_consumer_that_stops_ends_the_cases_though_many_wait() -> None:
+    """Closing the iterator, as a failed delivery does, returns even if as many finished items wait as may."""
+
+    async def task(*_: object) -> ApplicationAnswer:
+        return ApplicationAnswer(outputs={})
+
+    async def consume() -> None:
+        cases = (
+            (ItemText(item_id=str(number), inputs={}, expected_outputs={}, metadata={}), 1) for number in range(3_000)
+        )
+        conductor = Conductor(task=task, evaluators=(), parallelism=2, link_traces=False, is_stored=True)
+        items = conductor.items(cases, "run")
+        await anext(items)
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(20) as limit:
+            await items.aclose()
+        assert not limit.expired()
+
+    asyncio.run(consume())

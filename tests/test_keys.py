@@ -516,4 +516,4 @@ def test_the_key_of_a_tenant_says_that_it_sees_shared_traces(server: Closed) -> 
         body = {"name": f"of a tenant {role}", "role": role, "tenantId": "new"}
         made = server.ask("POST", "/api/v1/api-keys", key=server.keys["operator"], json=body).json()
         assert len(made["warnings"]) == notes
-        assert notes == 0 or "this key sees the 2 traces of no tenant too" in made["warnings"][0]
+        assert notes == 0 or "also sees the 2 traces of no tenant" in made["warnings"][0]

@@ -81,7 +81,8 @@ def send(server: Running, project: str, count: int, *, failed: int = 0, ms: floa
         )
         span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
         span.attributes.add(key="gen_ai.request.model").value.string_value = str(more.get("model", "small"))
-        span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = int(more.get("tokens", 100))
+        if (tokens := more.get("tokens", 100)) is not None:
+            span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = tokens
         for key, value in more.get("marks", {}).items():
             span.attributes.add(key=key).value.string_value = value
         if number * failed % count < failed:  # evenly among them
@@ -191,6 +192,8 @@ def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: d
     """Of the spans that its scope leaves, and of no others."""
     project = f"each-{metric}-{'-'.join(more)}"
     monitor = watch(server, project=project, metric=metric, above=1e9, minCount=5, **more)
+    if metric == "trace_tokens":
+        send(server, project, 4, tokens=None)  # unknown, not 0
     send(server, project, 25, failed=5, ms=40, tokens=250, model="large", release=2)
     send(server, f"{project}-of-others", 30, failed=30, ms=999, tokens=1)
     document = until(lambda: look(server, monitor), lambda state: state["value"] is not None)
@@ -471,6 +474,25 @@ def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Runni
     assert "above 3 s" in listed
     assert run("metric-monitors", "delete", "slow", *at).exit_code == 0
     assert "slow" not in run("metric-monitors", "list", *at).output
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        (b"a: [", "monitors.yaml:1: is not YAML"),
+        (b"\xff", "is not UTF-8"),
+        (b"a: 1", "has to be a YAML list of monitors"),
+        (b"- name: 2026-01-01", "metric"),
+    ],
+)
+def test_a_file_that_holds_no_monitors_is_refused_with_the_reason(
+    server: Running, tmp_path: Path, content: bytes, why: str
+) -> None:
+    """`apply` names the fault of a file that is no YAML, no UTF-8 or no list, or holds a date, which is a text."""
+    file = tmp_path / "monitors.yaml"
+    file.write_bytes(content)
+    result = run("metric-monitors", "apply", file, "--server", f"http://{server.http}")
+    assert (result.exit_code, why in result.output) == (1, True), result.output
 
 
 def test_pages_show_metrics_and_their_alerts(server: Running) -> None:

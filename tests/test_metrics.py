@@ -109,6 +109,7 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
     assert metrics[sample("tracejury_commit_seconds_sum")] > 0
     assert metrics[sample("tracejury_disk_free_bytes")] > metrics[sample("tracejury_database_bytes")] > 0
     assert metrics[sample("tracejury_disk_bytes", part="spool")] > 0
+    assert metrics[sample("tracejury_disk_bytes", part="other")] > (tmp_path / "data" / "reserve").stat().st_size > 0
     assert set(re.findall(r"^# TYPE (\S+) (?:counter|gauge|histogram)$", answer.text, re.MULTILINE)) == PROMISED
 
 

@@ -121,7 +121,7 @@ def test_results_without_verdict_and_score_count_and_say_nothing() -> None:
         (a_line(score=1.5), "score: must be a number from 0 to 1, or null (got 1.5)"),
         (a_line(score=True), "score: must be a number from 0 to 1, or null (got true)"),
         (a_line(score=float("nan")), "score: must be a number from 0 to 1, or null (got NaN)"),
-        (a_line(passed=..., score=...), "passed: must be there, or score; null where there is no verdict"),
+        (a_line(passed=..., score=...), "passed or score is required; send null if there is no verdict"),
         ('{"stream": "\\ud800", "passed": 1}', "passed: must be true, false or null (got 1)"),
     ],
 )

@@ -321,6 +321,6 @@ def test_a_header_whose_variable_is_not_set_stops_the_start() -> None:
 )
 def test_a_header_that_grpc_cannot_send_stops_the_start(header: str, value: str) -> None:
     """Rather than that no call ever leaves; the error does not show the value."""
-    with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot go") as error:
+    with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot be sent") as error:
         endpoint_at("grpc://127.0.0.1:4317", {header: value})
     assert value not in str(error.value)

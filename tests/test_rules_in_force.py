@@ -232,8 +232,8 @@ def test_rules_are_bounded(store: Store, folder: Path) -> None:
         assert len(rules.active()) == MAX_RULES
         assert messages_of(rules) == [
             (
-                f"{MAX_RULES:04}.yaml: of a folder are read no more than {MAX_RULES:,} files (fixed): remove files,"
-                " or store rules over the API"
+                f"{MAX_RULES:04}.yaml: not read: a folder may have no more than {MAX_RULES:,} files (fixed): "
+                "remove files, or store rules over the API"
             )
         ]
         with pytest.raises(Conflict, match="no more"):

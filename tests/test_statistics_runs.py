@@ -175,15 +175,6 @@ def test_cost_and_time_are_ratios() -> None:
     assert compare(before, before, replace(QUICK, cost_margin=0.1)).verdict == "not_worse"
 
 
-def test_different_items_are_compared_as_two_samples() -> None:
-    """Unpaired runs have Fisher's test and Newcombe's interval, and scores random assignment."""
-    comparison = compare(a_run(*[1] * 48, *[0] * 32), a_run(*[1] * 56, *[0] * 14), replace(QUICK, paired=False))
-    assert comparison.differences[0].method == "fisher"
-    assert comparison.differences[0].interval.low == pytest.approx(0.052431, abs=1e-6)
-    spread = compare(a_run(0.1, 0.2, 0.3), a_run(0.7, 0.8, 0.9, 1.0), replace(QUICK, paired=False))
-    assert spread.differences[0].method == "assignment"
-
-
 def test_several_evaluators_share_the_error() -> None:
     """The pass rate is compared beside two evaluators, and p-values are corrected for there being three."""
     before = _with(a_run(*[1] * 100, name="a"), a_run(*[1] * 100, name="b"))

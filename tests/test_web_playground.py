@@ -110,6 +110,15 @@ def test_without_a_price_tokens_are_told(played: Played, visit: Visit) -> None:
     assert [len(each) for each in played.requests()] == [0, 1]
 
 
+def test_an_amount_confirms_no_unknown_price(played: Played, visit: Visit) -> None:
+    """A model that lost its price since the form showed one is sent nothing before the page has said so."""
+    played.connect(price=None)
+    fields = fields_of(visit.get(FROM).text)
+    fields |= {"shownPrice": f"{fields['shownPrice']}0.01", "do": "send"}
+    assert "Nothing was sent yet" in visit.send(FROM, "/playground", **fields).text
+    assert played.requests() == [[], []]
+
+
 def test_what_is_over_budget_is_told_beside_its_answer(played: Played, visit: Visit) -> None:
     """The page says that it was not asked, and whose budget is spent."""
     played.connect(budget={"callsPerDay": 0})

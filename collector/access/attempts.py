@@ -8,11 +8,11 @@ from typing import Final
 from storage.limit import Limit
 
 ALLOWED: Final = 10
-"""Wrong keys that an address may show at once; one that it shows again counts once. A guess: more than a deployment
-with a typing error needs to notice."""
+"""Different wrong keys that an address may try in a row; a repeated wrong key is counted once. A guess: more than a
+deployment with a mistyped key needs."""
 
 REGAINED_S: Final = 6.0
-"""Time in seconds after which one more key may be tried: ten a minute, which finds no key of 16 random characters."""
+"""Seconds until one more key may be tried. Ten attempts a minute are too few to guess a key of 16 random characters."""
 
 LIMIT: Final = Limit(
     value=ALLOWED,
@@ -25,14 +25,14 @@ _V6_SITE_BITS: Final = 64
 
 
 class Attempts:
-    """Counter of failed keys by address; an address with too many has to wait, except with a key that was good there.
+    """Limiter of wrong keys by client address: an address with too many of them may not try further keys for a while.
 
-    A wrong key that is repeated is no new guess. Of the addresses and of the keys the latest are remembered. Not
-    thread-safe.
+    A key that this address already used, valid or wrong, is never delayed: it is no new guess. Only the latest
+    `_REMEMBERED` addresses, valid keys and wrong keys are remembered. Not thread-safe.
     """
 
     def __init__(self) -> None:
-        self._failed: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how many are left, as of when
+        self._failed: OrderedDict[str, tuple[float, float]] = OrderedDict()  # attempts left, and the time of that count
         self._good: OrderedDict[tuple[str, bytes], None] = OrderedDict()
         self._wrong: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
@@ -60,7 +60,7 @@ class Attempts:
         _trim(self._failed)
 
     def succeeded(self, address: str, digest: bytes) -> None:
-        """Note a good key: requests with it from this address pass even while others guess there."""
+        """Note a valid key: requests with it from this address pass even while wrong keys come from there."""
         self._good[_place(address), digest] = None
         _trim(self._good)
 
@@ -70,7 +70,7 @@ class Attempts:
 
 
 def _place(address: str) -> str:
-    """Return the unit that counts as one address: for IPv6 the network, since one machine has all addresses in it."""
+    """Return the name under which an address is counted: for IPv6 its /64 network, all of which one machine can use."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

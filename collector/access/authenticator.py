@@ -105,7 +105,7 @@ class Authenticator:
         if permission is Permission.OPEN:
             return READER
         if self.keyring.is_open:
-            if not (self.reads_are_open and permission is Permission.READ):  # these pass later as well
+            if not (self.reads_are_open and permission is Permission.READ):  # open also once there are keys
                 self._note_keyless(request_info, permission)
             return ANYBODY
         if key is None:
@@ -118,7 +118,7 @@ class Authenticator:
         return self._by_key(key, request_info)
 
     def keyless_clients(self) -> dict[str, list[str]]:
-        """Return addresses that made requests without a key in the last hour: to send spans, and of any other kind."""
+        """Return addresses whose requests of the last hour need a key once one exists: to send spans, and others."""
         since_s = time.monotonic() - _KEYLESS_S
         recent = sorted(each for each, at_s in list(self._keyless.items()) if at_s >= since_s)
         return {"sent": [at for sends, at in recent if sends], "asked": [at for sends, at in recent if not sends]}

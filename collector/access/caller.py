@@ -11,17 +11,17 @@ class Caller:
     """The caller of a request, by its key."""
 
     role: Role
-    key_id: str | None  # None: he showed none, and none is needed
+    key_id: str | None  # None: the request has no key, and needs none
     key_name: str | None = None
     tenant: str = ""  # owner of the data that the caller writes
-    sees_all: bool = True  # the rows of every tenant, not only of his own and the shared ones
+    sees_all: bool = True  # True: rows of every tenant; False: only shared rows and those of `tenant`
     address: str = ""  # where the request comes from
 
     @property
     def client(self) -> str:
-        """Return the name of the client for fair queues: its key, or its address without one.
+        """Return the name of the client in fair queues: the id of its key, or its address if it has no key.
 
-        The key of a tenant comes after its tenant and a slash, as `group_of` reads it.
+        The id of a tenant's key is preceded by the tenant and a slash, which `group_of` splits.
         """
         if self.key_id and self.tenant:
             return f"{self.tenant}/{self.key_id}"
@@ -41,7 +41,7 @@ class Caller:
         return self.sees_all or (tenant != "" and tenant == self.tenant)
 
     def may(self, permission: Permission) -> bool:
-        """Return True if the caller's role grants it."""
+        """Return True if the caller's role grants the permission."""
         return may(self.role, permission)
 
 
@@ -49,7 +49,7 @@ ANYBODY: Final = Caller(role=Role.ADMIN, key_id=None)
 """The caller of a server without keys."""
 
 READER: Final = Caller(role=Role.VIEWER, key_id=None, sees_all=False)
-"""The caller without a key of a server whose reads are open: sees shared data, and none of any tenant."""
+"""The caller of a request without a key, if the server allows reading without one: sees shared data only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

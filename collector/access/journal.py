@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_S: Final = 1.0
 _MOST_AT_ONCE: Final = 1_000
-"""Different entries between two writes; the rest is counted by status only. A guess: 200 bytes each."""
+"""Maximum number of different entries between two writes to the store; further requests are only counted by status. A
+guess: 200 bytes each."""
 
 _PATH_CHARACTERS: Final = 200
 _DETAIL_CHARACTERS: Final = 300
@@ -28,8 +29,8 @@ _MORE: Final = "(more than was kept apart)"
 class AuditJournal:
     """Log of writes and refusals. `start` begins to store them; `close` stores the rest.
 
-    A crash loses the entries of the last second. While nothing can be written, the different entries kept are bounded;
-    all others are counted by status only.
+    A crash loses the entries of the last second. While the store refuses writes, entries wait in memory: at most
+    `_MOST_AT_ONCE` different ones, and further requests are only counted by status.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class AuditJournal:
         self._entries: dict[tuple[object, ...], AuditEntry] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
-        self.noted: dict[int, int] = {}  # how many, by status
+        self.noted: dict[int, int] = {}  # number of noted requests, by status
 
     def start(self) -> None:
         """Begin to store."""
@@ -85,7 +86,7 @@ class AuditJournal:
         self._entries[alike] = entry if before is None else replace(before, times=before.times + entry.times)
 
     def store(self) -> None:
-        """Store the entries so far now, not after the interval.
+        """Store the entries gathered so far at once, without waiting for the interval.
 
         Raises:
             Overloaded: nothing can be written now; the entries are kept for the next attempt.

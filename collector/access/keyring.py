@@ -1,4 +1,4 @@
-"""The keys that open the server, held in memory as they are stored."""
+"""The API keys of the server: a copy in memory of the stored keys."""
 
 import hmac
 import threading
@@ -16,24 +16,24 @@ from storage.limit import Limit
 from storage.operation.access import Access, ApiKey
 
 MAX_KEYS: Final = 1_000
-"""Keys of no tenant. A guess: more than people can keep apart."""
+"""Maximum number of keys of no tenant. A guess: more than people can keep apart."""
 
 MAX_OF_TENANT: Final = 100
-"""Keys of one tenant; those of other tenants do not count. A guess."""
+"""Maximum number of keys of one tenant; those of other tenants do not count. A guess."""
 
 OPERATOR: Final = "operator"
-"""The id under which the key of the settings appears in the audit."""
+"""The id in the audit of the key that is set as TRACEJURY_API_KEY."""
 
 OWN: Final = "tracejury"
 """The id under which the server's own key appears in the audit."""
 
-_WITHOUT_KEY: Final = secret.digest("\0")  # of a text that no header can hold
-"""The digest of the key that stands for export requests without one, as long as they are let in."""
+_WITHOUT_KEY: Final = secret.digest("\0")  # no header can contain this text
+"""The digest of a placeholder key: while it is stored and valid, export requests without a key are accepted."""
 
 _LASTING: Final = "there has to be an enabled ADMIN key of no tenant that does not expire, or TRACEJURY_API_KEY"
 _US: Final = 1_000_000
 _USE_IS_NOTED_AFTER_US: Final = 600 * _US
-"""Shortest time between two last uses of a key that are stored."""
+"""Minimum time between two updates of the stored last use of a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,14 @@ class KeyDraft:
 
     name: str
     role: Role
-    tenant: str | None = None  # None: that of who makes it
+    tenant: str | None = None  # None: the tenant of the caller that creates the key
     expires_us: int | None = None
     ingest_open_until_us: int | None = None  # export requests need no key until then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
-    """The caller of a key, by its digest."""
+    """A key that is accepted, by its digest, and the caller that it stands for."""
 
     digest: bytes
     caller: Caller
@@ -61,7 +61,8 @@ class Keyring:
 
     Once there is any key, also one that is disabled or has expired, requests without one are refused, unless reads
     or ingest are open. A lasting administrator credential is the key of the settings, or an enabled
-    ADMIN key of no tenant that does not expire. The first key has to be one, and the last one cannot be taken away.
+    ADMIN key of no tenant that does not expire. The first key must be such a credential, and the last such credential
+    cannot be disabled or deleted.
     """
 
     def __init__(self, access: Access, operator_key: str | None) -> None:
@@ -102,8 +103,8 @@ class Keyring:
     def create(self, draft: KeyDraft, caller: Caller) -> tuple[ApiKey, str]:
         """Create a key; return it and its text, which is not stored.
 
-        If the draft keeps ingest open, a second key without a text is stored with it. That key is listed, and can be
-        taken away like others.
+        If the draft keeps ingest open, a placeholder key for export requests without a key is stored too, and replaces
+        an earlier one. It is listed, and can be disabled or deleted like other keys.
 
         Raises:
             Forbidden: the key would belong to another tenant than the caller, or a tenant would keep ingest open.

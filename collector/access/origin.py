@@ -1,8 +1,8 @@
 """Checks that a request without a key does not come from a foreign page, open in a browser on this machine.
 
 Such a page can make its own name resolve to this host, and then read responses (DNS rebinding); and it can send
-requests whose responses it cannot read (CSRF). The first shows in `Host`, the second in `Origin`, which pages cannot
-choose.
+requests whose responses it cannot read (CSRF). The `Host` header reveals DNS rebinding, and `Origin` reveals CSRF; a
+page can set neither header.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ class Names:
 
     bound: str  # HOST:PORT
     allowed: Sequence[str] = ()
-    origins: Sequence[str] = ()  # as CORS has them; "*" is any
+    origins: Sequence[str] = ()  # values of the `Origin` header; "*" allows any
 
     def check(self, host: str | None, origin: str | None, *, changes: bool) -> None:
         """Let a request pass if one of our own pages, or a program, may have sent it.

@@ -1,4 +1,4 @@
-"""How fast one key may send: requests and bytes a second, over a bucket that holds some seconds' worth."""
+"""Rate limits of API keys: token buckets for requests and for bytes, each of which holds `_BURST_S` of its rate."""
 
 import math
 from collections import OrderedDict
@@ -47,7 +47,7 @@ class KeyRateLimits:
         self._requests.take(key_id, 1, now_s)
 
     def sent(self, key_id: str, nbytes: int, now_s: float) -> None:
-        """Count the bytes of a request, which are known once received: after too many, the next request must wait."""
+        """Count the bytes of a received request. If the key sent too many, `admit` refuses its next requests."""
         self._bytes.take(key_id, nbytes, now_s)
 
 

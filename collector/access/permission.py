@@ -43,12 +43,12 @@ GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     Role.ADMIN: frozenset(Permission),
 }
 """Permissions of each role. A key that sends spans is in the environment of an application, so it can read nothing.
-Reviewers see only the questions to them, so that the results of judges cannot sway them.
+Reviewers can read review queues only, so that the results of judges cannot influence their answers.
 """
 
 
 def may(role: Role, permission: Permission) -> bool:
-    """Return True if a role grants it."""
+    """Return True if a role grants the permission."""
     return permission in GRANTS[role]
 
 
@@ -56,13 +56,13 @@ def may(role: Role, permission: Permission) -> bool:
 class Requirements:
     """Requirements of a route.
 
-    `by_tenant` is its promise that whatever it shows or changes belongs to the caller's tenant, or is shared if it is
-    only shown. Routes that do not promise it are closed to keys with a tenant.
+    `by_tenant` declares that the route shows only data of the caller's tenant and shared data, and changes only data
+    of the tenant. Keys with a tenant cannot use routes without this declaration.
     """
 
     permission: Permission
     by_tenant: bool = False
-    takes_files: bool = False  # its body is a file, which may be larger than a request else may be
+    takes_files: bool = False  # its body is a file, for which a higher size limit applies
     takes_spans: bool = False  # its body is read, bounded and counted as that of an export request
 
 

@@ -9,7 +9,7 @@ FORWARDED_FOR: Final = "x-forwarded-for"
 
 
 class TrustedProxies:
-    """Networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
+    """Networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are trusted."""
 
     def __init__(self, networks: Sequence[str] = ()) -> None:
         self._networks = [ipaddress.ip_network(network) for network in networks]
@@ -21,7 +21,7 @@ class TrustedProxies:
     def client_of(self, peer: str, forwarded_for: Iterable[str]) -> str:
         """Return the address of the client behind `peer`: the last forwarded one that is not a trusted proxy's.
 
-        The result is always an address, never other text of a client: the first hop that is none ends the search.
+        The result is always an IP address if `peer` is one: an element that is no address ends the search.
         """
         client = unmapped(peer)
         hops = [hop for value in forwarded_for for hop in value.split(",")]
@@ -41,7 +41,7 @@ class TrustedProxies:
 
 
 def unmapped(address: str) -> str:
-    """Return an IPv4 address that a dual-stack socket shows as an IPv6 one in its own spelling."""
+    """Convert an IPv4-mapped IPv6 address (::ffff:192.0.2.1) to IPv4; return any other text unchanged."""
     if not address.startswith("::ffff:"):
         return address
     try:

@@ -1,4 +1,4 @@
-"""API keys as texts: made, digested, and hidden again wherever one turns up."""
+"""Texts of API keys: generation, digests, and masking of keys within other texts."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ import secrets
 from typing import Final
 
 PREFIX: Final = "tj_"
-"""So that scanners of repositories find keys that were committed by mistake."""
+"""Prefix of all keys, by which secret scanners find keys that were committed by mistake."""
 
 _HINT_CHARACTERS: Final = 8
 _KEY: Final = re.compile(r"tj_[A-Za-z0-9_-]{20,}")
@@ -21,7 +21,7 @@ def digest(key: str) -> bytes:
     """Return the stored digest of a key.
 
     SHA-256 without salt or stretching is right here, and would be wrong for passwords: 2^256 keys cannot be tried out,
-    however fast each try is, and this one is made for every request.
+    however fast each try is, and a digest must be computed for every request.
     """
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 

@@ -50,21 +50,21 @@ class Operation(NamedTuple):
 class Resource(Generic[Row, Body]):
     """The declaration of a resource.
 
-    It has the operations that are declared. Records that are shown one by one have a version, and with it an ETag.
+    Only declared operations have routes. Records of a resource with `showing` have a version, which is their ETag.
     """
 
-    module: str  # which declares it; the OpenAPI document names the subject after it
+    module: str  # the declaring module; the OpenAPI document derives the tag from it
     path: str  # of the list
-    kind: str  # as people call it
+    kind: str  # the noun in messages
     key: str  # the field of a record that is its id, and the parameter of a path
     longest_key: int | None = 100
     body: Any  # the type of what clients write, or an annotation that reads it
-    body_schema: dict[str, Any] | None = None  # of an annotation that describes none
+    body_schema: dict[str, Any] | None = None  # if `body` is an annotation without a schema
     document: Any  # the type of an answer
     read: Permission = Permission.READ
     write: Permission = Permission.WRITE
-    find: Callable[[Context, str | None, str | None], Sequence[Row]]  # of a tenant and of none (None: all), or one
-    create: Callable[[Context, str, Body, Creation], Row | None]  # the record, if it need not be looked up
+    find: Callable[[Context, str | None, str | None], Sequence[Row]]  # by tenant (plus shared; None: all), and id
+    create: Callable[[Context, str, Body, Creation], Row | None]  # None: look it up
     replace: Callable[[Context, Row, Body], None] | None = None
     delete: Callable[[Context, Row], None]
     show: Callable[[Row, Caller], object]  # as a document

@@ -13,7 +13,7 @@ from storage.wire import Header, receive, send
 Message: TypeAlias = tuple[Header, list[pa.Table]]
 
 MORE = "more"
-"""In the header of an answer: another one follows."""
+"""Key in the header of an answer; true if a further answer to the same request follows."""
 
 
 class ChildFailed(Exception):
@@ -42,7 +42,7 @@ class ChildProcess:
         return self._closed
 
     def ask(self, header: Header, tables: Sequence[pa.Table]) -> Iterator[Message]:
-        """Send a request and yield its answers. Take them all: otherwise the process is ended.
+        """Send a request and yield its answers. If the caller stops before the last answer, the process is killed.
 
         Raises:
             ChildFailed: the process died or did not start, there was no answer in time, or it was ended for good.

@@ -18,7 +18,7 @@ _STATES = ("open", "acknowledged", "recovered")
 
 @click.group()
 def alerts() -> None:
-    """See when quality dropped, and say that you look after it."""
+    """List alerts about drops of quality; acknowledge, resolve and mute them."""
 
 
 @alerts.command("list")

@@ -17,7 +17,7 @@ _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
 
 @click.group()
 def annotations() -> None:
-    """See what people say of traces, and vote."""
+    """List annotations by people and applications, and vote."""
 
 
 @annotations.command("list")
@@ -79,7 +79,7 @@ def _print(annotations: list[AnnotationDocument]) -> None:
         answer = each.label if each.label is not None else "" if each.score is None else f"{each.score:g}"
         answer = answer if each.error_kind is None else f"no verdict ({each.error_kind})"
         of = each.session_id or each.item_result_id or "/".join(filter(None, (each.trace_id, each.span_id)))
-        state = " (taken back)" if each.withdrawn else " (before)" if each.superseded else ""
+        state = " (withdrawn)" if each.withdrawn else " (superseded)" if each.superseded else ""
         cells = (
             each.created_at[:19].replace("T", " "),
             f"{each.target} {of}",

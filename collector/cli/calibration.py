@@ -18,7 +18,7 @@ from collector.api.responses.annotating import (
 )
 from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.lookups import rule_named, rule_path
-from collector.cli.options import one_source, source_options
+from collector.cli.options import one_source, read_yaml, source_options
 from collector.cli.render import print_json
 from collector.cli.responses import parse_response
 from collector.cli.text import measure_text
@@ -50,7 +50,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
     """Compare the judges of a rule (name or id) with votes."""
     server, data, project, labels = (parameters.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
-    opened = open_source if other is None else open_server  # a judge is asked by a server
+    opened = open_source if other is None else open_server  # only a server calls judges
     with opened(server, data) as client:
         place = rule_path(rule_named(client, rule, project))
         if other is not None or examples:
@@ -64,7 +64,7 @@ def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None,
         return
     judges = parse_response(CalibrationDocument, document).judges
     if not judges:
-        click.echo("nothing was judged yet that passes or fails")
+        click.echo("this rule has no results yet that passed or failed")
     for each in judges:
         _print(each)
 
@@ -81,10 +81,10 @@ def _better(
         examples = to_builtins(parse_response(LabelledExamples, document).examples)
         click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
         return
-    text = yaml.safe_load(other.read_text(encoding="utf-8"))
-    if not isinstance(text, dict):
-        raise click.ClickException(f"{other}: is no rule")
-    document = client.post(f"{place}/judge-trial?{urlencode(parameters)}", text)
+    rule = read_yaml(other)
+    if not isinstance(rule, dict):
+        raise click.ClickException(f"{one_line(str(other))}: a rule is a YAML mapping, one `key: value` a line")
+    document = client.post(f"{place}/judge-trial?{urlencode(parameters)}", rule)
     if as_json:
         print_json(document)
         return

@@ -120,7 +120,7 @@ class ServerClient:
             if not isinstance(page, list):
                 raise NoAnswer(str(foreign(self.address)))
             content += page
-            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
+            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # no other host: keys go along
             place = f"{path}?{more.decode()}" if more else ""
         return content
 
@@ -182,7 +182,7 @@ class StoppedData:
         """Open the directory, which has to exist.
 
         Raises:
-            click.ClickException: the directory cannot be opened, or not for this command.
+            click.ClickException: the directory cannot be opened, or the block raises a StorageError.
         """
         from storage.engine.damage import is_damage_text
         from storage.errors import Damaged, StorageError, Unusable
@@ -298,7 +298,7 @@ def download(server: str, place: str, parameters: Mapping[str, str], file: Path)
 
 
 def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
-    """Write a response to a file, which gets its name once it is complete.
+    """Write a response to a file. It is written under a temporary name, and renamed once complete.
 
     Raises:
         click.ClickException: as `download`.

@@ -1,4 +1,4 @@
-"""`tracejury connections`: the models that judge, and whether they can be asked."""
+"""`tracejury connections`: lists the connections to models that judge, and tests them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -45,14 +45,14 @@ allow_removed_option: Final = click.option(
 
 
 def with_deciding_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command."""
+    """Add the options of a comparison to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def engine_options(arguments: Mapping[str, Any], **more: Any) -> "Options":
-    """Return the options of the engine.
+    """Return the options of the local comparison (`rules.statistics.runs`).
 
     Raises:
         ValueError: an option is out of range.

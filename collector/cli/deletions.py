@@ -71,9 +71,9 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
     """
     trace, project, before = (options[name] for name in ("trace", "project", "before"))
     if (trace is None) == (project is None):
-        raise click.UsageError("name what is to go: --trace ID or --project NAME")
+        raise click.UsageError("pass either --trace ID or --project NAME")
     if trace is not None and before is not None:
-        raise click.UsageError("--before is about a project")
+        raise click.UsageError("--before needs --project, not --trace")
     what = f"project {one_line(project)}" if trace is None else f"trace {one_line(trace)}"
     values = {
         "trace": None if trace is None else trace.strip().lower(),
@@ -86,7 +86,7 @@ def delete(*, dry_run: bool, is_confirmed: bool, server: str, **options: Any) ->
         traces, spans = counted(client, values | {"tenant": options["tenant"] or own_tenant})
         size = f"{count_text(traces, 'trace')} with {count_text(spans, 'span')}"
         if not traces:
-            raise click.ClickException(f"nothing of {what} is here")
+            raise click.ClickException(f"nothing of {what} is stored")
         if dry_run:
             click.echo(f"would delete {size} of {what}")
             return
@@ -106,7 +106,7 @@ def _counted_by_sql(client: ServerClient, values: Mapping[str, str | None]) -> t
 
 
 def _counted_in_lists(client: ServerClient, values: Mapping[str, str | None]) -> tuple[int, int]:
-    """Return the numbers of traces and spans, with the key of a tenant, which may not send SQL."""
+    """Count traces and spans in lists of the API, because keys with a tenant may not send SQL."""
     trace, tenant = values["trace"], values["tenant"]
     if trace is not None:
         document = client.find(f"/api/v1/traces/{path_segment(trace)}?{urlencode({'tenant': tenant})}")
@@ -119,7 +119,7 @@ def _counted_in_lists(client: ServerClient, values: Mapping[str, str | None]) ->
         while page.next is not None:
             page = parse_response(_Page, client.get("/api/v1/traces", **filters, before=page.next))
             traces += page.content
-    spans = [each.span_count for each in traces if each.tenant == tenant]  # the lists have shared traces, too
+    spans = [each.span_count for each in traces if each.tenant == tenant]  # the lists also contain shared traces
     return len(spans), sum(spans)
 
 

@@ -70,7 +70,7 @@ class EvaluateOptions:
 @source_options
 @click.pass_context
 def evaluate(context: click.Context, /, **options: Any) -> None:
-    """Judge a test case: its outcome as JSON.
+    """Judge a test case, and print its outcome as JSON.
 
     Exits with 0 if it passes, 1 if it does not, 2 if it cannot be judged.
     """
@@ -144,7 +144,7 @@ def _show_prompt(name: str, configuration: Mapping[str, Any], case: "Case") -> i
     settings = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
     preview = asyncio.run(preview_prompt(name, settings, case.model_dump(by_alias=True)))
     if preview.problem:
-        raise BadInput(f"nothing would be asked: {one_line(preview.problem)}")
+        raise BadInput(f"the judge would not be called: {one_line(preview.problem)}")
     for message in preview.messages:
         click.echo(f"[{message.role}]\n{some_lines(message.content)}\n")
     return 0

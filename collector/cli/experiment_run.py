@@ -39,7 +39,7 @@ _PAGE_ITEMS: Final = 1_000
 _NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
 _URI: Final = "dataset://"
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
-_GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has nothing left to run
+_GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # a run that can be resumed; after SUCCESS no items are left
 
 
 class ExperimentNotRun(click.ClickException):
@@ -50,7 +50,7 @@ class ExperimentNotRun(click.ClickException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """Options of the command line, beside the file."""
+    """The file, and the options that the run depends on."""
 
     file: Path
     server: str
@@ -64,7 +64,7 @@ class _Choice:
     @property
     def remedy(self) -> str:
         """Say how to continue an interrupted run."""
-        return f"--run-key {self.run_key} goes on" if self.is_kept else "nothing is kept of it"
+        return f"--run-key {self.run_key} resumes it" if self.is_kept else "its results are not kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
     judge = take_judge(options)
     is_kept, reports = not options.pop("no_server"), options.pop("reports")
     for each in reports:
-        form_of(each)  # a name that says no form is an error before the run
+        form_of(each)  # an unknown file extension is an error before the run
     with ExitStack() as stack:
         if not is_kept:
             options["server"] = stack.enter_context(server_of_command())
@@ -160,7 +160,7 @@ def _exit_code(run: RunDetail, least: float | None) -> int:
 
 
 def _is_known(item: RunItemDocument) -> bool:
-    # Other errors say nothing about the application.
+    # Errors of the simulated user, or of its budget, say nothing about the application.
     if item.outcome == "error":
         return item.error_kind not in _NOT_THE_AGENTS
     return item.outcome in {"passed", "not_passed"}
@@ -214,7 +214,7 @@ async def _conduct(choice: _Choice) -> str:
 
 
 async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simulation | None") -> str:
-    """Run what the run lacks; errors of task and evaluators are reported before it begins."""
+    """Run the items that the run lacks. A bad task or evaluator raises an error before the run is created."""
     from collector.cli.run_delivery import deliver
     from collector.evaluation.batch import judged_evaluators
     from collector.experiment_runner.conductor import Conductor

@@ -29,7 +29,7 @@ from collector.result_labels import NO_VERDICT, SKIPPED
 from collector.units import usd_text
 
 _LOOK_S: Final = 0.5
-_ITEMS_AT_ONCE: Final = 100  # an item of which more than 80 kB is said is rare; a guess
+_ITEMS_AT_ONCE: Final = 100  # per request; a guess: few items are larger than 80 kB
 
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 

@@ -28,7 +28,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST = dt.datetime(2261, 1, 1, tzinfo=dt.UTC)  # a year before DuckDB's nanoseconds end
 
 _ROW_GROUP_ROWS: Final = 8192
-_ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of spans, which readers take at once
+_ROW_GROUP_BYTES: Final = 16 << 20  # a guess: 8,192 spans are some 20 MB, and readers load whole row groups
 
 
 class SpanSource(Protocol):
@@ -227,7 +227,7 @@ def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list
         raise click.BadParameter(f"{start:%Y-%m-%d} has not come yet; give --to as well", param_hint="--from")
     start, last = _day(start), _day(now if end is None else end - dt.timedelta.resolution) + _DAY
     if last <= start:
-        raise click.BadParameter("it is the day after the last, so it lies after --from", param_hint="--to")
+        raise click.BadParameter("must be later than --from; it is the day after the last day", param_hint="--to")
     return [start + number * _DAY for number in range((last - start) // _DAY)]
 
 
@@ -246,7 +246,7 @@ def _file_in(folder: Path, name: str) -> Iterator[BinaryIO]:
         with whole_file(folder / name) as file:
             yield file
     finally:
-        with suppress(OSError):  # it holds files
+        with suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 

@@ -174,7 +174,7 @@ def _verdicts(directory: Path) -> list[dict[str, Any]]:
 
 
 def _kept(path: Path, text: str) -> None:
-    """Write a file; a failure to write does not hide the verdict."""
+    """Write a file. A failure is only a warning, so that the verdict is still reported."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

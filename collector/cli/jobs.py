@@ -24,7 +24,7 @@ _STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped",
 
 @click.group()
 def jobs() -> None:
-    """Look at evaluations that are to be made, or were made."""
+    """List pending and finished evaluations, and retry failed ones."""
 
 
 @jobs.command("list")

@@ -21,7 +21,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="What the ser
 
 @click.group()
 def keys() -> None:
-    """Make and take back API keys. TRACEJURY_API_KEY holds the key that commands send; here it has to be an ADMIN's."""
+    """Create, list, disable and delete API keys. TRACEJURY_API_KEY must hold an ADMIN key, which commands send."""
 
 
 @keys.command()

@@ -14,9 +14,10 @@ import click
 from collector.cli.terminal import prepare_output
 from collector.escaping import one_line
 
-_HALF: Final = re.compile("[\ud800-\udfff]")  # of a surrogate pair: a byte of an argument that is no UTF-8
+_HALF: Final = re.compile("[\ud800-\udfff]")  # lone surrogates, in place of bytes of an argument that are not UTF-8
 _READER_GONE: Final = 141
-"""As a shell reports SIGPIPE. With 1, the code of click, `tracejury gate FILE | head -1` could say `regressed`."""
+"""Exit code if stdout is closed, as a shell reports SIGPIPE. click's code, 1, means a regression in `tracejury
+gate`."""
 
 _MODULES: Final = {
     "serve": "serve",
@@ -56,7 +57,7 @@ _MODULES: Final = {
     "keys": "keys",
     "mcp": "mcp",
 }
-"""The module of `collector.cli` that each command is in; it is loaded by the command itself, or by a list of all."""
+"""The module in `collector.cli` of each command. It is imported when the command is used, or when all are listed."""
 
 _Callback: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
@@ -68,10 +69,10 @@ class _Program(click.Group):
         try:
             return super().invoke(ctx)
         except _invalid_urls() as error:
-            raise click.ClickException(f"the arguments make no address, pass shorter ones: {error}") from error
+            raise click.ClickException(f"the arguments do not fit into a URL, pass shorter ones: {error}") from error
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # takes the output that is still to be flushed
+            os.dup2(nowhere, sys.stdout.fileno())  # the rest of the output is flushed there
             sys.exit(_READER_GONE)
         except OSError as error:
             if error.filename is None:

@@ -38,16 +38,16 @@ _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
     help="Without a server: the files of this folder are evaluated, and runs are kept in its .tracejury.",
 )
 @click.option("--app", metavar="COMMAND", help="Your application: run_evaluation may run it over items of a dataset.")
-@click.option("--app-runs", type=click.IntRange(1), metavar="N", help="How often in all; needed with --app.")
+@click.option("--app-runs", type=click.IntRange(1), metavar="N", help="Maximum number of its runs; needed with --app.")
 @judge_options
-@click.option("--judge-calls", type=click.IntRange(1), metavar="N", help="How often a day; needed with --judge-model.")
+@click.option("--judge-calls", type=click.IntRange(1), metavar="N", help="Calls per day; needed with --judge-model.")
 @click.pass_context
 def mcp(context: click.Context, /, *, server: str, **where: Any) -> None:
     """Answer a model's questions about traces and quality, over standard input and output.
 
-    What may be asked and changed is what the key in TRACEJURY_API_KEY may do. With --app, a model may have your
-    application run on this machine: without a shell, an item as JSON on its standard input, its answer on the output.
-    With --folder, the --judge options describe the model that judges, or answers, within so many calls a day.
+    The model may read and change what the key in TRACEJURY_API_KEY permits. With --app, it may run your application on
+    this machine, without a shell: the application reads an item as JSON on standard input, and prints its answer. With
+    --folder, the --judge options name the model that judges or answers, at most --judge-calls times a day.
     """
     if context.invoked_subcommand is not None:
         return
@@ -124,7 +124,7 @@ def install(context: click.Context, /, *, client: str, over_http: bool, write: P
     """
     server = how.pop("server")
     if over_http and any(each is not None for each in how.values()):
-        raise click.UsageError("--over-http goes with --server alone: all else is of the program that a client starts")
+        raise click.UsageError("--over-http allows only --server: others are for a program that the client starts")
     arguments = None if over_http else _arguments(context, server, how)
     variable = KEY_VARIABLE if how["folder"] is None else how["judge_key_env"]
     if client == "codex":

@@ -15,7 +15,7 @@ from collector.escaping import one_line
 
 _KEPT: Final = ".tracejury"
 _VARIABLES: Final = ("LLM_CONNECTIONS", "PROJECT_BUDGETS", "MODEL_PRICES")
-"""Settings that apply; others need a separate server."""
+"""Settings that the folder's server takes from the environment; others need `tracejury serve`."""
 
 
 def connection_of(judge: Mapping[str, Any] | None, calls_per_day: int | None) -> Mapping[str, Any]:
@@ -37,7 +37,7 @@ def connection_of(judge: Mapping[str, Any] | None, calls_per_day: int | None) ->
 def server_of_folder(folder: Path, more: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Run a server whose data is in the folder's `.tracejury`; yield its URL and its key.
 
-    If another command runs such a server for the folder, yield that one's.
+    If another command already runs a server for the folder, yield the URL and key of that server.
 
     Raises:
         ClickException: the server cannot be started.

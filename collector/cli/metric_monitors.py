@@ -1,15 +1,14 @@
 """`tracejury metric-monitors`: list monitors of metrics, and apply a file of them."""
 
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
-import yaml
 from rich.text import Text
 
 from collector.api.responses.wire import WireDocument
 from collector.cli.client import open_server, open_source
-from collector.cli.options import one_source, source_options
+from collector.cli.options import one_source, read_yaml, source_options
 from collector.cli.render import list_table, output_console, print_json, print_list
 from collector.cli.responses import parse_response
 from collector.escaping import one_line
@@ -55,20 +54,18 @@ def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None
 
 
 @metric_monitors.command()
-@click.argument("file", metavar="MONITORS.yaml", type=click.File(encoding="utf-8"))
+@click.argument("file", metavar="MONITORS.yaml", type=click.Path(path_type=Path))
 @source_options
-def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
+def apply(*, file: Path, server: str | None, data: Path | None) -> None:
     """Apply metric monitors from a file with a YAML list. Monitors with the same name are updated."""
     one_source(server, data)
-    try:
-        monitors = yaml.safe_load(file)
-    except yaml.YAMLError as error:
-        raise click.ClickException(f"the file is not YAML: {one_line(str(error))}") from error
+    monitors = read_yaml(file)
     if not isinstance(monitors, list) or not all(isinstance(each, dict) for each in monitors):
         raise click.ClickException("the file has to be a YAML list of monitors, each one beginning with `- name: …`")
+    documents: list[dict[str, Any]] = monitors  # type: ignore[assignment] # as checked
     with open_server(server, data) as client:
         existing: dict[str, dict[str, Any]] = {each["name"]: each for each in client.whole(_PATH)}  # type: ignore[index, misc] # of our API
-        for each in monitors:
+        for each in documents:
             known = existing.get(str(each.get("name")))
             if known is None:
                 client.post(_PATH, each)
@@ -93,7 +90,7 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
 
 
 def _says_more(known: dict[str, Any], described: dict[str, Any]) -> bool:
-    # A monitor that is more specific than the file is replaced as well.
+    # Also replace a monitor that has an optional key which the file omits.
     optional = ("project", "release", "model", "tool", "rule", "connection", "above", "below", "change")
     return any(known.get(key) is not None and key not in described for key in optional)
 

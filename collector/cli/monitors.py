@@ -33,7 +33,7 @@ def monitors(
     data: Path | None,
     **filters: str | None,
 ) -> None:
-    """Get alerts when quality drops: the monitors of each rule's results, and how they stand."""
+    """List the monitors that watch each rule's results for drops of quality, with their state."""
     if context.invoked_subcommand is not None:
         return
     from collector.api.responses.alerting import StreamDocument

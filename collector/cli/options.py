@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from collector.cli.connecting import DEFAULT_SERVER, URL_VARIABLE, default_server
-from collector.escaping import one_line
+from collector.escaping import one_line, some_lines
 
 if TYPE_CHECKING:
     from collector.settings import Settings
+    from storage.records import JsonValue
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -25,10 +26,31 @@ def source_options(command: Command) -> Command:
         "--data",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="A data directory: its server answers, or the files are read when none runs.",
+        help="A data directory: use the server that holds it, or read its files if none runs.",
     )
     server = click.option("--server", metavar="URL", help=f"A running server. {_DEFAULT}")
     return server(data(command))
+
+
+def read_yaml(file: Path) -> "JsonValue":
+    """Read a YAML file (`-`: standard input) as rule files are read: dates remain text.
+
+    Raises:
+        click.ClickException: the file cannot be read, or is not YAML; the message names the line.
+    """
+    from rules.errors import BadRule
+    from rules.tree import read_tree
+
+    try:
+        with click.open_file(str(file), encoding="utf-8") as opened:
+            return read_tree(opened.read()).plain()
+    except OSError as error:
+        raise click.ClickException(f"{one_line(str(file))} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{one_line(str(file))} is not UTF-8: {error.reason}") from error
+    except BadRule as error:
+        message = "\n".join(f"{file}:{each.line}: {each.message}" for each in error.problems)
+        raise click.ClickException(some_lines(message)) from error
 
 
 def one_source(server: str | None, data: Path | None) -> None:

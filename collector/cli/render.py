@@ -26,7 +26,7 @@ from collector.spreadsheet import safe_cell
 from collector.units import count_text, duration_text, instant_text
 
 PLAIN_WIDTH = 160
-"""Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""
+"""Width if standard output is not a terminal: enough for all columns of a list of traces."""
 
 _WIDEST = 1_000_000
 _ALL_COLUMNS_CELLS = 120
@@ -38,10 +38,10 @@ _LONG_CELLS = 400
 
 
 class _HarmlessConsole(Console):
-    """A console that writes control characters of its own styles, but none of a text."""
+    """A console that makes control characters in texts harmless; only its own styles may write them."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; outside a terminal a table is as wide as its values, since a program would trust a cut value."""
+        """Print. Outside a terminal, widen tables to their values: a program could not tell that a value was cut."""
         width = self.width
         if not self.is_terminal and (tables := [each for each in objects if isinstance(each, Table)]):
             wide = self.options.update(max_width=_WIDEST)

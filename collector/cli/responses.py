@@ -15,7 +15,7 @@ _LACKING: Final = re.compile(r"missing required field `(\w+)`")
 
 
 def parse_response(kind: type[Document], answer: object) -> Document:
-    """Parse a response to the documents that the server built it from.
+    """Parse a response into the type of document that the server encodes.
 
     An older server may lack fields: nullable ones are read as null. A newer one may have values unknown to a `Literal`.
 
@@ -35,6 +35,6 @@ def _misfit_text(problem: str) -> str:
         return f"the answer is not one of a Tracejury server: {problem}"
     own = version("tracejury")
     return (
-        f"the answer has no {lacking[1]}, which tracejury {own} needs: it is not one of a Tracejury server, or one of "
-        "another version, which /openapi.json names in info.version; use the tracejury of that version"
+        f"the answer has no {lacking[1]}, which tracejury {own} needs: the server is not Tracejury, or has another "
+        "version (info.version in its /openapi.json); use the tracejury of that version"
     )

@@ -23,7 +23,7 @@ _POLICY_CHOICES = "one of " + ", ".join(_POLICIES)
 
 @click.group()
 def review() -> None:
-    """Give people traces, spans and items of runs to judge, and see how far they are."""
+    """Queue traces, spans and items of runs for review by people, and show their progress."""
 
 
 @review.command("list")

@@ -22,10 +22,10 @@ from collector.result_labels import NO_VERDICT, PASSED, SKIPPED
 from collector.units import count_text, duration_text, estimate_text
 
 _NAME_CELLS: Final = 40
-_MOST_NAMES: Final = 5  # of rules for which one line gives one reason
+_MOST_NAMES: Final = 5  # of rules that are named with a reason they share
 _ID: Final = "REVISION"
 _OF_RULES: Final = "judge_unable"
-"""The condition that is printed with the rules."""
+"""The condition that `print_status` leaves out, because the lines about rules say the same."""
 
 
 def print_rules(rules: RuleList) -> None:

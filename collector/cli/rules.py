@@ -31,7 +31,7 @@ _PATH = "/api/v1/trace-eval-rules"
 
 @click.group()
 def rules() -> None:
-    """Choose what is judged as it arrives."""
+    """List and test rules, which select what is judged, and run them on stored traces."""
 
 
 @rules.command("test")

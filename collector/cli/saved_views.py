@@ -1,4 +1,4 @@
-"""`tracejury saved-views`: named lists of traces, shared with others."""
+"""`tracejury saved-views`: named settings of the list of traces, shared with others."""
 
 from pathlib import Path
 from typing import Final

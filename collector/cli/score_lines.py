@@ -95,7 +95,7 @@ def _result(line: bytes) -> tuple[str, MonitoredResult]:
     if score is not None and not _is_score(score):
         raise _wrong(document, "score", "must be a number from 0 to 1, or null")
     if "passed" not in document and "score" not in document:
-        raise _BadLine("passed: must be there, or score; null where there is no verdict")
+        raise _BadLine("passed or score is required; send null if there is no verdict")
     return stream, MonitoredResult(release, passed, score)
 
 

@@ -37,7 +37,7 @@ class ExportFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Counts of what a file held and what the server rejected."""
+    """Numbers of requests and spans that were sent from a file, and of spans that the server rejected."""
 
     requests: int = 0
     spans: int = 0
@@ -49,7 +49,7 @@ class Sent:
 @click.argument(
     "files", nargs=-1, required=True, metavar="FILE…", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="Where OTLP/HTTP is taken.")
+@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="Its OTLP/HTTP address.")
 def send(*, files: tuple[Path, ...], server: str) -> None:
     """Send OTLP files to a server: JSON, JSON lines or protobuf, one export request each."""
     rejected = 0

@@ -35,7 +35,7 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     from collector.settings_loading import quiet_grpc
 
     quiet_grpc()
-    collect_rarely()  # the next imports leave no garbage: checking them repeatedly takes a seventh of the start
-    from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is reported at once
+    collect_rarely()  # imports leave hardly any garbage, and collecting it meanwhile takes a seventh of the start
+    from collector.program import serve as serve_until_stopped  # slow, so invalid settings are reported before it
 
     ctx.exit(serve_until_stopped(settings, with_sample=sample))

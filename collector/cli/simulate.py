@@ -44,8 +44,8 @@ class NotSimulated(click.ClickException):
     "--goldens", type=click.Path(path_type=Path, dir_okay=False), help="File for the conversations as dataset items."
 )
 @click.option("--trials", type=click.IntRange(1, 10_000), help="Trials per scenario.")
-@click.option("--server", metavar="URL", help="The server that is sent the spans; else the one of TRACEJURY_URL.")
-@click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
+@click.option("--server", metavar="URL", help="The server that receives the spans. [default: TRACEJURY_URL]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options: Any) -> None:
     """Run conversations of simulated users with a command or an endpoint, and record them.
@@ -73,7 +73,7 @@ def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options:
         _print(result)
         click.echo(f"the conversations are in {one_line(str(journal))}", err=True)
     if result.left:
-        click.echo(f"{len(result.left)} conversations are left; run it again with more of a budget", err=True)
+        click.echo(f"{len(result.left)} conversations are left; raise the budget, and run it again", err=True)
     context.exit(_NOT_WHOLE if result.left else _BROKE_OFF if any(map(result.errors, _ERRORS)) else 0)
 
 

@@ -17,7 +17,7 @@ class _Command(click.Command):
     """A command whose argument may begin with an SQL comment, which looks like an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Prefix such a statement with a space."""
+        """Put a space before a statement that begins with a comment, so that it is not taken for an option."""
         return super().parse_args(ctx, [f" {arg}" if _COMMENT.match(arg) else arg for arg in args])
 
 

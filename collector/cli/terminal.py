@@ -31,7 +31,7 @@ class Terminal:
         return getattr(self.beneath, name)
 
     def write(self, text: str) -> int:
-        """Write a text without what would move, hide or reorder others."""
+        """Write a text with all characters replaced that move the cursor, or hide or reorder text."""
         self.beneath.write(harmless(text))
         return len(text)
 

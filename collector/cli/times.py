@@ -39,7 +39,7 @@ class Instant(click.ParamType[dt.datetime]):
         """Return the instant in UTC."""
         try:
             return self._read(str(value))
-        except (ValueError, OverflowError):  # also of a day that no month has, and beyond the years that there are
+        except (ValueError, OverflowError):  # also for a date that does not exist or is out of range
             forms = "2026-11-21, 2026-11-21T10:00:00Z or 2026-11-21T11:00:00+01:00 (without an offset in UTC)"
             self.fail(f"{value!r} is not a time: write {forms}, or 24h or 7d {self._distance}", param, ctx)
 

@@ -51,7 +51,7 @@ def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | Non
     numbers = {name: value if isinstance(value, int) else 0 for name, value in document.items()}
     if dry_run:
         click.echo(
-            f"would leave: {count_text(numbers['expiredTraces'], 'trace')} with "
+            f"would delete: {count_text(numbers['expiredTraces'], 'trace')} with "
             f"{count_text(numbers['expiredSpans'], 'span')} that have expired, and about "
             f"{count_text(numbers['overSpans'], 'span')} more because of max_bytes; of "
             f"{count_text(numbers['spans'], 'span')} in {numbers['usedBytes'] / _MIB:,.1f} MiB"
@@ -62,7 +62,7 @@ def sweep(*, dry_run: bool, is_confirmed: bool, as_json: bool, server: str | Non
     freed = "disk space is freed by the next sweep, because queries are running"
     if document.get("freedBytes") is not None:
         freed = f"{numbers['freedBytes'] / _MIB:,.1f} MiB were given back to the disk"
-    click.echo(f"{count_text(numbers['traces'], 'trace')} left with {count_text(numbers['spans'], 'span')}; {freed}")
+    click.echo(f"{count_text(numbers['traces'], 'trace')} deleted with {count_text(numbers['spans'], 'span')}; {freed}")
     if document.get("held") is not None:
         raise click.ClickException(f"what has expired stays: {one_line(str(document['held']))}")
 
@@ -204,7 +204,7 @@ def check(*, directory: Path) -> None:
         lines = [f"{report.damage}; these help:", *remedies(directory, report.problem)]
         raise click.ClickException("\n- ".join(map(one_line, lines)))
     if report.refusal is not None:
-        raise click.ClickException(one_line(f"a start refuses it: {report.refusal}"))
+        raise click.ClickException(one_line(f"the server would not start: {report.refusal}"))
     if spool.damaged or report.lost is not None:
         sys.exit(1)
     click.echo("no damage")
@@ -302,7 +302,7 @@ def _print_database(report: "DatabaseReport") -> None:
 
 
 def _unreadable(store: "Store", data: Path) -> str | None:
-    """Return which secrets neither the restored key nor the configured one decrypts, and what to do."""
+    """Return a message about secrets that no available key decrypts, with the remedy; None if there are none."""
     from collector.encryption_key import KEY_FILE, cannot_be_read, kept_secrets, secrets_for_looking, unreadable
     from collector.secrets import VARIABLE
     from collector.settings_loading import environment_variable

@@ -22,7 +22,7 @@ _URL_CELLS = 60
 
 @click.group()
 def webhooks() -> None:
-    """See who receives alerts, test it, and deliver again what did not arrive."""
+    """List receivers of alerts, test them, and deliver failed events again."""
 
 
 @webhooks.command("list")

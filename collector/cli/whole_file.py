@@ -11,9 +11,10 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file that gets its name once it is complete on disk; until then each call writes its own.
+    """Open a temporary file that replaces `file` once it is complete and synced.
 
-    Only its owner may read it, because it may hold prompts; a replaced file keeps its mode.
+    A new file is readable by its owner only, because it may hold prompts; a replaced file keeps its mode. Concurrent
+    calls write to different temporary files.
     """
     part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
     try:

@@ -16,7 +16,7 @@ class _Result(NamedTuple):
     """Attributes of an agent's log record about a finished tool call."""
 
     call_id: str
-    arguments: Sequence[str]  # the first that is present
+    arguments: Sequence[str]  # keys, of which the first present one counts
     output: str = ""  # "": a successful call has no output
     errors: Sequence[str] = ()  # the error message: the first that is not blank
 
@@ -29,7 +29,8 @@ _RESULTS: Final = {
 }
 
 CALL_IDS: Final[Mapping[str, str]] = {event: how.call_id for event, how in _RESULTS.items()}
-"""Attributes with the id of a call, by the events that record its end: they belong to the tool's span, too."""
+"""By event that records the end of a tool call: the attribute with the call's id. Such a record is read with the tool's
+span too, even if it names another span."""
 
 
 class LoggedCall(NamedTuple):
@@ -48,7 +49,7 @@ def call_id_in(log: LogRecord) -> str | None:
 
 
 class CallEnds:
-    """The last log record of each call with its end: a span without one of its own uses that of another."""
+    """By call id: the last log record of the call's end. A tool's span without such a record uses another span's."""
 
     def __init__(self, logs: Iterable[LogRecord]) -> None:
         self._last: dict[tuple[str, str, str], LogRecord] = {}

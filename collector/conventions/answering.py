@@ -1,4 +1,4 @@
-"""The model that answered, as an answer in JSON names it: a vendor's response, or what a framework makes of one."""
+"""The model that answered, from an answer in JSON: a vendor's response, or a framework's object made from one."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,15 @@ _WITHIN: Final = ("generations", "message", "kwargs", "data", "raw", "response",
 _CHOICES: Final = ("choices", "candidates")
 _COUNTS: Final = ("usage", "usage_metadata", "usageMetadata")
 _RESPONSES: Final = frozenset({*_CHOICES, *_COUNTS, "eval_count"})
-"""Keys of a vendor's response, beside which the model is named; an answer in JSON may name any model."""
+"""Keys that identify a vendor's response: the `model` beside them is the one that answered. In any other JSON, `model`
+may mean anything."""
 
 _WRITTEN: Final = re.compile(
     r"""\bmodel(?:_name|_version)?='([^'\\\n]+)'|[(\[{]|[)\]}]|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""",
     re.DOTALL,
 )
-"""A model in a response that Python wrote, outside of texts: to read all of it takes a hundred times as long."""
+"""Pattern of the model in a response's Python repr, outside of string literals. Parsing all of the repr takes a hundred
+times as long."""
 
 _FIRST: Final = 2  # items of a list, which is of messages, generations or events
 _DEEPEST: Final = 7  # a list of lists of generations, with messages within objects of LangChain
@@ -59,7 +61,7 @@ def _is_confirmed(named: object, text: str) -> bool:
 
 
 def _models(value: object, depth: int, *, is_within: bool = False) -> Iterator[str]:
-    """Yield the models that an answer names; `is_within` one that a framework made of a vendor's response."""
+    """Yield the models that an answer names; `is_within`: it is part of a framework's object for a response."""
     if isinstance(value, str) and _MENTIONS in value and is_written(value):
         yield from _written(value)
     elif isinstance(value, list):
@@ -87,7 +89,7 @@ def _is_of_vendor(value: dict[str, JsonValue]) -> bool:
 
 
 def _written(text: str) -> Iterator[str]:
-    """Yield the model that the outermost object names: those within it may be a tool's arguments."""
+    """Yield the model that is named at the outermost level; a deeper one may be an argument of a tool."""
     depth, least, model = 0, len(text), None
     for match in _WRITTEN.finditer(text):
         mark = match[0]
@@ -109,4 +111,4 @@ def _named(value: dict[str, JsonValue]) -> Iterator[str]:
         text = value.get(name)
         if isinstance(text, str) and text and not text.isspace():
             half = text[: len(text) // 2]
-            yield half if half + half == text else text  # LangChain of 2024 joins the names in pieces of a stream
+            yield half if half + half == text else text  # LangChain of 2024 concatenates the names of two chunks

@@ -1,6 +1,6 @@
 """The tool calls of a trace, each once: from tools' own spans, from models' messages, or from both.
 
-A call that only the first input of a turn has was requested in an earlier trace, and is counted there.
+A call that occurs in nothing but the first input of a turn was requested in an earlier trace, and is counted there.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ class ToolCalls:
     """The calls of a trace, and those in its inputs."""
 
     own: tuple[TraceToolCall, ...] = ()
-    earlier: tuple[TraceToolCall, ...] = ()  # requested in earlier traces, with the results that this one was sent
-    latest: tuple[TraceToolCall, ...] = ()  # those of them with an id whose results no earlier trace was sent
+    earlier: tuple[TraceToolCall, ...] = ()  # requested in earlier traces, as found in inputs of this one
+    latest: tuple[TraceToolCall, ...] = ()  # those in `earlier` with an id and a result that is new here
 
 
 def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
@@ -78,7 +78,7 @@ def all_calls(tree: Tree) -> ToolCalls:
 
 
 def _of_history(tree: Tree, runs: list[ReportedRun], requests: Requests) -> tuple[list[MessageCall], list[MessageCall]]:
-    """Give runs their calls among what models were sent; return the others, of this trace and of earlier ones."""
+    """Pair runs with calls in models' inputs; return the calls left over, of this trace and of earlier traces."""
     unasked = [run for run in runs if run.request is None and run.call_id is None and not run.is_ambiguous]
     untold = _unreported(pair(tree, unasked, requests.history, is_history=True), runs, requests.requests)
     _place(runs, requests.history)
@@ -90,13 +90,13 @@ def _of_history(tree: Tree, runs: list[ReportedRun], requests: Requests) -> tupl
 
 
 def call_key(call: TraceToolCall) -> bytes:
-    """Return what a call and its repetition share: applications may number the calls of each turn anew."""
+    """Return a digest of a call, equal for its repetitions. An id is not enough: it may be reused in each turn."""
     text = json.dumps([call.call_id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _is_latest(tree: Tree, call: MessageCall) -> bool:
-    """Return whether the result of a call stands behind all answers of the model in what a span was sent."""
+    """Return whether the result of a call comes after the last message of the assistant in the span's input."""
     for message in reversed(tree.spans[call.span_id].input_messages or ()):
         if message["role"] == "assistant":
             return False
@@ -106,9 +106,9 @@ def _is_latest(tree: Tree, call: MessageCall) -> bool:
 
 
 def _runs(tree: Tree) -> list[ReportedRun]:
-    """List the executions of tools by start; one that several libraries report, within or beside each other, once.
+    """List the executions of tools by start. Nested or sibling spans of several libraries may report one execution.
 
-    A call id does not make two executions one: a tool is executed again under the same id.
+    An equal call id does not prove that: a tool that is executed again keeps the id.
     """
     runs: dict[str, ReportedRun] = {}
     beside = Beside()
@@ -129,7 +129,7 @@ def _runs(tree: Tree) -> list[ReportedRun]:
 
 
 def _around(tree: Tree, known: Mapping[str, ReportedRun], run: ReportedRun) -> ReportedRun | None:
-    """Return the execution that a span within it reports again."""
+    """Return the run of an enclosing span if `run` reports the same execution, else None."""
     outer = next((known[one] for one in same_work(tree, run.span.span_id, _MAX_ABOVE) if one in known), None)
     if outer is not None and _is_same(outer, run):
         return outer
@@ -155,7 +155,7 @@ def _is_same(outer: ReportedRun, inner: ReportedRun) -> bool:
 
 
 def _unreported(history: list[MessageCall], runs: list[ReportedRun], requests: list[MessageCall]) -> list[MessageCall]:
-    """Return the calls of the history that have no other record."""
+    """Return the calls of the history that neither a run nor a model's answer has."""
     ids = {run.call_id for run in runs} | {call.call_id for call in requests}
     nameless = {(run.span.tool_name, run.key) for run in runs if run.call_id is None}
     nameless |= {(run.span.tool_name, None) for run in runs if run.call_id is None and run.key is None}
@@ -170,7 +170,7 @@ def _unreported(history: list[MessageCall], runs: list[ReportedRun], requests: l
 
 
 def _share(runs: list[ReportedRun]) -> None:
-    """Give further executions of a call the request of the first one, and its response to the last one alone."""
+    """Give each further execution of a call the request of the first. Only the last one keeps the response."""
     latest: dict[tuple[str | None, str | None, str | None], ReportedRun] = {}
     for run in runs:
         if run.call_id is None:
@@ -183,7 +183,7 @@ def _share(runs: list[ReportedRun]) -> None:
 
 
 def _place(runs: list[ReportedRun], history: list[MessageCall]) -> None:
-    """Join runs that no answer requested, and that have an id, with the call in a model's input."""
+    """Pair each run that has a call id, but no request, with the call of this id in a model's input."""
     waiting = [run for run in runs if run.request is None and run.call_id is not None]
     if waiting and history:
         by_id = {(call.call_id, call.name): call for call in history}
@@ -192,7 +192,7 @@ def _place(runs: list[ReportedRun], history: list[MessageCall]) -> None:
 
 
 def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
-    """Return the start of each run, at least that of the run around it: clocks of two processes disagree."""
+    """Return the start of each run, never before that of an enclosing run, because clocks of processes differ."""
     own = _own_starts(runs)
     starts: dict[str, _Order] = {}
     for run in sorted(runs, key=lambda run: tree.depths[run.span.span_id]):
@@ -203,9 +203,9 @@ def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
 
 
 def _own_starts(runs: list[ReportedRun]) -> dict[str, int]:
-    """Return the start of each run; runs that one answer requested are in the order of the answer.
+    """Return a start for each run: runs that one answer requested share out their starts in the order of the answer.
 
-    Which of two parallel calls starts first is up to the scheduler. A call that is executed again is later.
+    Their own order means nothing: it is up to the scheduler. A repeated execution keeps its own start.
     """
     starts = {run.span.span_id: run.span.start_ns for run in runs}
     answers: dict[str, list[ReportedRun]] = {}
@@ -224,7 +224,7 @@ def _place_in_answer(run: ReportedRun) -> int:
 
 
 def _failed_below(tree: Tree) -> dict[str, str]:
-    """Return the failure of a tool's execution that has a span of its own below the tool's."""
+    """Return failures of `chain` spans by the id of their parent: some libraries record a tool's execution so."""
     failures: dict[str, str] = {}
     for span in tree.spans.values():
         parent = tree.parents[span.span_id]

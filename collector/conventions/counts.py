@@ -52,7 +52,8 @@ class Counts(NamedTuple):
 def left_beside(counts: Counts) -> tuple[int, int]:
     """Return how many tokens the input and the output leave out.
 
-    A part cannot exceed the whole; and a total that only a part completes shows that the whole leaves it out.
+    A part (cached, reasoning) that exceeds its whole is not included in it. Neither is a part that equals the
+    difference between the total and the sum of input and output.
     """
     gap = counts.total - counts.prompt - counts.answered
     both = counts.cached + counts.reasoned
@@ -84,7 +85,7 @@ def _beside(slot_values: SlotValues) -> tuple[int, int]:
 
 _BESIDE: Final[frozenset[Slot]] = frozenset({"cached_tokens", "written_tokens", "reasoning_tokens", "total_as_output"})
 UNSTORED: Final[Sequence[Slot]] = ("written_tokens", "total_tokens", "total_as_output")
-"""Counts by which others are completed, and which are no fields of a span."""
+"""Counts that only serve to complete other counts; they are no fields of a span."""
 
 
 def _count(slot_values: SlotValues, slot: Slot) -> int | None:
@@ -135,12 +136,12 @@ _MAX_WRITTEN: Final = 4_096  # characters of such a text; a guess: CrewAI's has 
 
 
 def _cached_apart(slot_values: SlotValues) -> int:
-    """Return the tokens read from a cache and written to it, each by its strongest row."""
+    """Return the tokens read from a cache plus those written to it, each from the strongest attribute."""
     amounts: dict[str, int] = {}
     counted = slot_values.sources.get("input_tokens")
     for _, place, value, source in slot_values.candidates("cached_apart"):
         if place.path and source != counted:
-            continue  # a map's cached tokens are apart from its own count: Logfire's own attributes count them in
+            continue  # only a map's own count leaves its cached tokens out; Logfire's attributes include them
         item = slot_values.member(place, value, source) if place.path else value
         count = whole(item)
         if count is not None:
@@ -159,7 +160,7 @@ def _named_apart(slot_values: SlotValues, side: str) -> int:
 
 
 def left_out(usage: Mapping[str, object], side: str) -> int:
-    """Return how many of the named tokens the count of a side leaves out."""
+    """Return the tokens that a map of counts names for a side, but that its count of the side leaves out."""
     cached = [whole(usage.get(name)) or 0 for name in _CACHED_INPUT] if side == "input" else []
     if side not in usage:
         return sum(cached) if f"{side}_tokens" in usage else 0
@@ -173,7 +174,7 @@ _WHOLE: Final = frozenset({"input_tokens", "output_tokens"})
 
 
 def read_cost(slot_values: SlotValues) -> float | None:
-    """Return the cost in US dollars; of several amounts, their sum or total."""
+    """Return the cost in US dollars: of a map of amounts the total, or their sum if it has no total."""
     for _, place, value, source in slot_values.candidates("cost_usd"):
         reported: object = slot_values.member(place, value, source) if place.path else value
         if isinstance(reported, str):

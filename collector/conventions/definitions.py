@@ -36,7 +36,7 @@ def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[Offere
 
 
 def once_by_name(definitions: Iterator[OfferedTool]) -> tuple[OfferedTool, ...]:
-    """Return each name once, its first definition; a later one only if it alone has a schema."""
+    """Return one definition for each name: the first one with a schema, else the first one."""
     by_name: dict[str, OfferedTool] = {}
     for definition in definitions:
         known = by_name.get(definition.name)
@@ -52,7 +52,7 @@ def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Itera
             tool = inner
     name = tool.get("name")
     if not isinstance(name, str) or not name:
-        whole = _opened(tool.get("json_schema"))  # OpenInference: not the parameters alone, but all of it
+        whole = _opened(tool.get("json_schema"))  # OpenInference: the whole definition, not only parameters
         if isinstance(whole, dict) and depth:
             yield from _definition(whole, depth - 1)
         return

@@ -80,7 +80,7 @@ def dialogue(slot_values: SlotValues, logs: Sequence[LogRecord], kind: SpanType)
     """Return the messages of a span, each side from its strongest source."""
     prompt = _from_rows(slot_values, "input_messages", "user")
     whole = _opened_whole(prompt) if slot_values.candidates("whole_input") else prompt
-    calls_are_left_out, prompt = whole is not prompt, whole  # of responses Traceloop's JavaScript sends the text alone
+    calls_are_left_out, prompt = whole is not prompt, whole  # Traceloop's JavaScript omits a response's calls
     answered = _from_rows(slot_values, "output_messages", "assistant")
     if not _says(answered) and (slot_values.tells("answer_text") or slot_values.tells("answer_calls")):
         answered = _stronger(answered, _pieced_together(slot_values))
@@ -119,7 +119,7 @@ def _ended_in_calls(slot_values: SlotValues, answered: SourcedMessages) -> bool:
 def _completed(
     slot_values: SlotValues, prompt: SourcedMessages, answered: SourcedMessages
 ) -> tuple[SourcedMessages, SourcedMessages]:
-    """Complete messages with what libraries put beside them or into texts."""
+    """Complete messages with content and ids that libraries record in other attributes, or encode in texts."""
     if slot_values.tells_any(items_as_text.SLOTS):
         change = with_items if slot_values.tells("texts_of_items") else with_blocks
         has_ended = change is with_blocks and read_finish_reason(slot_values, answered.messages) == "stop"
@@ -193,8 +193,8 @@ def _opened_whole(outer: SourcedMessages) -> SourcedMessages:
 
 
 def _fuller(slot_values: SlotValues, sourced: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
-    """Return the messages of the raw request or response if they contain all of the attributes', and more."""
-    may_be_first = slot_values.kind != "llm"  # as of LangChain's chains
+    """Return the messages of the raw request or response if these contain all messages of the attributes, and more."""
+    may_be_first = slot_values.kind != "llm"  # LangChain's chains record only the first message
     if not sourced.messages or not (may_be_first or lacks_something(sourced.messages)):
         return sourced
     for _, place, value, source in slot_values.candidates(slot):
@@ -218,7 +218,7 @@ def _with_call_ids(slot_values: SlotValues, sourced: SourcedMessages) -> Sourced
 
 
 def _without_items(slot_values: SlotValues, sourced: SourcedMessages, slot: Slot) -> SourcedMessages:
-    """Return messages with call ids, which the request or response has beside item ids, as Agno's."""
+    """Replace item ids in messages by the call ids that the raw request or response has next to them (Agno)."""
     if sourced.messages is None or not have_items(sourced.messages):
         return sourced
     raw = (
@@ -398,9 +398,10 @@ def _from_events(slot_values: SlotValues, logs: Sequence[LogRecord]) -> Dialogue
 
 
 def _take_back(message: Message, before: list[Message]) -> None:
-    """Drop the results at the end of the messages before that a message has, too, maybe with words beside them.
+    """Drop the tool messages at the end of `before` whose results `message` repeats.
 
-    Botocore sends each result as a tool's, and then all of them as they are in the user's message, where failures are.
+    Botocore sends each result in a tool message, and then all results in a user message; only the latter marks
+    failures.
     """
     ids = {part["id"] for part in parts_by_type(message, "tool_call_response") if part.get("id") is not None}
     while ids and before and before[-1]["role"] == "tool":

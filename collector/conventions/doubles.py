@@ -16,7 +16,7 @@ _Key: TypeAlias = str | tuple[int, int]  # a response id, or the tokens of the i
 
 TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
 _MAX_NEAR: Final = 8  # a guess: calls that are compared with one span
-_MAX_PASSED: Final = 64  # a guess: calls to compare with
+_MAX_PASSED: Final = 64  # a guess: calls with the same key, from which those are chosen
 _MAX_LEVELS: Final = 64  # a guess: spans between two that report one call
 _LEAST_ID_CHARS: Final = 16
 """Letters and digits of a response id that stands for one call alone; a guess.
@@ -28,11 +28,12 @@ _STREAM_SHARE: Final = 0.2
 
 
 def doubled(tree: Tree) -> dict[str, str]:
-    """Return the spans that report one call with others, in order of start, each with the first span of its call.
+    """Map each span whose call other spans report too to the first span of that call, in order of start.
 
-    A call has one span of each scope at most, as calls in parallel may be equal; a long response id joins more of them.
-    A span belongs to the call of a span above it with its response id or as many tokens. Else it belongs to one with
-    its response id. Else it is one with as many tokens, one model and an input that fits, within whose time it lies.
+    A call has at most one span of each scope, because equal calls may run in parallel; only a long response id joins
+    several. A span belongs to the call of an ancestor with the same response id or token counts. Else it belongs to a
+    call with the same response id. Else it belongs to a call with the same token counts and model and a compatible
+    input, if it lies within the time of that call.
     """
     keys = {span_id: _keys(span) for span_id, span in tree.spans.items()}
     uses = Counter(chain.from_iterable(keys.values()))
@@ -113,7 +114,7 @@ class _Alike:
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
-        self._places: dict[str | None, int] = {}  # by scope: before it are calls that no further span belongs to
+        self._places: dict[str | None, int] = {}  # by scope: index of the first call open to further spans
         self._most = _MAX_PASSED
 
     def append(self, call: _Call, now_ns: int) -> None:
@@ -127,9 +128,9 @@ class _Alike:
             self._most = 2 * max(len(self._calls), _MAX_PASSED)
 
     def without(self, span: TraceMember) -> Iterator[_Call]:
-        """Iterate over the calls that had not ended and have no span of its scope yet, the first ones first.
+        """Iterate, oldest first, over the calls that had not ended at the span's start and have no span of its scope.
 
-        A long response id joins two spans of one scope, too.
+        A call with the span's long response id may already have one.
         """
         place = self._places.get(span.scope, 0)
         end = place + _MAX_PASSED
@@ -185,7 +186,7 @@ def _count_alike(first: int | None, second: int | None) -> bool:
 
 
 def until_ns(span: TraceMember) -> int:
-    """Return until when another library may notice the end of a span."""
+    """Return the latest time at which another library may record the end of the same call."""
     return max(span.start_ns, span.end_ns or 0) + TOLERANCE_NS
 
 
@@ -213,7 +214,7 @@ def _may_have_one_input(first: str | None, second: str | None) -> bool:
 
 
 def _longest_value(text: str) -> str | None:
-    """Return the longest value in a JSON text, and another text itself; None for JSON that is cut off or empty."""
+    """Return the longest value in a JSON text; None if it is cut off or empty. Return any other text unchanged."""
     if not text.startswith(("{", "[")):
         return text
     try:

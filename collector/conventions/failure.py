@@ -1,4 +1,4 @@
-"""Whether a span failed, and how: by its status, its exceptions, its attributes, or what its tool gave back."""
+"""Failure of a span: its message and type, from the status, exceptions, attributes, or the result of a tool."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ def failure_of(
 ) -> tuple[str | None, str | None]:
     """Return the message and the type of the failure; both None for a span that did not fail.
 
-    A tool also fails without an error status if its result says so. So does a span with an unhandled exception: with
-    status OK, a handled one is followed by an output.
+    Without an error status, a tool fails if its result says so, and any span fails by an unhandled exception. If the
+    status is OK, an exception counts as handled if the span has an output.
     """
     error, error_type = _recorded_failure(slot_values, has_input=has_input, has_output=has_output)
     if result is None or error not in (None, _UNSAID) or error_type is not None:
@@ -90,10 +90,10 @@ _CONTROL_FLOW = frozenset(
 def _is_ok_doubtful(
     slot_values: SlotValues, exceptions: Sequence[SpanEvent], *, has_input: bool, has_output: bool
 ) -> bool:
-    """Return True if a step may have failed though its status is OK, which is never taken back.
+    """Return True if a step may have failed although its status is OK, which SDKs never change again.
 
-    A step that handled its exception goes on to an output, unless it left the step. `exception.escaped` is false on
-    failures, too, because SDKs write that as the default.
+    A step that handled its exception has an output; an exception that escaped was not handled. `exception.escaped` is
+    false on failures, too, because SDKs write that as the default.
     """
     if slot_values.kind is None:
         return False
@@ -101,7 +101,7 @@ def _is_ok_doubtful(
     escaped = (text_of(event.attributes.get(_ESCAPED)) or "" for event in exceptions)
     if is_early or "true" in map(str.lower, escaped):
         return True
-    # Without content, only models record more of an answer than that it exists.
+    # If content is not captured, only model spans show an answer otherwise: by output tokens or a finish reason.
     is_captured = has_input or slot_values.kind == "llm"
     return is_captured and not has_output and not _has_ended(slot_values)
 

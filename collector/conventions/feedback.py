@@ -1,4 +1,4 @@
-"""Texts in place of the user's question that are none: feedback on an answer, or a workflow's state."""
+"""Texts in the place of the user's question that are no questions: feedback on an answer, or a workflow's state."""
 
 import re
 from typing import Final
@@ -37,7 +37,7 @@ def is_state(text: str) -> bool:
 
 
 def question_of(span: TraceMember) -> str | None:
-    """Return the last words of the user that a span was sent, but for feedback."""
+    """Return the last text of the user in a span's input, except feedback."""
     for message in reversed(span.input_messages or ()):
         if message["role"] == "user" and not any(parts_by_type(message, "tool_call_response")):
             words = words_of(message)

@@ -1,4 +1,4 @@
-"""Why the answer of a model ended: one word for it, however a library spells the reason and wherever it keeps it."""
+"""Finish reasons of answers: one word for each reason, from the spellings and positions of all libraries."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,8 @@ _WRITTEN: Final = re.compile(
     r"""|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)""",
     re.DOTALL,
 )
-"""A reason in an object that Python wrote, outside of texts: to read all of it takes a hundred times as long."""
+"""Pattern of a reason in an object's Python repr, outside of string literals. Parsing all of the repr takes a hundred
+times as long."""
 
 _OBJECT: Final = re.compile(r"[A-Z]\w*\(\w+=")
 _MAPS: Final = ("message", "delta", "kwargs", "response_metadata", "responseMetadata", "content")
@@ -57,7 +58,7 @@ _WITHIN: Final = (
     "responseMetadata", "generation_info", "generationInfo", "meta", "_meta", "response", "raw", "custom", "output",
     "outputs", "replies", "result", "delta", "llm_output", "lastMessage", "update",
 )  # fmt: skip
-"""The keys of what stands around a reason in an answer."""
+"""Keys of an answer below which there may be a reason."""
 _AROUND: Final = frozenset(_WITHIN)
 _MAX_AROUND: Final = 8  # maps and lists around a reason; six were seen
 _HAS_REASON: Final = '"finish_reason": "'
@@ -119,7 +120,7 @@ def reason_of(value: object) -> str | None:
 
 @lru_cache(maxsize=1_024)  # texts of 200 characters at most
 def _word(text: str) -> str | None:
-    """Return the word for a text: `FinishReason.MAX_TOKENS`, `tool-calls`, and what streams join to `stopstop`."""
+    """Return the word for a text such as `FinishReason.MAX_TOKENS`, `tool-calls` or `stopstop` (of two chunks)."""
     plain = text.rpartition(".")[2].lower().replace("-", "_").replace(" ", "_").removeprefix("finish_reason_")
     half = plain[: len(plain) // 2]
     if plain == half * 2 and half in _WORDS:
@@ -198,7 +199,7 @@ def is_response(value: dict[str, JsonValue]) -> bool:
 
 
 def is_of_maps(value: JsonValue) -> bool:
-    """Return whether a value is a list of maps, of lists, or of objects that Python wrote."""
+    """Return whether a value is a list of maps, of lists, or of Python reprs of objects."""
     first = value[0] if isinstance(value, list) and value else None
     return isinstance(first, dict | list) or (isinstance(first, str) and is_written(first))
 
@@ -209,7 +210,7 @@ def has_counts(value: JsonValue) -> bool:
 
 
 def _reason_written(text: str) -> str | None:
-    """Return the last reason in an object that Python wrote."""
+    """Return the last reason in the Python repr of an object."""
     if "finish_reason" not in text or not is_written(text):
         return None
     if not (text.endswith(")") and _OBJECT.match(text)) and written_object(text) is None:

@@ -1,4 +1,4 @@
-"""The rows of all dialects by the key they are about, so that a span's own attributes are walked, not the table."""
+"""Index of all dialects' rows by attribute key: reading a span walks its attributes, and not the whole table."""
 
 import re
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ _NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
 class Known:
     """Facts about one key of attributes."""
 
-    rank: int = NO_DIALECT  # of the dialect that it is a sign of
-    valued: tuple[tuple[str, int], ...] = ()  # ranks of dialects whose sign is one value of it
+    rank: int = NO_DIALECT  # of the dialect that the key is a sign of
+    valued: tuple[tuple[str, int], ...] = ()  # values that are signs, and the ranks of their dialects
     kinds: tuple[tuple[int, Mapping[str, SpanType]], ...] = ()
     places: tuple[FieldSource, ...] = ()
-    group: tuple[str, tuple[str, ...]] | None = None  # the key that it is numbered below, and the steps of its rest
+    group: tuple[str, tuple[str, ...]] | None = None  # the key before the number, and the steps after it
     is_genai: bool = False
     with_genai: int = NO_DIALECT  # the rank of its sign if the span has a `gen_ai.` attribute
 
@@ -103,7 +103,7 @@ _SPAN_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.span)
 
 
 def is_below(name: str, beginning: str) -> bool:
-    """Return True if a name is another one, or continues it after a dot, slash, space or dash, unlike `openai_v2`."""
+    """Return True if `name` is `beginning`, or continues it after a dot, slash, space or dash (not `openai_v2`)."""
     if not name.startswith(beginning):
         return False
     return len(name) == len(beginning) or beginning[-1] in "./" or name[len(beginning)] in "./ -"

@@ -1,7 +1,7 @@
 """Content blocks and items that an instrumentation turned into texts, parsed back.
 
-Anyone can write such a text, so they are opened on the spans of those libraries alone, and of the words of a user only
-what the library itself sends as a user's.
+A user could write such a text, too. So texts are parsed on spans of these libraries only; of messages with the role of
+a user, only those that the library itself adds.
 """
 
 from collections.abc import Callable, Collection
@@ -16,11 +16,11 @@ from collector.conventions.values import as_dict, as_list, opened
 from storage.records import JsonValue, Message
 
 SLOTS: Final[frozenset[Slot]] = frozenset({"texts_of_items", "texts_of_blocks"})
-"""The rows of the libraries that write so."""
+"""Slots with a value on the spans of these libraries."""
 
 _LITERAL = "{'"
 _KIND_IN_LITERAL, _KIND_IN_OBJECT = "'type': '", "type='"
-_OF_BEDROCK = {"reasoningContent"}  # a block that OpenLLMetry makes a text of, as of all that it does not know
+_OF_BEDROCK = {"reasoningContent"}  # a block that OpenLLMetry does not know, and so records as text
 _UNSPOKEN = ("refusal", "reasoning", "reasoning_content", "thinking", "function_call", "tool_use")
 _ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
 _CONTENT = frozenset(
@@ -33,7 +33,7 @@ _ITEMS = frozenset(
     | {f"{tool}_call{end}" for tool in _TOOLS for end in ("", "_output")}
 )
 _CLASSES = ("Response", "Mcp", "ImageGenerationCall(", "LocalShellCall(")
-"""Beginnings of the names that the classes of these have in OpenAI's library."""
+"""Prefixes of these items' class names in OpenAI's library."""
 
 _REQUIRED: Final = {
     "function_call": frozenset({"name", "arguments", "call_id"}),
@@ -54,10 +54,10 @@ def may_hide_blocks(text: str) -> bool:
 
 
 def with_items(messages: list[Message]) -> list[Message]:
-    """Return messages with the items of OpenAI's responses that are texts as Python writes them.
+    """Parse items of OpenAI's Responses API that were recorded as Python reprs.
 
-    OpenTelemetry's instrumentation of OpenAI's agents makes texts of all items but words, and sends those that have no
-    role as a user's: `ResponseFunctionToolCall(…)`, `{'type': 'input_image', …}`, whole messages.
+    OpenTelemetry's instrumentation of OpenAI's agents records all items but texts as their repr, and those without a
+    role as messages of the user: `ResponseFunctionToolCall(…)`, `{'type': 'input_image', …}`, whole messages.
     """
     return _opened(messages, ("assistant", "user"), _blocks_of_item, _ends(messages))
 
@@ -70,17 +70,17 @@ def _ends(messages: list[Message]) -> set[int]:
 
 
 def with_blocks(messages: list[Message]) -> list[Message]:
-    """Return messages with the blocks of answers that are texts, as JSON or a literal.
+    """Parse content blocks of answers that were recorded as text: as JSON, or as a Python literal.
 
-    Instrumentations of LangChain write so what a model of OpenAI's responses answered.
+    Instrumentations of LangChain record answers of OpenAI's Responses API so.
     """
     return _opened(messages, ("assistant",), _blocks_of_answer)
 
 
 def with_last_blocks(messages: list[Message]) -> list[Message]:
-    """Open the blocks of an answer that ended without a tool call, unless Anthropic's calls are there.
+    """Parse content blocks of an answer with the finish reason `stop`, unless Anthropic's calls (`tool_use`) are in it.
 
-    OpenAI's responses with calls end with the same reason as those without.
+    OpenAI's responses have this reason with and without calls.
     """
     return _opened(messages, ("assistant",), _blocks_of_last_answer)
 
@@ -104,7 +104,7 @@ def _opened(
 
 
 def _with_parts(message: Message, read: _Reader) -> Message:
-    """Open the texts of a message, each call once; parts of models stay out of users' messages."""
+    """Parse the texts of a message, with each call once. A message of calls and thoughts alone is the assistant's."""
     role, parts, is_changed = str(message["role"]), list[JsonValue](), False
     for part in as_list(message["parts"]):
         text = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None

@@ -1,4 +1,4 @@
-"""Literals of Python as JSON: the strings set aside, the words of the rest replaced, and all of it decoded at once.
+"""Python literals, converted to JSON: only outside of strings, `None`, `True` and `False` are replaced, then decoded.
 
 Compiling takes three times as long: 59 against 19 µs of CPU a literal of 250 characters, on a busy machine. Literals
 that this does not know are left to the compiler.

@@ -10,11 +10,11 @@ from collector.conventions.values import NotJson, decode, parsed, text_of
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
 _NO_ID = re.compile(r"[\W_]*|null|none|nil|nan|n/a|undefined|unknown|<unknown>", re.IGNORECASE)
-_RECORD_NS = 50_000_000  # a guess: how long a span lasts at most that records what another one did
-_TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
+_RECORD_NS = 50_000_000  # a guess: maximum duration of a span that only records another one's usage
+_TOOLS = "tool_call"  # prefix of the types of message parts that are calls or results
 
 
-@dataclass(slots=True, eq=False)  # rows become members by position, in half the time
+@dataclass(slots=True, eq=False)  # not keyword-only: positional arguments halve the time
 class TraceMember:
     """A span of a trace as read. None: unknown.
 
@@ -45,17 +45,17 @@ class TraceMember:
     finish_reason: str | None
     cost_usd: float | None
     cost_source: str | None  # the prices of a computed cost; None for a reported one
-    is_bare: bool  # a model by its name alone, without messages
+    is_bare: bool  # a model call only by the name of its model, without messages
     session_id: str | None
     user_id: str | None
     error: str | None
     error_type: str | None
     offered: Sequence[OfferedTool] | str | None  # to a model
-    noted: str | None = None  # why fields are not what one would expect, a line each
+    noted: str | None = None  # reasons of unexpected field values, one per line
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return why fields are not as expected."""
+        """Return the reasons of unexpected field values."""
         return (self.noted or "").splitlines()
 
     @property

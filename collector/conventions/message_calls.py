@@ -50,13 +50,13 @@ class Requests:
     """All calls in the messages of a trace."""
 
     requests: list[MessageCall]  # by models' answers, each once
-    history: list[MessageCall]  # of the same turn, known only from what models were sent later
+    history: list[MessageCall]  # of this turn, found only in models' inputs
 
 
 def requests_of(tree: Tree) -> Requests:
     """Return the calls in the messages of a trace, with their results.
 
-    If a span and one above it both have calls in their answers, the one above repeats.
+    If a span and a span above it both have calls in their answers, those of the span above are repetitions: ignored.
     """
     listed = [
         (span, _MessageTools(span, _this_turn(span.output_messages)))
@@ -172,7 +172,7 @@ class _Waiting:
         self._count = 0
 
     def add(self, call: MessageCall) -> MessageCall:
-        """Add a call; return the equal one with its id that waits, if it repeats that, else the call itself."""
+        """Add a call and return it. If an equal call with this id already waits, return that one and add none."""
         if call.call_id is None:
             self._without_id.setdefault(call.name, deque()).append(call)
         else:
@@ -201,7 +201,10 @@ class _Waiting:
         return call
 
     def _first_of(self, name: str, *, is_any: bool) -> MessageCall | None:
-        """Return the first call of a name that has no id, or any: Google's client gives calls ids, and results none."""
+        """Return the first waiting call of a name without an id; with `is_any`, else one with an id.
+
+        Google's client gives ids to calls, but none to results.
+        """
         queue = self._without_id.get(name)
         if queue:
             return queue.popleft()
@@ -268,7 +271,7 @@ class _Results:
         return marks
 
     def of(self, call: MessageCall) -> Part | None:
-        """Return the result of a call: of equal ones without an id, each one's in turn."""
+        """Return the result of a call; equal calls without an id get their results in turn."""
         if call.call_id is None:
             waiting = self._by_call.get((call.name, call.key))
             return waiting.popleft() if waiting else None
@@ -278,18 +281,18 @@ class _Results:
         return sent[0][1] if later is None and sent and call.call_id not in self._reused else later
 
     def of_equal(self, first: MessageCall) -> list[tuple[int, Part]]:
-        """Return the results of the calls with the id, name and arguments of one, and when each was first recorded.
+        """Return the results of all calls with the id, name and arguments of `first`, each with its first time.
 
-        Results from before the first of them was requested belong to earlier traces.
+        Results from before `first` was requested belong to earlier traces.
         """
         sent = self._sent.get(first.mark, [])
         return [one for one in sent if one[0] > first.start_ns] or sent
 
 
 def _requested(tree: Tree, span: TraceMember, tools: _MessageTools) -> list[MessageCall]:
-    """Return the calls of an answer, without those of an earlier trace if it is the state of a whole conversation.
+    """Return the calls of a span's answer; if that is the state of a whole conversation, without earlier traces' calls.
 
-    A run that is resumed ends with a state that has the calls from before; its first model was sent them.
+    A resumed run ends with a state that also has the earlier calls. These are in the input of its first model call.
     """
     if not tools.has_results:
         return tools.calls
@@ -307,15 +310,15 @@ def _requested(tree: Tree, span: TraceMember, tools: _MessageTools) -> list[Mess
 
 
 def requested_within(tree: Tree, history: Sequence[MessageCall]) -> list[MessageCall]:
-    """Return the calls, of those that only inputs have, that models requested in this trace.
+    """Return the calls of `history`, which only inputs have, that models requested in this trace.
 
-    A client without a span around its requests makes a trace of each, whose input has the calls of earlier traces. But
-    if a span that was sent the same turn had ended before, a later input has calls of an answer that was not recorded.
+    If a client has no span around its requests, each request is a trace, with calls of earlier traces in its input. But
+    if a span of this trace with the same turn in its input ended earlier, the calls are from its unrecorded answer.
     """
     if not history:
         return []
     latest_ns = max(call.start_ns for call in history)
-    ends: dict[str, int] = {}  # by the words of the user: when the first span that was sent the turn had ended
+    ends: dict[str, int] = {}  # by the user's text: the end of the first span with this turn in its input
     for span in tree.spans.values():
         if span.span_type not in _SENT_TO or span.end_ns is None:
             continue
@@ -346,7 +349,7 @@ def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
 
 
 def _turn_place(messages: Sequence[Message]) -> int | None:
-    """Find the last words of the user."""
+    """Return the index of the last message with words of the user."""
     for number in range(len(messages) - 1, -1, -1):
         message = messages[number]
         if message["role"] == "user" and words_of(message) and not any(parts_by_type(message, "tool_call_response")):
@@ -357,8 +360,9 @@ def _turn_place(messages: Sequence[Message]) -> int | None:
 def _once(requests: list[MessageCall], results: _Results) -> list[MessageCall]:
     """Return each call once, with its result.
 
-    A call with the id, name and arguments of an earlier one repeats it, unless it comes after the result of that one in
-    the same answer, or was requested after that result was sent, and a conversation has a result of its own.
+    A call with the id, name and arguments of an earlier one is a repetition, with two exceptions. It is a new call if
+    its own answer has more of such calls than were found so far. It is also one if there is a further result, and the
+    earlier call's result was recorded before this call was requested.
     """
     equal: dict[_Mark, list[tuple[int, Part]]] = {}
     counts: Counter[_Mark] = Counter()
@@ -447,7 +451,7 @@ class _Aliases:
     def _original(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
         """Return the first call with this name and these arguments that the list does not have by its own id.
 
-        It was requested before the list was sent: a call that the answer to the list requests is a retry.
+        Only a call that another span requested before counts: an equal call in the answer to the list is a retry.
         """
         for other in self._by_call.get((call.name, call.key), ())[:_MAX_ALIKE]:
             is_before = other.span_id != call.span_id and other.start_ns <= call.start_ns

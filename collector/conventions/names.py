@@ -36,7 +36,7 @@ _REASONS = {
     "output": "capture is on, as the input shows: the library left the output out",
     "failed": "the call failed, perhaps before the library recorded it",
 }
-"""Why content is missing though no setting is, by the side or the failure."""
+"""Reasons why content is missing although capture is on, by the missing side, or `failed`."""
 
 
 def uncaptured_note(setting: str, reason: Literal["input", "output", "failed"] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""An operator's own keys: fields of a project that stand under names no dialect has."""
+"""An operator's own keys: attributes of a project that hold fields, but that no dialect knows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ FIELDS: dict[str, Slot] = {
     "error": "error",
     "error_type": "error_type",
 }
-"""The fields that can be given keys of one's own; `dokimos.<field>` is read for each of them, and wins."""
+"""The fields for which an operator can set own keys. For each, `dokimos.<field>` is read, too, and overrides them."""
 
 
 @dataclass(frozen=True, slots=True)

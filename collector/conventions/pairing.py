@@ -38,12 +38,12 @@ class ReportedRun:
     repeats: list[TraceMember] = field(default_factory=list)  # other spans that report this run
 
     def is_over_before(self, other: "ReportedRun") -> bool:
-        """Return whether the library that reports the other run has reported the end of this one before."""
+        """Return whether, in spans of the other run's library, this run ended before the other one started."""
         mine = (span for span in self.repeats if span.scope == other.span.scope)
         return any(span.end_ns is not None and span.end_ns <= other.span.start_ns for span in mine)
 
     def learn_call(self, other: "ReportedRun") -> None:
-        """Take the call from the run of a wrapper around several executions, but not how it ended."""
+        """Copy the call's id, name and arguments, but not its result, from a wrapper's run of several executions."""
         call = replace(other.span, tool_result=None, has_result=False, error=None, error_type=None)
         self.learn(ReportedRun(span=call, key=other.key, call_id=other.call_id))
 
@@ -73,10 +73,10 @@ class _Book:
 
     buckets: dict[_Bucket, list[MessageCall]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
-    heads: dict[_Bucket, int] = field(default_factory=dict)  # before it, all of a bucket are taken
+    heads: dict[_Bucket, int] = field(default_factory=dict)  # index in a bucket; all calls before it are taken
 
     def free(self, bucket: _Bucket, limit: int, start_ns: int, *, is_history: bool) -> list[MessageCall]:
-        """Return up to `limit` free calls of a bucket that a run can be of that began at some moment."""
+        """Return up to `limit` free calls of a bucket to which a run that began at `start_ns` can belong."""
         calls = self.buckets.get(bucket)
         if calls is None:
             return []
@@ -98,7 +98,7 @@ class _Book:
 def pair(
     tree: Tree, runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
-    """Give each run its call; return the calls that no run is for."""
+    """Pair each run with its call; return the calls without a run."""
     book = _Book()
     _pair_by_id(book, runs, requests)
     free = [call for call in requests if id(call) not in book.taken]
@@ -115,9 +115,10 @@ def pair(
 def pair_across_ids(
     tree: Tree, runs: list[ReportedRun], requests: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
-    """Give runs without a call by id the call of their name and arguments, in order; return the calls that are left.
+    """Pair runs whose id no call has with calls of their name and arguments, in order; return the calls left over.
 
-    Frameworks number runs of their own, and some calls have an item's id in one place and the call's in another.
+    Some frameworks give runs ids of their own; some calls appear under their item id in one place, and under their call
+    id in another.
     """
     waiting = [run for run in runs if run.request is None and not run.is_ambiguous]
     if not waiting or not requests:
@@ -227,7 +228,7 @@ def _form(run: ReportedRun) -> str:
 
 
 def _groups(tree: Tree, book: _Book, runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
-    """Yield groups of runs that differ only in their order: one name, equal arguments, the same calls nearest above.
+    """Yield groups of interchangeable runs: with equal names and arguments, and the same nearest bucket of calls.
 
     LlamaIndex puts each of several parallel runs below a step of its own.
     """
@@ -245,7 +246,10 @@ def _levels(tree: Tree, run: ReportedRun) -> Iterator[str]:
 
 
 def _pair_equal(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
-    """Pair runs with calls of equal arguments below the nearest span above both, in their order."""
+    """Pair runs with calls of equal arguments below the nearest common ancestor, in order.
+
+    If their numbers differ, the runs are ambiguous.
+    """
     name, form = group[0].span.tool_name or "", _form(group[0])
     start_ns = group[0 if is_history else -1].span.start_ns
     for level in _levels(tree, group[0]):

@@ -27,7 +27,7 @@ _WORDS = ("content", "text", "refusal")
 _MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
 _MAX_WRAPPERS = 6
 UNCAPTURED = object()
-"""The response in a block that has no member for one."""
+"""Marker in place of the response of a block that has no member for it."""
 
 ITEM_IDS = ("fc_", "ctc_")
 """Prefixes of item ids of OpenAI's responses; the results of such calls have another id."""
@@ -141,7 +141,7 @@ def response_part(
 ) -> Part:
     """Return a tool's result, unwrapped, with `response` if it was captured.
 
-    `is_error` is set if it is true, and if it is false though the words of the result are those of an error.
+    The part has `is_error` if the flag is true, or if the flag is false although the result reads like an error.
     """
     if response is UNCAPTURED or is_redacted(response):
         part: Part = {"type": "tool_call_response", "id": call_id}
@@ -190,7 +190,7 @@ def _reasoning(block: dict[str, JsonValue]) -> Part:
 def thoughts_in(value: object, depth: int = _MAX_WRAPPERS) -> str | None:
     """Return the thoughts in a block, a list of pieces or a text, which may be the JSON of these; None if it has none.
 
-    A member without words gives way to the next one: a summary may be empty, and the content beside it full.
+    A member without words is skipped for the next one: a summary may be empty although `content` has a text.
     """
     if isinstance(value, str):
         parsed = opened(value) if depth and may_hide_thoughts(value) else value

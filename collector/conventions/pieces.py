@@ -1,4 +1,4 @@
-"""Messages in the normal form that came in pieces, or without what stands elsewhere: put together and completed."""
+"""Messages in the normal form: pieces are joined, and ids, calls and thoughts recorded elsewhere are added."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,9 +8,9 @@ from storage.records import JsonValue, Message, SpanEvent
 
 
 def in_parts(blocks: list[JsonValue], role: str, call_id: JsonValue = None) -> Message:
-    """Return a message that is in parts already; those of a tool are its result.
+    """Return a message whose content is a list of blocks; the texts of a tool's message become its result.
 
-    LiteLLM puts the id of a result beside its parts.
+    LiteLLM records the id of a result (`call_id`) on the message, and not in its parts.
     """
     parts: list[JsonValue] = [part for block in blocks for part in part_of(block)]
     if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
@@ -53,7 +53,7 @@ class Joined:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._grown: list[JsonValue] | None = None  # the parts of the last one, once it is of several
+        self._grown: list[JsonValue] | None = None  # parts of the last message, once it was merged
         self._has_call: bool | None = None  # of the last one; None: not computed
 
     def add(self, message: Message, *, is_open: bool, are_items: bool) -> None:
@@ -91,7 +91,7 @@ class Joined:
             self.messages[-1] = {**last, "parts": self._grown}
             return
         more = [part for part in parts if not _is_empty(part)]
-        if not self._grown or (more and _is_empty(self._grown[0])):  # then it is all that there was
+        if not self._grown or (more and _is_empty(self._grown[0])):  # so far it had at most an empty text
             self._grown[:] = more or parts[:1]
         else:
             self._grown += more
@@ -110,7 +110,7 @@ def is_text_alone(message: Message) -> bool:
 
 
 def continued(before: Message, message: Message) -> Message:
-    """Merge the pieces of a streamed message: only the last one of ADK has a finish reason.
+    """Merge two pieces of a streamed message; other fields come from the later one, such as ADK's finish reason.
 
     A last piece with the whole text replaces the others.
     """
@@ -124,7 +124,7 @@ _PIECES, _PIECE = "mlflow.chunk.item.", "mlflow.chunk.value"
 
 
 def pieces_of_stream(events: Iterable[SpanEvent], holding: str) -> Iterator[JsonValue]:
-    """Yield the pieces that hold some text of a stream of OpenAI's chat completions: MLflow makes each an event."""
+    """Yield the chunks that contain `holding` from a stream of chat completions, which MLflow records as events."""
     for event in events:
         piece = event.attributes.get(_PIECE) if event.name.startswith(_PIECES) else None
         if isinstance(piece, str) and holding in piece:
@@ -132,7 +132,7 @@ def pieces_of_stream(events: Iterable[SpanEvent], holding: str) -> Iterator[Json
 
 
 def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
-    """Put calls together that come in pieces: the first of each has its id and name, all have some of its JSON."""
+    """Join tool calls from chunks: a call's first chunk has its id and name, and each has a piece of its arguments."""
     calls: dict[str, dict[str, JsonValue]] = {}
     for piece in pieces:
         for choice in as_list(as_dict(piece).get("choices")):
@@ -146,7 +146,7 @@ def calls_of_stream(pieces: Iterable[JsonValue]) -> list[JsonValue]:
 
 
 def with_ids(messages: list[Message]) -> list[Message]:
-    """Give results without id and name the ids of the calls before them, in order, if they are not more than these."""
+    """Give results without id and name the ids of the calls before them, in order, unless there are more results."""
     calls: list[JsonValue] = []
     changed = list(messages)
     for at, message in enumerate(messages):
@@ -164,9 +164,9 @@ def with_ids(messages: list[Message]) -> list[Message]:
 
 
 def with_reply(messages: list[Message], reply: Sequence[Message]) -> list[Message]:
-    """Add the thoughts of the model's own reply to an answer in one message; without a text, also its text.
+    """Add the thoughts of the model's own reply to an answer of one message.
 
-    A text that is a thought in the reply becomes one here, too.
+    If the answer has no text, add the reply's text, too. A text that is a thought in the reply is replaced by that.
     """
     sent = [message for message in reply if message["role"] == "assistant"]
     if len(sent) != 1:
@@ -193,9 +193,9 @@ def lacks_something(messages: Sequence[Message]) -> bool:
 
 
 def tells_more(raw: Sequence[Message], messages: Sequence[Message]) -> bool:
-    """Return True if messages have all calls and parts of others, and more ids or parts.
+    """Return True if `raw` has the calls and at least as many parts and ids as `messages`, and more parts or ids.
 
-    If the others have no calls, any calls are more.
+    If `messages` have no calls, `raw` may have any.
     """
     theirs, ours = _outline(raw), _outline(messages)
     return (

@@ -1,8 +1,8 @@
 """Positions of the fields of a span, by its shape: computed once for all spans that look alike.
 
-A shape is the part of a span that decides them: the keys of its attributes that the table of conventions knows, in
-their order, the kind and the dialect that the values of some of them show, the scope, the resource, the name. Values
-play no other part, so spans of one program have few shapes.
+A shape is everything that decides these positions: the attribute keys that the table of conventions knows and the
+operator's own keys, in their order, the scope, the resource, and the span's name. Values of attributes are not part of
+it, apart from the kind and the dialect that some of them show. So the spans of one program have few shapes.
 """
 
 import math
@@ -18,10 +18,10 @@ from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import text_of
 from storage.records import AttributeValue, Resource, SpanType
 
-_OURS = 1  # the rank of `dokimos.*` in each slot that can be given keys: an operator's own come right after it
+_OURS = 1  # the rank of `dokimos.*` in each slot of `own_keys.FIELDS`; an operator's own keys rank right after it
 _MAX_OWN_KEYS = 1_000_000
-_PLANS = 8_192  # a guess: some 5 kB each; numbered attributes make a shape of each length of a conversation
-_NAMES = 8_192  # a guess: applications put ids into the names of spans, so they are no end of
+_PLANS = 8_192  # a guess: some 5 kB each; with numbered attributes, each length of a conversation is a shape of its own
+_NAMES = 8_192  # a guess: applications put ids into span names, so their number is unbounded
 
 
 class Mark(NamedTuple):
@@ -36,7 +36,7 @@ class NameMark(NamedTuple):
 
     rank: int
     kinds: tuple[SpanType | None, ...]
-    sure: tuple[SpanType | None, ...]  # of those that are sure by their names
+    sure: tuple[SpanType | None, ...]  # likewise, if the name overrides the keys (`Dialect.sure_names`)
 
 
 class Shape(NamedTuple):
@@ -56,7 +56,7 @@ class Lead(NamedTuple):
     rank: float
     place: FieldSource
     at: int  # the number of the key in the shape
-    source: str  # what to call it
+    source: str  # its name in `sources` and notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class ShapePlan:
     capture: str  # how to have content sent
     is_bare: bool  # a model name without any other sign
     leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without rows that count for another dialect only
-    mentioned: frozenset[Slot]  # those that any row is about, be it another dialect's
-    groups: Mapping[str, Node]  # of keys that others are numbered below
+    mentioned: frozenset[Slot]  # slots of any matching row, also of one for another dialect only
+    groups: Mapping[str, Node]  # trees of numbered attributes, by the key above them
 
 
 @lru_cache(maxsize=_PLANS)
@@ -171,7 +171,7 @@ def _in_order(leads: list[Lead], dialect: Dialect | None) -> tuple[Lead, ...]:
 
 
 def _rank(shape: Shape, seen: Sequence[index.Known | None]) -> int:
-    """Return the strongest sign: of the keys and values, the scope, the resource, the name of the span."""
+    """Return the rank of the strongest sign among the keys, values, scope, resource and name of the span."""
     rank, genai_rank = index.scope_rank(shape.scope)
     is_genai = False
     for known, mark in zip(seen, shape.marks, strict=True):
@@ -198,7 +198,7 @@ def _sign(shape: Shape, seen: Sequence[index.Known | None], rank: int) -> str:
 
 
 def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | None) -> tuple[SpanType | None, str]:
-    """Return the kind and its source: the strongest key, or the name if its dialect names kinds so."""
+    """Return the kind and its source: the strongest key, or the span's name if its dialect encodes the kind there."""
     strongest = math.inf
     strongest_kind: tuple[SpanType | None, str] = None, ""
     for key, known, mark in zip(shape.keys, seen, shape.marks, strict=True):
@@ -230,7 +230,7 @@ def _only_names_model(shape: Shape, seen: Sequence[index.Known | None]) -> bool:
     return telling <= MODEL_NAMES and not is_request
 
 
-_REQUEST = "gen_ai.request."  # how the parameters of a request begin, which a record of its usage lacks
+_REQUEST = "gen_ai.request."  # prefix of request parameters, which a mere record of usage lacks
 
 
 def _kind_of(value: object, values: Mapping[str, SpanType]) -> SpanType | None:

@@ -54,12 +54,12 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTable:
-    """Prices of models by name, and the makers whose models a seller offers at them."""
+    """Prices of models by name, and for each provider (seller) the makers whose models it sells at these prices."""
 
     by_operator: Mapping[str, ModelPrice] = field(default_factory=dict)  # set by an operator, for any seller
-    listed: Mapping[str, tuple[str, ModelPrice]] = field(default_factory=dict)  # with who makes the model
+    listed: Mapping[str, tuple[str, ModelPrice]] = field(default_factory=dict)  # the model's maker, and its price
     sellers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, float]] | None = None  # by the operator: what `price_table` was given
+    settings: Mapping[str, Mapping[str, float]] | None = None  # the operator's prices, as passed to `price_table`
     digest: str = ""  # identifies the table
 
     def price_of(self, model: str, provider: str | None) -> ModelPrice | None:
@@ -91,7 +91,7 @@ def _words(seller: str) -> list[str]:
 
 
 def spellings(model: str) -> tuple[str, ...]:
-    """Return a model's name in one form without its host, then also without each date and version at its end."""
+    """Return a model's normalized name without its host, then shorter ones without each trailing date or version."""
     name = model[:_LONGEST].strip().lower().rpartition("/")[2]
     while (shorter := _BEFORE.sub("", name)) != name:
         name = shorter

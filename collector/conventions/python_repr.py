@@ -1,7 +1,7 @@
 """Objects as Python writes them, `ToolCall(name='f', arguments={'a': 1})` or `role='user' content='hi'`, as maps.
 
-Some instrumentations put `repr` or `str` of a framework's messages where their JSON should be. Only what the grammar
-knows is read, nothing is ever evaluated but strings and numbers, and whatever else a text holds makes it no object.
+Some instrumentations put `repr` or `str` of a framework's messages where their JSON should be. A text with
+anything that the grammar does not know is no object. Only strings and numbers are ever evaluated.
 """
 
 import ast
@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
 )
 _WORDS: Final[dict[str, JsonValue]] = {"None": None, "True": True, "False": False}
 _AS_IT_IS: Final = re.compile(r"[^\\\n\r\0]*+")
-"""A text between quotes that is its characters, without what makes it something else, or no text of Python's."""
+"""A quoted string without escapes, line breaks and NUL, so that its value is the characters between the quotes."""
 
 
 class Written(NamedTuple):
@@ -57,7 +57,10 @@ def is_written(text: str) -> bool:
 
 
 def _remembering(read: Callable[[str], _Read | None]) -> Callable[[str], _Read | None]:
-    """Read texts that begin like objects, and short ones once: each request of a conversation repeats its messages."""
+    """Wrap a parser: it gets only texts that begin like objects, and results of short texts are cached.
+
+    Each request of a conversation repeats the earlier messages.
+    """
     remembered = lru_cache(maxsize=512)(read)
 
     @wraps(read)
@@ -264,7 +267,7 @@ def _text(token: str) -> str:
 
 
 def _number(token: str) -> int | float | str:
-    if not token.isascii():  # digits that are no digits of Python's
+    if not token.isascii():  # digits of other scripts
         raise _NotWrittenError
     if token.isdigit() and token[0] != "0":
         return int(token)

@@ -33,7 +33,7 @@ def raw_text(
             text = _first(slot_values, field, slot_values.candidates(slot))
             if text is not None:
                 return text
-    is_scrubbed = f"{field}: {REDACTION}" in slot_values.notes  # then the rest of the messages does not make a text
+    is_scrubbed = f"{field}: {REDACTION}" in slot_values.notes  # then the rest of the messages is no content
     if messages and have_content(messages) and not is_scrubbed:
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None

@@ -14,7 +14,7 @@ class Beside:
     """The runs of a trace that spans of another library may repeat, each library once."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[tuple[int, int, ReportedRun]]] = {}  # of each name by start, and in their order
+        self._runs: dict[str, list[tuple[int, int, ReportedRun]]] = {}  # by name: (start, order, run), sorted
         self._libraries: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that report it
 
     def add(self, run: ReportedRun) -> None:
@@ -23,7 +23,7 @@ class Beside:
         self._libraries[id(run)] = {run.span.scope}
 
     def of(self, run: ReportedRun) -> ReportedRun | None:
-        """Return the run that a span is about again; None if it is a run of its own."""
+        """Return the known run that `run` reports again; None if it is a new one."""
         known = self._runs.get(run.span.tool_name or "")
         if not known:
             return None

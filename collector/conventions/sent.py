@@ -1,4 +1,4 @@
-"""Inputs of models: of each conversation only the part that no earlier call of a model was sent.
+"""Inputs of models, read incrementally: of each conversation only the part that earlier inputs do not have.
 
 An agent sends its model the whole conversation again with each call, so that reading all of it each time costs the
 square of its length.
@@ -28,10 +28,10 @@ class _Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewResults:
-    """The results that a conversation adds, each with its call, and a place to count those before them."""
+    """The results that a conversation adds, each with its call, and the numbers of earlier results by call."""
 
     results: list[tuple[Part, Part]]
-    counts: Counter[tuple[str, ...]]  # handed on to the next part of the conversation
+    counts: Counter[tuple[str, ...]]  # shared with the conversation's next inputs; the caller updates it
 
 
 class Conversations:
@@ -43,10 +43,10 @@ class Conversations:
         self._known: list[_Conversation] = []  # the latest last
 
     def results(self, span: TraceMember) -> NewResults | None:
-        """Return the results that a span was sent, without those that an earlier span of the conversation was sent.
+        """Return the results in a span's input that no earlier span of the conversation has in its input.
 
-        None if it was sent more of tools than that, so that all of it has to be read: a call that was never requested,
-        calls or results without an id, or results of other calls than those before them.
+        None if the whole input must be read, because its new part has one of three things: a call that no model of
+        the trace requested, a call or result without an id, or a result without its call before it.
         """
         text = span.prompt if isinstance(span.prompt, str) else None
         before, messages = self._new_messages(span)
@@ -70,7 +70,7 @@ class Conversations:
         return NewResults(results=results, counts=counts)
 
     def _new_messages(self, span: TraceMember) -> tuple[_Conversation | None, Sequence[Message]]:
-        """Return the conversation that a span continues, and its new messages; None: all of them."""
+        """Return the conversation that a span continues, and the new messages; or None and all messages of the span."""
         if isinstance(span.prompt, str):
             for known in reversed(self._known):
                 rest = _rest(span.prompt, known.text)
@@ -94,7 +94,7 @@ def tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
 
 
 def _rest(text: str, earlier: str) -> str | None:
-    """Return the rest of a JSON list behind the items of an earlier one; None if it does not begin with them."""
+    """Return a JSON list without the items of an earlier list; None if it does not begin with them."""
     head = earlier.rstrip().removesuffix("]").rstrip()
     if not head.strip("[ ") or not text.startswith(head):
         return None

@@ -1,4 +1,4 @@
-"""Findings of the table on one span: the candidates of each field, the kind, the dialect, why something is missing."""
+"""Values of one span by slot: the candidates for each field, the kind, the dialect, and notes on what is missing."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -35,7 +35,7 @@ _MESSAGES: frozenset[Slot] = frozenset({"input_messages", "output_messages", "tr
 _CONTENT: frozenset[Slot] = _MESSAGES | {
     "input", "output", "answer_text", "answer_reasoning", "answer_calls", "tool_arguments", "tool_result",
 }  # fmt: skip
-"""Fields that a mark of a redaction does not fill."""
+"""Slots in which a redaction marker does not count as a value."""
 
 Candidate = tuple[float, FieldSource, object, str]  # rank, place, value, what to call its source
 _NONE: list[Candidate] = []
@@ -63,15 +63,15 @@ class Memo:
 
     def __init__(self) -> None:
         self.decoded: dict[str, JsonValue | NotJson] = {}
-        self.literals: set[str] = set()  # those of the decoded that were no JSON, but what Python writes
-        self.messages: dict[tuple[str, str, str], list[Message] | None] = {}  # by how they were looked for, and where
+        self.literals: set[str] = set()  # decoded texts that were Python literals, not JSON
+        self.messages: dict[tuple[str, str, str], list[Message] | None] = {}  # by kind of search, role and text
         self.written: dict[int, tuple[list[Message], str]] = {}  # as JSON, by the identity of the list
 
 
 class SlotValues:
-    """The candidates of a span's fields, strongest first; used ones are noted with their source.
+    """The candidates for a span's fields, strongest first. `sources` records the key or event of each used value.
 
-    `values` are those of the plan's keys, in their order.
+    `values` are the attribute values of the plan's keys, in the order of these keys.
     """
 
     __slots__ = ("_candidates", "_events", "_plan", "_values", "beside", "counts", "memo", "notes", "sources", "span")
@@ -164,11 +164,11 @@ class SlotValues:
         return candidates
 
     def tells(self, slot: Slot) -> bool:
-        """Return True if any row of a field matches."""
+        """Return True if the span has an attribute or event of any row about a field."""
         return slot in self._plan.mentioned or slot in self._events
 
     def tells_any(self, slots: frozenset[Slot]) -> bool:
-        """Return whether any row about one of some fields fits."""
+        """Return whether any row of these slots matches."""
         return not slots.isdisjoint(self._plan.mentioned) or not slots.isdisjoint(self._events)
 
     def text(self, slot: Slot, field: str = "") -> str | None:
@@ -192,7 +192,7 @@ class SlotValues:
         return None
 
     def member(self, place: FieldSource, value: object, source: str) -> JsonValue:
-        """Return the value at the path of a row in the JSON of its key; numbered attributes are joined texts."""
+        """Return the value at a row's path in the JSON of its key; of numbered attributes, the joined texts there."""
         if place.is_group:
             texts = (at(item, place.path) for item in self.group(place.key))
             return "\n".join(text for text in texts if isinstance(text, str) and not is_redacted(text)) or None

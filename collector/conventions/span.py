@@ -83,7 +83,7 @@ class Content:
 
     input: str | None
     output: str | None
-    is_answer: bool | None  # the output is the last words of the messages; None: look there
+    is_answer: bool | None  # the output is the messages' last text; False: they have none; None: another one
     input_messages: list[Message] | None
     output_messages: list[Message] | None
     use: ToolUse | None
@@ -268,7 +268,10 @@ def _explain(slot_values: SlotValues, kind: SpanType, content: Content) -> None:
 
 
 def _explain_content(slot_values: SlotValues, content: Content) -> None:
-    """Note the setting that captures a missing side; if it captures both, it may be on, or the call may have failed."""
+    """Note the setting that captures a missing side.
+
+    If the setting is for both sides, note instead that it is on (the other side is present), or that the call failed.
+    """
     has_failed = content.error is not None or content.error_type is not None
     if content.input is None:
         slot_values.note("input", _uncaptured(slot_values, "input", content.output_messages, has_failed=has_failed))

@@ -2,9 +2,9 @@
 
 A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
 in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
-log record). `only key` counts if the dialect was recognised by something else, for keys that are not specific to it;
-`json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone, `kind
-KIND/key` on those that do one thing.
+log record). `only key` counts only if the span has another sign of the dialect, since other dialects have the key, too;
+`json key` is a text that was written as JSON. `scope NAME/key` counts only on spans of one library, `kind KIND/key`
+only on spans of one kind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ Slot: TypeAlias = Literal[
     "output",
     "input_messages",
     "output_messages",
-    "whole_input",  # messages, the only one of which can be the JSON of all of them
+    "whole_input",  # messages; if there is one, it may contain all of them as JSON
     "raw_dialogue",  # a raw request or response, which may have more than the messages made of it
     "call_ids",  # of the calls in an answer, several in one text
-    "result_ids",  # messages in which results alone have the ids of calls, and calls those of items
+    "result_ids",  # messages whose results have call ids, but whose calls have item ids
     "made_up_ids",  # messages in which calls have ids that no model gave them
-    "marked_ids",  # answers in which such ids can be known by how they begin
-    "texts_of_items",  # items of OpenAI's responses can be texts as Python writes them
+    "marked_ids",  # answers with made-up ids, which a prefix reveals
+    "texts_of_items",  # items of OpenAI's responses may be recorded as Python reprs
     "texts_of_blocks",  # blocks of an answer can be texts, as JSON or literals
     "trajectory",  # a whole conversation, in one list
     "system",
@@ -34,13 +34,13 @@ Slot: TypeAlias = Literal[
     "calls_beside",  # calls that the messages of an answer may lack: numbered ones, or those in events of its stream
     "reply",  # what the model sent itself: it may have thoughts and words that the answer made of it leaves out
     "automatic_calls",  # calls that a client library made itself before the answer
-    "finish_reasons",  # why an answer ended; by which a blank text may be that of calls of tools
+    "finish_reasons",  # why an answer ended; also shows that a blank text stands for tool calls
     "tool_name",
     "tool_call_id",
     "tool_arguments",
     "tool_result",
     "tool_definitions",
-    "offered",  # messages among which definitions of tools stand
+    "offered",  # messages that include tool definitions
     "model",
     "raw_answer",  # an answer itself, which may name the model that gave it
     "named_model",  # of libraries that record either the requested or the answering model
@@ -50,15 +50,15 @@ Slot: TypeAlias = Literal[
     "output_tokens",
     "cached_tokens",
     "cached_apart",  # of a dialect whose input tokens leave the cached ones out
-    "usage_apart",  # a map of counts, in which `input` and `output` leave those out that are named after them
+    "usage_apart",  # a map of counts, whose `input` may exclude counts named `input_…`; likewise `output`
     "reasoning_tokens",
     "written_tokens",  # of the input, written to a cache
-    "total_tokens",  # by which it shows whether input and output leave cached and reasoning tokens out
-    "total_as_output",  # if the output equals this count, it is the total
+    "total_tokens",  # shows whether input and output include cached and reasoning tokens
+    "total_as_output",  # a total; an output count that equals it is wrong: it is the total
     "cost_usd",
     "session_id",
     "user_id",
-    "run_id",  # of an experiment, for one of whose items the span is
+    "run_id",  # of an experiment; the span belongs to one of its items
     "item_key",
     "error",
     "error_type",
@@ -87,7 +87,7 @@ class Kinds:
     """Kinds of span by the value of a key; other values mean nothing."""
 
     key: str
-    values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "*x" ends so, "" is any other
+    values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "*x" is a suffix, "" any other value
     is_first: bool = False  # overrides any other key
 
 
@@ -103,7 +103,7 @@ class Dialect:
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
     captures: Mapping[str, str] = field(default_factory=dict)  # likewise, of libraries by the beginning of their scope
-    has_one_switch: bool = False  # `capture` sets inputs and outputs together: a span with one of them was sent with it
+    has_one_switch: bool = False  # `capture` is for inputs and outputs: a span with either shows that it is on
     has_early_status: bool = False  # it sets OK when a step begins, and the SDK lets no failure take that back
 
 
@@ -112,7 +112,7 @@ class FieldSource:
     """A parsed row."""
 
     slot: Slot
-    rank: int  # among the places of its slot: the lowest that holds something wins
+    rank: int  # among the rows of its slot: the lowest with a value wins
     dialect: str
     key: str
     event: str = ""
@@ -121,8 +121,8 @@ class FieldSource:
     is_group: bool = False
     is_only: bool = False
     is_json: bool = False
-    scope: str = ""  # the beginning of the name of the only scope whose spans it is about
-    kind: str = ""  # of the only spans that it is about
+    scope: str = ""  # counts only on spans whose scope's name begins so; empty: on all
+    kind: str = ""  # counts only on spans of this kind; empty: on all
 
 
 def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> FieldSource:

@@ -35,7 +35,7 @@ class ToolUse:
 
 
 class _Empty(NamedTuple):
-    """A place with a blank value."""
+    """An attribute with a blank value in place of a call's arguments or result."""
 
     source: str
     is_null: bool  # the JSON `null`, and not a blank text
@@ -68,7 +68,7 @@ def tool_use(slot_values: SlotValues) -> ToolUse:
 
 
 def logged_use(slot_values: SlotValues, use: ToolUse, logs: Sequence[LogRecord]) -> ToolUse:
-    """Complete a call with what log records tell of its arguments and its end."""
+    """Complete a call with the arguments, result and status in log records."""
     logged = call_in(logs, use.call_id)
     if logged is None:
         return use
@@ -96,9 +96,9 @@ def _arguments(slot_values: SlotValues) -> JsonValue:
 
 
 def _result(slot_values: SlotValues) -> ToolResult:
-    """Return the result. If a blank or null one is recorded, `sources` has its place.
+    """Return the result. `sources` names the attribute that records it, also if it is blank or null.
 
-    If none is, `sources` has none.
+    Without a recorded result, `sources` has no entry.
     """
     value, empty = _first_value(slot_values, ("tool_result", "output"))
     result = unwrap.result(value)
@@ -129,7 +129,7 @@ def _in_messages(slot_values: SlotValues, slot: Slot, kind: str, field: Slot) ->
 def _first_value(slot_values: SlotValues, slots: tuple[Slot, Slot]) -> tuple[object, _Empty | None]:
     """Return the first value of the field itself, else of the span's input or output.
 
-    Beside it the first place before that which holds a blank text or the JSON `null`.
+    Also return the first attribute before it with a blank text or the JSON `null`.
     """
     field, empty = slots[0], None
     for slot in slots:

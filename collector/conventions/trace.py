@@ -110,9 +110,10 @@ def _is_pending(span: Span) -> bool:
 
 
 def _input_of(tree: Tree, root: TraceMember | None) -> str | None:
-    """Return the root's input, else that of the topmost span of an agent, a chain or a model, the first.
+    """Return the root's input, else that of the first of the topmost spans of agents, chains and models.
 
-    A blank one and the state of a workflow give way to others, and feedback on a rejected answer to the question.
+    Another span's input replaces a blank one and the state of a workflow. The question replaces feedback on a rejected
+    answer.
     """
     if root is not None and root.input is not None and not _gives_way(root.input):
         return _question(tree, root)
@@ -133,12 +134,12 @@ def _gives_way(text: str | None) -> bool:
 
 
 def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None) -> str | None:
-    """Return the text that is shown and judged: the root's output.
+    """Return the output of a trace, which is shown and judged: that of the root.
 
-    If the root has none, or is one step of several that have no span around them, use the topmost span of an agent, a
-    chain or a model with one, the last of these. Messages without words, such as calls of tools, blank text, and the
-    last words with other blanks around them, give way to the last words of any span. A model's text before a call gives
-    way to an answer that began after it, however deep.
+    If the root has none, or is one of several top spans, use the last of the topmost spans of agents, chains and models
+    with an output. The final response replaces an output that is blank, whose messages have no text, or that differs
+    from it only in the blanks around it. An answer that began after a model's request for tools replaces the text of
+    that request, at any depth.
     """
     telling = root if root is not None and root.output is not None and not _is_step(tree, root) else None
     if telling is None:
@@ -156,7 +157,7 @@ def _output_of(tree: Tree, root: TraceMember | None, final_response: str | None)
 
 
 def _request_of(tree: Tree, span: TraceMember) -> TraceMember | None:
-    """Return the model's request for tools that a span's output is from: its own, or the last one that it repeats."""
+    """Return the model's span that requested the tools in a span's output: itself, or the last with this text."""
     words = tool_request(span.output_messages)
     if words is None or span.span_type == "llm":
         return None if words is None else span
@@ -165,7 +166,7 @@ def _request_of(tree: Tree, span: TraceMember) -> TraceMember | None:
 
 
 def _answer_after(tree: Tree, request: TraceMember) -> TraceMember | None:
-    """Return the topmost answer that began after a request for tools had ended, the last of these."""
+    """Return the last of the topmost answers that began after a request for tools had ended."""
     until_ns = max(request.start_ns, request.end_ns or 0)
     answers = [
         span
@@ -196,9 +197,10 @@ def _is_step(tree: Tree, root: TraceMember) -> bool:
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     """Return a model's last text; without one, that of an agent or a chain, then of a span of kind `other`.
 
-    Else it is the root's output, unless that is made of messages, in which there are no last words. If the last answer
-    of a kind of spans is blank, no earlier one of them counts; it is blank unless spans of other kinds tell words. If
-    it asks for tools without words, such as for the tool that takes the answer, no words before an earlier call count.
+    Else return the root's output, unless it was made from messages, which have no last text then. If the last answer of
+    a group of kinds is blank, its earlier ones do not count: the result is blank unless another group has a text. If
+    the last answer requests tools without a text, such as the tool that submits the answer, texts that come with an
+    earlier request do not count.
     """
     blank = None
     for kinds in ANSWERING:
@@ -276,7 +278,7 @@ def _once_each(spans: Iterable[TraceMember]) -> Iterator[Message]:
 
 
 def _with_requests(tree: Tree, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return a conversation with the calls of its results, which OpenLIT leaves out of what the model was sent.
+    """Add to a conversation the calls whose results it has; OpenLIT omits them in the model's input.
 
     The model's own answer, on an earlier span, has them.
     """
@@ -312,7 +314,7 @@ def speaking(reading: SpanReading | TraceMember) -> tuple[Message, ...]:
 
 
 def _talk(prompt: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return input and output as one talk; if the output contains the input, as a graph's state does, it alone."""
+    """Join input and output; if the output contains the input, as the state of a graph does, return it alone."""
     if not 0 < len(prompt) < len(answered):
         return (*prompt, *answered)
     keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in prompt]
@@ -334,9 +336,9 @@ def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
 
 
 class _Used:
-    """Usage of calls of models, by the spans that have none of it below them: a span above repeats or sums up.
+    """Usage of model calls. Only spans without usage below them count: a span above repeats theirs, or sums it up.
 
-    A call that several spans report counts once, by the span that counts most, whichever came first.
+    A call that several spans report counts once, with the highest usage among them.
     """
 
     def __init__(self, tree: Tree) -> None:

@@ -54,7 +54,7 @@ def tree_of(spans: Sequence[TraceMember]) -> Tree:
 
 
 def _descend(span_id: str, parents: dict[str, str | None], depths: dict[str, int]) -> None:
-    """Note how deep a span lies; the link that closes a cycle is cut."""
+    """Store the depths of a span and its ancestors; cut the link that closes a cycle."""
     path: list[str] = []
     on_path: set[str] = set()
     at: str | None = span_id

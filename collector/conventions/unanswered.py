@@ -1,4 +1,4 @@
-"""Runs that ended without an answer: words before a call of a tool are none, nor is the call."""
+"""Runs that ended without an answer: neither a tool call nor the text before it is an answer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ANSWERING: Final = (("llm",), ("agent", "chain"), ("other",))
 ANSWERERS: Final = ("llm", "agent")
 """Kinds of steps that should have an answer."""
 
-_STEPS: Final = (*ANSWERERS, "chain", "tool")  # a failure of another, such as of a guardrail or a memory, ends no run
+_STEPS: Final = (*ANSWERERS, "chain", "tool")  # a failed span of another kind, such as a guardrail, ends no run
 _MAX_LEVELS: Final = 64  # a guess: spans between a step and the tool that it is part of
 
 BLANKS: Final = " \t\r\n"
@@ -31,7 +31,7 @@ class Unanswered:
 def unanswered(tree: Tree) -> Unanswered | None:
     """Return the last answer of a trace if it requests tools and the run then failed, or has no output; else None.
 
-    A run that ended well with a call has an answer: a handoff, a form for the user, a last tool.
+    A run that ended with a call and without a failure is complete: the call is a handoff, a form, or the last tool.
     """
     if not any(map(_lacks_answer, tree.spans.values())):
         return None
@@ -44,9 +44,9 @@ def unanswered(tree: Tree) -> Unanswered | None:
 
 
 def output_beside(tree: Tree, root: TraceMember | None, lack: Unanswered) -> str | None:
-    """Return the own output of a run without an answer: of the root, an agent, or a span around the request.
+    """Return the output of a run without a model's answer: of the root, an agent, or a chain around the request.
 
-    The topmost counts, of several the last. One that repeats a request for tools has no output of its own.
+    Of several, the last of the topmost counts. An output that repeats the text of a request for tools is ignored.
     """
     requests = {""}
     for span in tree.spans.values():
@@ -72,7 +72,7 @@ def _bad_ends(tree: Tree, last: TraceMember) -> Iterator[int]:
     own = _tools_above(tree, last)
     for span in tree.spans.values():
         is_later_step = span is not last and span.span_type in _STEPS and span.start_ns >= _end_ns(last)
-        # What a tool does within it is its own matter: its failure can be a result of the tool.
+        # Ignore steps within a tool: their failure may be a regular result of the tool.
         if is_later_step and _lacks_answer(span) and _tools_above(tree, span) <= own:
             yield span.start_ns
     if not _may_be_whole(tree, last):
@@ -81,9 +81,9 @@ def _bad_ends(tree: Tree, last: TraceMember) -> Iterator[int]:
 
 
 def _may_be_whole(tree: Tree, last: TraceMember) -> bool:
-    """Return True if a span may contain several model calls, with only the last words and all requests of these.
+    """Return True if a span may stand for several model calls, with the text of the last one and the requests of all.
 
-    So do agents and, if tools ran well below them, spans of models. A failure around such a span does not count.
+    Agents do, and so do models if tools below them ran without a failure. A failed span around such a span is ignored.
     """
     if not tool_request(last.output_messages):
         return False

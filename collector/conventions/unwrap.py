@@ -48,9 +48,9 @@ def arguments(value: object) -> JsonValue:
 
 
 def lone_text(text: str) -> str | None:
-    """Return the arguments of a function as shown as its input; None for any other text.
+    """Return what to show as the input of a function, from its `args` and `kwargs`; None for any other text.
 
-    A text that is the only argument is shown unwrapped.
+    If a text is the only argument, return it unwrapped.
     """
     if not text.startswith(BOUND_TEXTS):
         return None
@@ -104,7 +104,7 @@ def result(value: object) -> ToolResult:
 
 
 WRITTEN = "content="
-"""Beginnings of LangChain's messages as Python writes them."""
+"""Beginning of the Python repr of a LangChain message."""
 
 _FIELD = re.compile(
     r"""\s*(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|\[[^\[\]]*+\]|\{[^{}]*+\}|[^\s'"\[{]++)""", re.DOTALL
@@ -112,7 +112,7 @@ _FIELD = re.compile(
 
 
 def _written(text: str) -> ToolResult | None:
-    """Parse a message of LangChain's as Python writes it: `content='…' name='…' tool_call_id='…'`."""
+    """Parse the Python repr of a LangChain message: `content='…' name='…' tool_call_id='…'`."""
     fields: dict[str, JsonValue] = {}
     at = 0
     while (match := _FIELD.match(text, at)) is not None:
@@ -217,7 +217,7 @@ def _layer_of_bedrock(fields: dict[str, JsonValue]) -> ToolResult:
 
 
 def _blocks(value: object) -> ToolResult | None:
-    """Join a list of text blocks; a list with anything else stays."""
+    """Join a list of text blocks; return None for a list with anything else."""
     if not isinstance(value, list) or not value:
         return None
     only = value[0]

@@ -16,7 +16,7 @@ from storage.records import MAX_COUNT, AttributeValue, JsonValue, number_in
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
 MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
-MAX_SIMPLE_CHARS = 262_144  # without the compiler: 55 ms at most, of a picture as text 2 ms
+MAX_SIMPLE_CHARS = 262_144  # without the compiler: 55 ms at most; 2 ms for a picture in base64
 MAX_ENCODED = 3  # JSON in JSON in JSON: no library was seen to encode more than twice
 _MOST_DIGITS = 400  # more than the largest float has
 TOO_DEEP = "<nested too deeply>"
@@ -26,7 +26,7 @@ AS_PYTHON_WRITES = ("{'", "['", "[{'")
 _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__", "redacted", "[filtered]"})
 """Marks in place of a redacted value, in upper or lower case: of OpenInference, Sentry, Tracejury and others."""
 
-_SCRUBBED = "[Scrubbed due to "  # Logfire, with the word that it did not like
+_SCRUBBED = "[Scrubbed due to "  # Logfire; the word that matched follows
 _FIRST_OF_MARKS = frozenset('[<_rR"')
 _OBJECT = re.compile(r"<[^\n]+ at 0x[0-9a-f]+>")  # of a class that shows nothing of its content: streams, generators
 _MARK_CHARS = 100  # a guess: longer than any mark
@@ -85,7 +85,7 @@ def _decode_anyhow(text: str) -> JsonValue:
 def parsed(value: object) -> JsonValue:
     """Parse text as JSON, else as a Python literal, else return it.
 
-    JSON within JSON is opened. Lists and maps are clean.
+    JSON within JSON is parsed, too. Lists and maps are returned as they are: they are clean.
     """
     if not isinstance(value, str):
         return value if isinstance(value, dict | list) else clean(value)
@@ -136,7 +136,7 @@ def is_redacted(value: object) -> bool:
 
 
 def why_redacted(value: object) -> str:
-    """Describe a value that `is_redacted`, behind the name of its field."""
+    """Return the note about a value that `is_redacted`; it follows the name of the field."""
     is_object = isinstance(value, str) and _OBJECT.fullmatch(value.strip().strip('"')) is not None
     return "is an object as Python shows it, without its content" if is_object else REDACTION
 
@@ -185,7 +185,7 @@ def clean(value: object, depth: int = 0) -> JsonValue:
 
 
 def canonical(value: JsonValue) -> str:
-    """Return the JSON that equal values have in common."""
+    """Encode a value as JSON with sorted keys, so that equal values give equal texts."""
     try:
         return msgspec.json.encode(value, order="sorted").decode()
     except (UnicodeEncodeError, OverflowError):
@@ -224,7 +224,7 @@ def fraction(value: object) -> float | None:
 def at(value: object, path: tuple[str, ...]) -> JsonValue:
     """Return the value at a path of keys, and of numbers in lists, in decoded JSON; None if missing.
 
-    An object that Python wrote is a map, too.
+    The Python repr of an object counts as a map.
     """
     for key in path:
         if isinstance(value, str) and is_written(value):
@@ -261,7 +261,7 @@ _DECODER = json.JSONDecoder(parse_float=lambda text: _finite(float(text)), parse
 
 def _is_deep(text: str) -> bool:
     bare = text.replace("\\\\", "").replace('\\"', "").encode("utf-8", "replace")
-    brackets = bare.translate(None, _NO_BRACKETS).replace(b'""', b"")  # which leaves the strings that have brackets
+    brackets = bare.translate(None, _NO_BRACKETS).replace(b'""', b"")  # without strings, unless they contain brackets
     levels = np.cumsum(_LEVELS[np.frombuffer(_STRING_WITH_BRACKETS.sub(b"", brackets), dtype=np.uint8)])
     return bool(levels.max(initial=0) > MAX_DEPTH)
 

@@ -10,9 +10,10 @@ _ACTORS = ("llm", "agent")
 
 
 def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
-    """Return the spans above those with amounts; a model's span does not repeat its tools' models.
+    """Return the ancestors of the spans with amounts (`telling`), which repeat these amounts.
 
-    Linear in the size of the trace: each span is passed at most twice.
+    A model's span does not repeat those of models that its tools called. Linear in the size of the trace: each span is
+    passed at most twice.
     """
     repeated: set[str] = set()
     passed: tuple[set[str], set[str]] = set(), set()

@@ -10,8 +10,8 @@ from collector.children.process import ChildFailed, ChildProcess
 
 _PROGRAM: Final = "from collector.datasets.apart_child import main; main()"
 _TIMEOUT_S: Final = 60.0
-"""Time without an answer, of up to 256 KB of rows, after which the process is ended. A guess: a row takes at most a
-second on an idle machine."""
+"""Timeout of the child process for one answer, which has up to 256 KB of rows; then it is killed. A guess: a row takes
+at most a second on an idle machine."""
 
 
 class Unread(Exception):

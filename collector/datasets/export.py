@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from collector.datasets.files import Format
 from storage.offline.datasets import Dataset, Item
 
-_ROWS_AT_ONCE: Final = 1_000  # of a piece; a guess
+_ROWS_AT_ONCE: Final = 1_000  # rows of a piece; a guess
 _MAPS: Final = (("inputs", "inputs"), ("expectedOutputs", "expected_outputs"), ("metadata", "metadata"))
 _COLUMNS: Final = ("id", *(name for name, _ in _MAPS), "source")
 _PARQUET: Final = pa.schema([(name, pa.string()) for name in _COLUMNS])

@@ -86,7 +86,7 @@ def read_items(
 
 
 def in_this_process(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
-    """Return what a file holds, each with its line or row; its values may take any memory.
+    """Yield the documents of a file, each with its line or row. The memory for them is not bounded.
 
     Raises:
         BadFile: something in it is wrong.
@@ -98,7 +98,10 @@ def in_this_process(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]
 
 
 def _documents(file: BinaryIO, form: Format) -> Iterator[tuple[str, object]]:
-    """Read in a child process what takes much more memory than the size of the file, or holds the GIL."""
+    """Yield the documents of a file. Parquet, and JSON of many values, are read in a child process.
+
+    They take much more memory than the size of the file, or hold the GIL.
+    """
     path = (
         path_of(file) if form == "parquet" or (form == "json" and has_more_values(_content(file), MOST_VALUES)) else ""
     )
@@ -127,7 +130,7 @@ def _content(file: BinaryIO) -> bytes:
 def _json(file: BinaryIO) -> Documents:
     document = _parsed(_content(file).removeprefix(b"\xef\xbb\xbf"), most=None)
     if isinstance(document, Mapping) and (description := document.get("description")):
-        yield _DESCRIPTION, description  # as a document, because what takes memory is read in another process
+        yield _DESCRIPTION, description  # as a document: a child process can send nothing else
     yield from json_documents(document)
 
 

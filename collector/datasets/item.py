@@ -15,7 +15,7 @@ from tracejury.dataset_text import MAX_ITEM_BYTES, ItemText
 
 ITEM: Final = Limit(value=MAX_ITEM_BYTES, unit="bytes", remedy="shorten its texts, or make several items of it")
 Redact = Callable[[Any], Any]
-"""Takes out of a JSON value what must not be written."""
+"""Function that redacts a JSON value before it is stored."""
 
 
 class BadItem(BadQuery, ValueError):
@@ -35,7 +35,7 @@ def read_item(document: object) -> ItemText:
 
 
 def digest_of(*values: object) -> str:
-    """Return a digest that is equal for JSON values that differ in the order of members only: 5 is not 5.0."""
+    """Return a digest of JSON values that ignores only the order of object members: 5 and 5.0 differ."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -63,7 +63,7 @@ class ItemMaker:
     schemas: ItemSchemas
     redact: Redact | None = None
     _ids: set[str] = field(default_factory=set)
-    _numbers: dict[str, int] = field(default_factory=dict)  # the last one of each name, or equal items are quadratic
+    _numbers: dict[str, int] = field(default_factory=dict)  # last number by name; counting from 1 would be quadratic
 
     def make(self, text: ItemText) -> NewItem:
         """Make an item for storage.

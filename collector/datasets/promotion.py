@@ -11,12 +11,12 @@ from evaluators.model import Case, text_of
 from storage.offline.datasets import Item
 from tracejury.dataset_text import MAX_ID_CHARACTERS, ItemText
 
-_KEPT: Final = ("tools", "tasks", "constraints")  # of the metadata of a case: what evaluators read
+_KEPT: Final = ("tools", "tasks", "constraints")  # keys of a case's metadata that items keep for evaluators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A person's correction. Without it, the output is expected only if `use_output`."""
+    """A person's expected outputs. If None, `use_output` makes the recorded output the expected one."""
 
     expected: Mapping[str, Any] | None = None
     use_output: bool = False
@@ -53,7 +53,7 @@ def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction
 
 
 def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, Any], correction: Correction) -> ItemText:
-    """Make an item of a run's item: as it was run, except for a person's expectation.
+    """Make a dataset item of an item of a run; a correction replaces the expected outputs.
 
     Raises:
         BadItem: the case has no input.
@@ -70,7 +70,7 @@ def item_of_result(row: Mapping[str, Any], item_id: str, source: Mapping[str, An
 
 
 def case_of_session(turns: Sequence[PromotedTurn]) -> Case:
-    """Make a case of the last turn of a session that has an input: that input, after all earlier messages.
+    """Make a case of a session's last turn with an input; its messages begin with those of earlier turns.
 
     Raises:
         BadItem: no turn has an input.
@@ -105,7 +105,7 @@ def corrected(stored: Item, correction: Correction) -> ItemText:
 
 
 def named_after(kind: str, *parts: str) -> str:
-    """Return the id of an item of this origin; the same each time."""
+    """Return the id of an item made from a recorded source; the same source always gives the same id."""
     name = "-".join((kind, *parts))
     if len(name) <= MAX_ID_CHARACTERS and name.isprintable():
         return name

@@ -12,9 +12,9 @@ from storage.limit import Limit
 MAX_SCHEMA_BYTES: Final = 64 << 10  # a guess
 _SIZE: Final = Limit(value=MAX_SCHEMA_BYTES, unit="bytes", remedy="check fewer fields")
 
-_REQUEST: Final = 4  # times as long as one value, for all items of a request; a guess
+_REQUEST: Final = 4  # limit of all items of a request, in multiples of the limit of one value; a guess
 
-_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are names of theirs
+_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are not keywords
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 _REFUSED: Final = frozenset({"pattern", "patternProperties"})
 """Keywords that are refused: a regular expression could run forever, and holds the GIL meanwhile."""

@@ -62,7 +62,7 @@ def _side_document(side: ComparedSide) -> Document:
 
 
 def finite(value: object) -> JsonValue:
-    """Replace numbers that JSON cannot spell by the strings of OTLP/JSON."""
+    """Replace NaN and infinite numbers, which JSON lacks, by the strings of OTLP/JSON; keep all other values."""
     match value:
         case float() if math.isnan(value):
             return "NaN"

@@ -33,7 +33,7 @@ class DeliveryOptions:
 
     at_once: int = 128
     at_once_each: int = 4  # for each receiver
-    look_again_s: float = 5  # without a notification of a due delivery
+    look_again_s: float = 5  # longest pause between checks of the outbox without a notification
     grace_s: float = 2  # for attempts under way when stopping
     watch: Watch | None = None  # called with each attempt
     record_again_s: float = 1
@@ -43,7 +43,7 @@ class DeliveryOptions:
 class Deliverer:
     """Sender of due deliveries, from `start` until `close`.
 
-    A delivery stays pending until its outcome is stored: one that is cut off before is sent again, with the same id.
+    A delivery stays pending until its outcome is stored. If the server stops before, it is sent again with the same id.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Deliverer:
         self._clock = clock
         self._source = source or random.SystemRandom()
         self._options = options or DeliveryOptions()
-        self._under_way: dict[str, DueDelivery] = {}  # sent, or to be recorded
-        self._recorded: set[str] = set()  # since the last check began, which may not have seen it
+        self._under_way: dict[str, DueDelivery] = {}  # being sent, or sent and not yet recorded
+        self._recorded: set[str] = set()  # since the last query began, which may still return them as due
         self._attempts: set[asyncio.Task[None]] = set()
         self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False
@@ -86,7 +86,7 @@ class Deliverer:
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     def close(self) -> None:
-        """Stop. Attempts under way have a moment; deliveries that are cut off stay pending."""
+        """Stop. Attempts under way get `grace_s` to end; deliveries that are cut off stay pending."""
         self._stopping = True
         self.wake()
         self._thread.join()
@@ -151,7 +151,7 @@ class Deliverer:
         except Exception:  # noqa: BLE001 - the top of the task: the delivery is tried again, and reported as failing
             log.exception("delivery %s could not be attempted", due.delivery_id)
             answer = DeliveryResponse(error="internal error; the server's log has it")
-        if answer is None:  # the receiver was deleted, and its deliveries were called off with it
+        if answer is None:  # the receiver was deleted, and its deliveries with it
             del self._under_way[due.delivery_id]
             return
         verdict = judge(answer, attempts=due.attempts + 1, source=self._source)
@@ -189,7 +189,7 @@ class Deliverer:
         return await self._sender.post(receiver.url, body, headers)
 
     async def _record(self) -> None:
-        """Store outcomes as they arrive, those of the same moment together, until the end."""
+        """Store outcomes in batches as they arrive, until the sender has stopped."""
         while not (self._stopping and not self._attempts and not self._outcomes):
             await self._recordable.wait()
             self._recordable.clear()

@@ -1,4 +1,4 @@
-"""Text of events about several alerts, and about a run that is worse."""
+"""Message texts of digests of alerts, and of events about a run that is worse than its baseline."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from collector.units import count_text
 from storage.alerting.alerts import alert_of
 
 _MOST_LINES: Final = 10
-"""Alerts that a message for people lists; the rest is counted. A guess at what fits into one text of Slack's."""
+"""Maximum number of alerts that a chat message lists; it counts the rest. A guess at what fits into one Slack text."""
 _STEPS: Final[Mapping[str, str]] = {
     "alert.opened": "opened",
     "alert.escalated": "worse than reported",
@@ -21,7 +21,7 @@ _MOST_EVALUATORS: Final = 5
 
 
 def digest_document(digest: Mapping[str, Any]) -> Document:
-    """Serialize a digest for receivers: the number of events, and each alert as of its last one."""
+    """Serialize a digest for receivers: the number of events by type, and each alert as of its last event."""
     return {
         "from": instant_text(digest["from_ns"]),
         "until": instant_text(digest["until_ns"]),

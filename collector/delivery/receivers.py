@@ -26,7 +26,7 @@ SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Templates whose URLs are secrets: knowing one is enough to post."""
 
 _KEYS: Final[frozenset[Template]] = frozenset({"pagerduty"})
-"""Templates whose secret is sent in the body and signs nothing, so that an old one is of no use."""
+"""Templates whose secret is a key in the body, not a signing secret. A rotation does not keep the previous key."""
 
 EVERY_PROJECT = "*"
 """The name that stands for all projects in place of a project's name."""
@@ -53,9 +53,9 @@ class FromFile(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedWebhook(WebhookOptions):
-    """Requested settings of a receiver. `url` None: unchanged. `secret` None: none, unless `keeps_secret`.
+    """Requested settings of a receiver. `url` None keeps the URL; `secret` None removes it, unless `keeps_secret`.
 
-    `events` None: all of them, but for a receiver that filters alerts, or pages a person, those of alerts.
+    `events` None means all events; without RUN_REGRESSION if the receiver filters alerts, or is PagerDuty.
     """
 
     url: str | None
@@ -104,7 +104,7 @@ class _Secrets:
 
 
 class Receivers:
-    """The webhooks of a server. Thread-safe, but not to be called in the writer's thread, whose result it waits for."""
+    """The webhooks of a server. Thread-safe, but not to be called in the writer's thread, since calls wait for it."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Receivers:
         self._files: dict[str, FileWebhook] = {}
 
     def take_files(self, files: Sequence[FileWebhook]) -> None:
-        """Store the webhooks of the configuration, and remove earlier ones. Call it once, at the start.
+        """Store the webhooks of the configuration, and delete those that it no longer has. Call it once, at the start.
 
         Raises:
             BadWebhook: a webhook is not valid, or occurs twice.
@@ -147,7 +147,10 @@ class Receivers:
             self._webhooks.delete(webhook_id, stored[webhook_id], self._now_ns())
 
     def project(self, text: str, tenant: str | None = None) -> str | None:
-        """Return the name of a project, of a tenant or of none, by its id; other text is a name, and `*` is None."""
+        """Return the name of the project with this id; other text is returned as a name, `*` as None.
+
+        With `tenant`, only ids of this tenant's projects, and of projects without a tenant, are known.
+        """
         return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
 
     def all(self, tenant: str | None = None) -> list[Webhook]:
@@ -157,7 +160,7 @@ class Receivers:
     def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
         """Return the webhooks of one project, oldest first.
 
-        None: those for all projects. Tenant None for all tenants.
+        Project None means webhooks for all projects, tenant None those of all tenants.
         """
         return self._webhooks.of_project(project, tenant=tenant)
 
@@ -167,7 +170,7 @@ class Receivers:
         return webhook if webhook and webhook.project == project else None
 
     def create(self, project: str | None, requested: RequestedWebhook, *, tenant: str = "") -> Webhook:
-        """Create a webhook; one of no tenant gets all alerts, one of a tenant its own.
+        """Create a webhook; without a tenant it gets the alerts of all tenants, else those of its tenant.
 
         Raises:
             BadWebhook: a field is not valid.
@@ -182,9 +185,9 @@ class Receivers:
         return self._there(webhook_id)
 
     def replace(self, webhook: Webhook, requested: RequestedWebhook, *, seen: Collection[int] | None = None) -> Webhook:
-        """Replace a webhook. A new secret is used at once, and the previous one as well until the rotation is over.
+        """Replace a webhook. A new secret signs at once; the previous one signs, too, until the rotation is over.
 
-        With `seen`, only if it has one of these versions.
+        With `seen`, only if the webhook has one of these versions.
 
         Raises:
             Stale: the webhook has another version.
@@ -240,7 +243,7 @@ class Receivers:
         return self._outbox.send(event, only_for=webhook.webhook_id)
 
     def replay(self, webhook: Webhook, delivery_id: str) -> bool:
-        """Queue a delivery again; return False if it waits already, or does not exist.
+        """Queue a delivery again; return False if it is pending already, or does not exist.
 
         Raises:
             Overloaded: the database cannot be written now; nothing was stored.
@@ -267,7 +270,7 @@ class Receivers:
         )
 
     def _change(self, webhook_id: str, seen: Collection[int] | None, change: Callable[[Webhook], bool]) -> None:
-        """Have a receiver changed as it is now: it may be switched off at any moment, and has another version then."""
+        """Change a webhook's current version; retry if it was changed meanwhile, for example by being switched off."""
         for _ in range(_TRIES):
             webhook = self._there(webhook_id)
             require_version(webhook.version, seen)
@@ -276,7 +279,7 @@ class Receivers:
         raise Overloaded("the webhook is being changed")
 
     def _replaced(self, webhook: Webhook, requested: RequestedWebhook) -> WebhookText:
-        """Return a webhook with a wish applied."""
+        """Apply the requested settings to a stored webhook."""
         old = self._secrets(webhook)
         _refuse_to_move_secrets(webhook, old, requested)
         url = old.url if requested.url in {None, webhook.url} else requested.url
@@ -292,7 +295,7 @@ class Receivers:
         return webhook
 
     def _checked(self, requested: RequestedWebhook, secrets: _Secrets) -> _Secrets:
-        """Return the secrets with the URL once all checks pass."""
+        """Check the URL and the secrets of a request; return the secrets unchanged."""
         try:
             self._policy.check(secrets.url or "")
         except BadUrl as error:
@@ -346,7 +349,7 @@ class Receivers:
 
 
 def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, requested: RequestedWebhook) -> None:
-    """Refuse a change that would send a stored secret to a new address, since its author may not know the secret."""
+    """Refuse a change that would send a stored secret to a new address, or show it: its author may not know it."""
     moves = requested.url not in {None, webhook.url, old.url}
     tells = requested.template in _KEYS and (moves or webhook.template not in _KEYS)
     if tells and requested.keeps_secret and old.secret:

@@ -1,4 +1,4 @@
-"""One attempt: a POST over a connection of its own, to a checked address, within limits."""
+"""One delivery attempt: a POST over a new connection, to a checked address, within time limits."""
 
 import asyncio
 import datetime as dt
@@ -24,7 +24,7 @@ from evaluators.chat.urls import BadUrl
 from storage.records import DeliveryState
 
 _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 3_600, 10 * 3_600)
-"""Between attempts, 23.7 h in all. A guess: a restart is over with the first three, a night's outage with the last."""
+"""Delays between attempts, 23.7 h in all. A guess: the first three outlast a restart, the last a night's outage."""
 _SPREAD = 0.2
 """Random spread of the delays, so that deliveries that failed together are not retried together. A guess."""
 _LONGEST_REQUESTED_S = 24 * 3_600
@@ -75,7 +75,7 @@ def _is_final(status: int) -> bool:
 
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Function to the addresses of a host, as `getaddrinfo` writes them. Raises OSError if there are none."""
+"""Function that returns a host's addresses as `getaddrinfo` writes them. Raises OSError if there are none."""
 
 _MOST_ADDRESSES = 4
 """Addresses of one host that are tried, one after the other. A guess."""
@@ -131,14 +131,14 @@ class Sender:
             return DeliveryResponse(error=str(error))
         except (
             httpcore.ProtocolError
-        ) as error:  # its text may quote the response, and the author of the URL may read it
+        ) as error:  # its text may quote the response, which users who see the error must not read
             return DeliveryResponse(error=f"no HTTP answer: {type(error).__name__}")
         except (httpcore.NetworkError, OSError) as error:
             return DeliveryResponse(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
 
     async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        timeout = {"connect": self._limits.connect_s}  # all of it together has `total_s`
+        timeout = {"connect": self._limits.connect_s}  # `total_s` bounds the whole attempt
         sent = {"Host": url.netloc.decode("ascii"), "Content-Length": str(len(body)), "Connection": "close", **headers}
         pool = httpcore.AsyncConnectionPool(
             ssl_context=await self._trust() if url.scheme == "https" else None,
@@ -201,7 +201,6 @@ class _CheckedNetwork(httpcore.AsyncNetworkBackend):
         port: int,
         *options: Any,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address that accepts."""
         *others, last = addresses
         for address in others:
             with suppress(httpcore.NetworkError, httpcore.ConnectTimeout):

@@ -20,23 +20,21 @@ class BadSecret(ValueError):
 
 
 def check_secret(secret: str) -> None:
-    """Refuse a secret that the two ways to sign cannot both use.
+    """Refuse a secret that one of the two signature schemes cannot use.
 
     Raises:
-        BadSecret: the secret is empty, too long or not printable, or has the prefix of a base64 key and is none.
+        BadSecret: the secret is empty, too long or not printable, or begins with `whsec_` without a valid base64 key.
     """
     if not 0 < len(secret) <= _LONGEST_SECRET:
         raise BadSecret(f"a secret has 1 to {_LONGEST_SECRET} characters")
     if not secret.isprintable() or secret != secret.strip():
         raise BadSecret("a secret is printable text without spaces around it")
     if secret.startswith(_PREFIX) and _decoded(secret) is None:
-        raise BadSecret(
-            f"what begins with {_PREFIX} goes on with the base64 of {_LEAST_KEY_BYTES} to {_MOST_KEY_BYTES} bytes"
-        )
+        raise BadSecret(f"{_PREFIX} must be followed by {_LEAST_KEY_BYTES} to {_MOST_KEY_BYTES} bytes in base64")
 
 
 def new_secret() -> str:
-    """Make a secret of 256 random bits for both ways to sign."""
+    """Make a secret of 256 random bits for both signature schemes."""
     return _PREFIX + base64.b64encode(token_bytes(32)).decode("ascii")
 
 
@@ -46,7 +44,7 @@ def standard_key(secret: str) -> bytes:
 
 
 def signature_headers(body: bytes, *, event_id: str, timestamp_s: int, secrets: Sequence[str]) -> dict[str, str]:
-    """Return the signature headers of a body, for all secrets, newest first; without any, only the id and the time.
+    """Return the signature headers of a body, with a signature per secret; without secrets, only the id and time.
 
     `X-Dokimos-Signature` is made with the newest secret as text.
     """

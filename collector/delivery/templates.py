@@ -17,8 +17,8 @@ from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery
 from storage.alerting.webhooks import Template
 from storage.records import EventType, JsonValue
 
-_SLACK_CHARACTERS = 1900  # a field has 2,000
-_DECIMALS = 6  # of the difference, as receivers of Dokimos expect it
+_SLACK_CHARACTERS = 1900  # Slack allows 2,000 in a field
+_DECIMALS = 6  # of `passRateDelta`, as receivers written for Dokimos expect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class EventData:
 
 
 def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> EventData:
-    """Return the event of a delivery; `project` is that of the receiver, for a test."""
+    """Return the event data of a delivery; `project`, the receiver's, is used for tests and digests."""
     run = finite(due.document["run"]) if due.type == RUN_REGRESSION else None
     digest = due.document["digest"] if due.type == DIGEST else None
     alert = None if due.type in {TEST, DIGEST, RUN_REGRESSION} else alert_of(due.document)
@@ -53,13 +53,13 @@ def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> 
 
 
 def render(template: Template, telling: EventData) -> bytes:
-    """Render the body, the same for the same event: JSON in ASCII."""
+    """Render the body as ASCII JSON; retries of an event get the same bytes."""
     document = finite(_TEMPLATES[template](telling))
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def _plain(telling: EventData) -> Document:
-    """Return the fields of Dokimos, the rule as the experiment and releases as runs, and the alert under `data`."""
+    """Return Dokimos's fields, with the rule as experiment and releases as runs; `data` holds the alert or digest."""
     if telling.run is not None:
         return _plain_run(telling, telling.run)
     finding = telling.alert.finding if telling.alert else None
@@ -109,7 +109,7 @@ def _words(telling: EventData) -> Words:
 
 def _slack(telling: EventData) -> Document:
     words = _words(telling)
-    whole = f"{words.title}: {words.summary}"  # a header is cut, and its end names the service and the release
+    whole = f"{words.title}: {words.summary}"  # for a cut header: titles end with the service and release
     blocks: list[JsonValue] = [
         {"type": "header", "text": {"type": "plain_text", "text": _cut(words.title, _SLACK_HEADER), "emoji": False}},
         {"type": "section", "text": _marked(words.summary if len(words.title) <= _SLACK_HEADER else whole)},
@@ -149,7 +149,7 @@ def _teams(telling: EventData) -> Document:
 
 
 def _pagerduty(telling: EventData) -> Document:
-    """Return the event. A test resolves an incident that never was: that checks the key and alerts no person."""
+    """Return the event. A test resolves an incident that does not exist, which checks the key and pages no person."""
     if telling.run is not None:
         return _pagerduty_run(telling, telling.run)
     alert = telling.alert
@@ -175,7 +175,7 @@ def _pagerduty(telling: EventData) -> Document:
 
 
 def _pagerduty_run(telling: EventData, run: Document) -> Document:
-    """Return an incident for a run, which people resolve: a run stays as it is."""
+    """Return an incident for a run. Only a person can resolve it, because a finished run does not recover."""
     words = words_of_run(run)
     payload: Document = {
         "summary": _cut(f"{words.title}: {words.summary}", 1024),
@@ -203,7 +203,7 @@ _ACTIONS: Final[Mapping[EventType, str]] = {
     "alert.escalated": "trigger",
     "alert.acknowledged": "acknowledge",
     "alert.recovered": "resolve",
-    "alert.digest": "resolve",  # which no receiver of this template has: it is refused with digests
+    "alert.digest": "resolve",  # never sent: a PagerDuty receiver with digests is refused
     "RUN_REGRESSION": "trigger",
     "webhook.test": "resolve",
 }

@@ -1,4 +1,4 @@
-"""Text of events."""
+"""Message texts of events about one alert."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _ENDINGS: Final[Mapping[str, str]] = {
     "deleted": "The rule was deleted",
     "resolved": "Resolved manually",
 }
-"""Reasons of the end of alerts without a recovery of quality."""
+"""Titles of alerts that ended without a recovery of quality, by the reason for their end."""
 
 _TITLES: Final[Mapping[EventType, str]] = {
     "alert.opened": "Quality dropped",

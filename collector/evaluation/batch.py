@@ -1,4 +1,4 @@
-"""Many evaluations, one a line: each line has its answer, in order, whatever it holds."""
+"""Batch evaluation of JSONL: each input line gets an outcome, in order, even if the line is not valid."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ class BatchLine(WireModel):
 
 @dataclass(slots=True)
 class Summary:
-    """Counts of evaluations by ending."""
+    """Counts of evaluations by their result: passed, not passed, skipped, or no verdict."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -57,7 +57,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """Return 2 if anything broke, else 1 if anything did not pass, else 0."""
+        """Return 2 if any evaluation gave no verdict, else 1 if any did not pass, else 0."""
         return 2 if self.counts[NO_VERDICT] else 1 if self.counts[NOT_PASSED] else 0
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ _ENDINGS: Final = (PASSED, NOT_PASSED, SKIPPED, NO_VERDICT)
 
 
 def ending(outcome: Outcome) -> str:
-    """Return the ending of an evaluation in the words of the summary."""
+    """Return the result of an evaluation in the words of the summary."""
     match outcome:
         case Verdict():
             return PASSED if outcome.success else NOT_PASSED
@@ -81,7 +81,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file; of one that is too long only the beginning, which is longer than a line may be."""
+    """Yield the lines of a file; cut a line that is too long, just above the limit, so that it is still refused."""
     longest = int(_LINE.value) + 2
     while line := file.readline(longest):
         rest = line
@@ -93,7 +93,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tuple[Any, Outcome]]:
     """Yield the id and the outcome of each line, in order; several are judged at the same time.
 
-    Lines are read in a thread of their own, so that the outcome of a line is out before the next line arrives.
+    A separate thread reads the lines, so that an outcome does not wait for the next line to arrive.
     """
     maker = _remembering(make)
     loop, free, stopped = asyncio.get_running_loop(), threading.Semaphore(_AT_A_TIME), threading.Event()
@@ -134,7 +134,6 @@ async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tu
 
 
 async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
-    """Evaluate one line."""
     key, name = None, "batch"
     try:
         document = _document(raw)
@@ -147,7 +146,7 @@ async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
         return key, Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
     except ValidationError as error:
         message = f"the line: {explain(error, BatchLine)}"
-    except Exception as error:  # noqa: BLE001 - no line may keep the others from their answers
+    except Exception as error:  # noqa: BLE001 - a line that fails must not stop the others
         message = f"the line: {error}"
     return key, Failure(name=name, fingerprint=None, kind="bad_line", message=message, usage=None)
 
@@ -161,7 +160,7 @@ def _document(raw: bytes) -> object:
 
 
 def _remembering(make: Make) -> Make:
-    """Build evaluators once, including those that cannot be built."""
+    """Cache evaluators, and the errors of those that cannot be built."""
     made: dict[str, Evaluator | BadConfiguration] = {}
 
     def remember(name: str, configuration: Mapping[str, Any]) -> Evaluator:
@@ -182,18 +181,18 @@ def _remembering(make: Make) -> Make:
 
 
 JUDGE_KEY: Final = "judge"
-"""The key of a configuration under which its judge is; no evaluator has a key of that name."""
+"""Key of a line's `config` that selects its judge; no evaluator has a setting with this name."""
 
 
 MOST_JUDGES: Final = 9
-"""Largest jury: as many judges as one judge may have votes."""
+"""Largest jury; a single judge may have as many votes."""
 
 
 _JURY: Final = Limit(value=MOST_JUDGES, unit="judges", remedy="name fewer")
 
 
 class _Jury:
-    """Evaluators, alike but for their judges, that vote on each case."""
+    """Evaluator whose verdict is the vote of several that differ only in their judges."""
 
     def __init__(self, members: Sequence[tuple[str, Evaluator]]) -> None:
         """Set up with the models' names and evaluators.
@@ -218,7 +217,7 @@ class _Jury:
 
 @asynccontextmanager
 async def judged_evaluators(default: Mapping[str, Any] | None) -> AsyncIterator[Make]:
-    """Yield a factory of evaluators; their judges are shared and open until the end, in the running event loop."""
+    """Yield a factory of evaluators; they share judges, whose connections stay open until the context exits."""
     async with Judges(environment_variable) as judges:
 
         def make(name: str, configuration: Mapping[str, Any]) -> Evaluator:

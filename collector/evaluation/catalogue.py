@@ -11,7 +11,8 @@ from evaluators.evaluator import EvaluatorKind
 def kind_document(kind: EvaluatorKind[Any]) -> dict[str, Any]:
     """Describe a kind of evaluator: what it checks and reads, and every key of its configuration with its default.
 
-    `judge` says when it calls a judge: never, depending on its configuration, if one is configured, or always.
+    `judge` says when an evaluator calls a judge: never, depending on its configuration, if a judge is configured, or
+    always.
     """
     fields = kind.configuration.model_fields
     need = kind.judge(kind.configuration.model_construct())

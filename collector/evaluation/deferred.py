@@ -5,7 +5,7 @@ from typing import Any
 
 
 class DeferredParts(Mapping[str, Any]):
-    """Attributes of an object under other keys, each read once, on first use.
+    """Map of an object's attributes under other keys; each attribute is read once, on first use.
 
     A value that is None counts as missing, unless it has a default.
     """
@@ -20,7 +20,7 @@ class DeferredParts(Mapping[str, Any]):
         defaults: Mapping[str, Any] | None = None,
         made: dict[str, Any] | None = None,
     ) -> None:
-        """Set up with the attribute of `parts` for each key; `made` are the values that were read already."""
+        """Set up with the attribute of `parts` for each key; `made` holds the values that were read already, by key."""
         self._parts = parts
         self._names = names
         self._defaults = {} if defaults is None else defaults
@@ -54,7 +54,7 @@ class DeferredParts(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def read(self, key: str) -> Any:  # noqa: ANN401 - the user's value
-        """Return the value of a key if it was read before; never make one."""
+        """Return the value of a key if it was read before, else None; never read the attribute."""
         return self._made.get(key)
 
     def with_default(self, key: str, value: object) -> "DeferredParts":

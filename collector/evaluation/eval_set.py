@@ -39,7 +39,7 @@ class BadEvalSet(Exception):
 
 
 class _File(WireModel):
-    """A file that other programs wrote; their keys that are not needed here are ignored."""
+    """Base of files that other programs write; keys that are not needed here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -66,7 +66,7 @@ class EvaluatorFile(_File):
 
     @property
     def default_criteria(self) -> Values | None:
-        """Return the criteria of items without their own."""
+        """Return the criteria for items that have none for this evaluator."""
         return next((self.evaluator_config[key] for key in _DEFAULTS if self.evaluator_config.get(key)), None)
 
 
@@ -154,9 +154,9 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
 
 
 def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, RecordedSpans]:
-    """Find the run of each item, by item id: a file with its id or name, or traces that name it.
+    """Return the run of each item by item id: traces that name the item, else those of a file called like it.
 
-    In a set of one item, all other traces are that item's run. Items without a run are left out.
+    If the set has one item only, all other traces belong to it. Items without a run are left out.
 
     Raises:
         UnreadableTraces: a file holds no traces.

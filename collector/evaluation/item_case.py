@@ -23,11 +23,11 @@ _SUPPLIED: Final[Mapping[str, Sequence[str]]] = {
 """The keys of each map that a trace may supply."""
 
 _OF_CALLS: Final = frozenset({"eventCount", "toolNames", "toolCallsByName", "errorCount"})
-"""Members of a summary that count tool calls: those of a trace do not describe the item's own calls."""
+"""Members of a trace's summary about tool calls, which are dropped if the item has tool calls of its own."""
 
 
 def case_document(item: Unscored) -> dict[str, Any]:
-    """Return the test case of an item by itself; if it has a trace, with the list of keys that this may supply."""
+    """Return an item's test case without its trace; `IN_TRACE` lists the keys that a trace, if any, may supply."""
     document = {
         "inputs": json.loads(item.inputs),
         "actualOutputs": json.loads(item.actual_outputs),
@@ -65,9 +65,9 @@ def with_trace(item: Unscored, trace: Case) -> Unscored:
 
 
 def spans_below(spans: Sequence[Span], span_id: str | None) -> list[Span]:
-    """Return a span and those below it, also if the span itself is not stored; all spans if there are none.
+    """Return a span and its descendants, also if the span itself is not stored; all spans if none of these is.
 
-    Items of one trace, as of a test session that is traced as a whole, have different spans.
+    Several items may share a trace, for example of a traced test session, and then have different spans.
     """
     below = {span_id}
     children: dict[str | None, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The prompt of a judge, without a call."""
+"""Preview of a judge's prompt, without a call of the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

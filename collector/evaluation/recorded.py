@@ -21,7 +21,7 @@ from storage.query.rows import spans_of
 from storage.records import Resource, Scope, Span, SpanEvent
 
 ITEM_ATTRIBUTE: Final = "tracejury.item"
-"""The attribute, of a resource or of any span, with the eval set item that a trace answers."""
+"""Attribute of a resource or span that names the eval set item that the trace belongs to."""
 
 _KINDS: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES: Final = ("UNSET", "OK", "ERROR")

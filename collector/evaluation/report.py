@@ -22,7 +22,7 @@ def summary_of(results: Sequence[EvalItemResult]) -> Summary:
 
 
 def report_document(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> dict[str, Any]:
-    """Return the report: scores are means of the qualities of verdicts, weighted by evaluator.
+    """Return the report. Scores are means of verdicts, weighted by evaluator; 1 - score if lower is better.
 
     An item with a failure has no score, so that an error never counts as a bad result.
     """
@@ -74,7 +74,7 @@ def junit(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> str:
 
 
 def score_of(outcomes: Mapping[str, Outcome], weights: Mapping[str, float]) -> float | None:
-    """Return the weighted mean of the verdicts' qualities; None if an evaluation broke, or nothing has a weight."""
+    """Return the weighted mean of verdicts, 1 - score if lower is better; None after a failure, or without weights."""
     if any(isinstance(outcome, Failure) for outcome in outcomes.values()):
         return None
     verdicts = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Verdict)}

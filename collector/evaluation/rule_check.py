@@ -85,14 +85,14 @@ KEY: Final = "templateFile"
 ENDING: Final = "txt"
 _NAME: Final = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,195}\.(?i:txt)")
 _FILE: Final = Limit(
-    value=4 * MAX_TEMPLATE,  # UTF-8 has up to four for each character
+    value=4 * MAX_TEMPLATE,  # UTF-8 takes up to four bytes per character
     unit="bytes",
     remedy="shorten the template",
 )
 
 
 def with_template(text: RuleText, folder: Path) -> RuleText:
-    """Return the rule with the text of its template in it, so that another text is another revision.
+    """Return the rule with the text of its template file, so that a changed text makes a new revision.
 
     Raises:
         BadRule: the template is not in the folder, or cannot be read.

@@ -35,14 +35,14 @@ class TargetExample:
 
     tenant: str
     project: str | None
-    seq: int  # of the span, or of the last of the trace or session
-    trace_id: str  # of a session its latest
+    seq: int  # of the span, or of the last span of the trace or session
+    trace_id: str  # for a session, its latest trace
     span_id: str | None  # None for a trace or a session
     session_id: str | None  # None for a span or a trace
     name: str
     service: str
     start_ns: int
-    settles_at_ns: int | None  # None for a span, which is judged as it comes
+    settles_at_ns: int | None  # None for a span, which is judged on arrival
     settled: bool
 
 
@@ -58,17 +58,17 @@ class RuleTrial:
 
     @property
     def looked_at(self) -> int:
-        """Return the number of spans, traces or sessions."""
+        """Return the number of spans, traces or sessions that the rule was tested on."""
         return sum(count.count for count in self.counts)
 
     @property
     def evaluations(self) -> int:
-        """Return how many would be judged."""
+        """Return the number of targets that the rule would judge."""
         return sum(count.count for count in self.counts if count.decision == "matched")
 
     @property
     def evaluations_per_day(self) -> float:
-        """Return how many would be judged a day."""
+        """Return the number of targets that the rule would judge per day, extrapolated from the window."""
         return self.evaluations * _DAY_S / self.window_s
 
 
@@ -99,7 +99,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
 def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = None) -> dict[str, Any] | None:
     """Explain the decisions on one trace and each of its spans, as JSON; None if no span of it is stored.
 
-    Of a tenant's trace; without one, of the trace of no tenant, or of the first that has one with this id.
+    With `tenant`, only its trace counts; else that without a tenant, or of the first tenant that has this id.
     """
     read_columns = (column for field in fields_of(rule.clauses) for column in field.columns)
     columns = sorted({"trace_id", "span_id", "name", *read_columns})

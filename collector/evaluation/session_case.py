@@ -139,9 +139,10 @@ def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
 
 
 def _lacking(spoken: Sequence[_CaseTurn]) -> list[str]:
-    """Return the parts that a turn with a model did not record: the input of the first, the output of the last one.
+    """Return the keys that turns with LLM calls did not record.
 
-    Tools are known if any turn has them.
+    `input` counts in the first turn, `output` in the last, any other key in each. Tools are known if any turn
+    recorded them.
     """
     each = [set(turn.case.metadata.get(NOT_CAPTURED, ())) for turn in spoken]
     if not each:

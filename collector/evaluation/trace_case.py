@@ -1,4 +1,4 @@
-"""The test case that a trace is."""
+"""Test cases made from traces."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from storage.records import JsonValue, Span, SpanReading, TraceReading
 
 ToldTrace: TypeAlias = TraceReading | StoredTrace
 TimedSpan: TypeAlias = Span | TraceMember
-"""A trace and its spans: read, or from stored columns."""
+"""`ToldTrace` and `TimedSpan`: a trace and a span of it, parsed from spans or loaded from stored columns."""
 
 _ROLES = {"user", "assistant", "system", "tool"}
 _NS_PER_MS = 1_000_000
@@ -28,7 +28,7 @@ _TEXTS = ("page_content", "pageContent", "content", "text")  # members of a docu
 
 
 class _TraceParts:
-    """The parts of a test case that a trace has; None: missing."""
+    """Parts of a trace's test case; None if the trace lacks a part."""
 
     def __init__(self, trace: ToldTrace, spans: Sequence[TimedSpan], trace_id: str | None) -> None:
         self._trace, self._spans = trace, spans
@@ -102,7 +102,7 @@ _METADATA: Final = {
     NOT_CAPTURED: "not_captured",
     CAPTURE_HINT: "capture_hint",
 }
-"""The keys that evaluators read, and the parts that are under them."""
+"""Keys of a case's maps that evaluators read, each with the attribute of `_TraceParts` that gives its value."""
 
 
 def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
@@ -130,7 +130,7 @@ def case_of_stored(trace: StoredTrace) -> Case:
 
 
 def whole_case(case: Case) -> Case:
-    """Return the case with every part made."""
+    """Return the case with all deferred values evaluated."""
     inputs, outputs, expected, metadata = (
         dict(values) for values in (case.inputs, case.actual_outputs, case.expected_outputs, case.metadata)
     )
@@ -138,7 +138,7 @@ def whole_case(case: Case) -> Case:
 
 
 def joined(trace: Case, case: Case) -> Case:
-    """Return the case of a trace with a person's expectations and changes."""
+    """Merge a trace's case with a person's case, whose values win and whose expected outputs are used."""
     return Case(
         inputs={**trace.inputs, **case.inputs},
         actual_outputs={**trace.actual_outputs, **case.actual_outputs},
@@ -224,7 +224,7 @@ def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str] | None
 
 
 def passages_in(retrieved: str) -> list[str]:
-    """Return a retriever's texts one by one, if its output is a list of texts or documents."""
+    """Return a retriever's passages: each item of a JSON list of texts or documents, else the whole output."""
     try:
         value = parse_json(retrieved)
     except ValueError:
@@ -244,9 +244,9 @@ def _passage(item: object) -> str:
 
 
 def unrecorded_parts(trace: ToldTrace) -> list[str]:
-    """Return the parts of a case that no span recorded, one by one: capture can be on for one side alone.
+    """Return the keys that no span recorded, each decided by itself: capture may cover inputs or outputs alone.
 
-    A part is known to be absent only if spans recorded what they hold: a trace without retrievers has no context.
+    A missing part is not listed if the trace recorded its input and output: without retrievers it has no context.
     """
     retrievers = [span for span in trace.spans.values() if span.span_type == "retriever"]
     is_partial = trace.input is None or trace.output is None or any(map(_is_silent, _speakers(trace)))
@@ -289,7 +289,7 @@ def _lacks_talk(trace: ToldTrace) -> bool:
 
 
 def _is_hollow(part: dict[str, Any]) -> bool:
-    """Return whether a part names a call without its arguments, or a result without saying which."""
+    """Return True for a tool call without arguments, and a tool response without its content."""
     kind = part.get("type")
     return (
         part.get("arguments") is None
@@ -299,7 +299,7 @@ def _is_hollow(part: dict[str, Any]) -> bool:
 
 
 def tool_call_of(call: records.TraceToolCall) -> ToolCall:
-    """Convert a tool call for evaluators, with its unrecorded fields. A failed call needs no result."""
+    """Convert a tool call for evaluators; its metadata names unrecorded fields. A failed call needs no result."""
     is_recorded = {"arguments": call.has_arguments, "result": call.has_result or call.is_error}
     lacking = [key for key, is_known in is_recorded.items() if not is_known]
     marks: dict[str, Any] = {NOT_CAPTURED: lacking} if lacking else {}

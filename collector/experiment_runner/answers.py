@@ -1,4 +1,4 @@
-"""The input of a task, and the meaning of its answer."""
+"""The input of a task, and the parsing of its answer."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _MISSING: Final = object()
 
 
 class NoTaskAnswer(Exception):
-    """Failure of a task; `kind` is its error kind, `outputs` are the outputs that there are nevertheless."""
+    """Failure of a task; `kind` is its error kind, `outputs` are those that the task gave before it failed."""
 
     def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ def _value(path: str, case: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
-    """Parse the answer of a task: a JSON object is the outputs, anything else the text of the one output.
+    """Parse the answer of a task: a JSON object holds the outputs, any other text is the only output.
 
     Raises:
         NoTaskAnswer: the answer lacks the output that the plan names, or cannot be stored.

@@ -1,4 +1,4 @@
-"""Conductor of a task on cases, some at a time: evaluators judge the outputs, and items are yielded as they end."""
+"""Parallel execution of a task on the cases of an experiment; evaluators judge its outputs."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from tracejury.dataset_text import ItemText
 _WAITING_ITEMS: Final = 1_000
 """Finished items that wait to be sent; beyond it, no case is begun. A guess."""
 
-_REASON_CHARACTERS: Final = 100_000  # of a reason or an error, as the API takes it
+_REASON_CHARACTERS: Final = 100_000  # limit of the API for a reason or an error
 
 Document = Mapping[str, Any]
 
@@ -52,7 +52,9 @@ class Conductor:
                     for _ in range(self.parallelism):
                         group.create_task(work())
             finally:
-                await done.put(None)
+                # A consumer that has stopped never makes room in a full queue.
+                if not working.cancelling():
+                    await done.put(None)
 
         working = asyncio.create_task(work_all())
         try:

@@ -1,4 +1,4 @@
-"""Tasks: a command that reads a case and prints its answer, or an endpoint that is sent one."""
+"""Tasks: a command that reads a case and prints an answer, or an HTTP endpoint that gets a case and answers."""
 
 import asyncio
 import json
@@ -41,12 +41,12 @@ class ConversationPlace:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers that carry it, by W3C's recommendations."""
+        """Return the W3C Trace Context and Baggage headers of the parent span and the run."""
         return {"traceparent": f"00-{self.trace_id}-{self.span_id}-01", "baggage": self.mark}
 
 
 Task: TypeAlias = Callable[[Mapping[str, Any], ConversationPlace], Awaitable[ApplicationAnswer]]
-"""Function from a case and a place to an answer. Raises `NoTaskAnswer`."""
+"""Function from a case and the parent of its spans to an answer. Raises `NoTaskAnswer`."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A run that is stored, as the arrays that are compared."""
+"""Stored runs, loaded as the arrays that a comparison reads."""
 
 import json
 import math
@@ -27,8 +27,8 @@ from storage.offline.run_items import RunColumns, RunItems, StoredEvaluator
 from storage.offline.runs import Run as StoredRun
 
 MAX_CELLS: Final = 5_000_000
-"""Evaluators times cases times trials of one run: 85 MB of arrays. Items with very different numbers of trials could
-otherwise make large arrays of few rows. A guess."""
+"""Maximum number of cells of a run, evaluators by cases by trials: 85 MB of arrays. Each case takes as many cells as
+that with the most trials, so few items could otherwise make large arrays. A guess."""
 
 _CODES: Final = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
 
@@ -38,14 +38,14 @@ class LoadedRun:
     """A run as arrays, and the stored item of each trial."""
 
     results: Results
-    numbers: NDArray[np.int64]  # of items, by case and trial; 0 if there is no such trial
+    numbers: NDArray[np.int64]  # item numbers by case and trial; 0 if there is no such trial
 
 
 def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
     """Load the arrays of a run. Without texts, its items have neither input nor metadata.
 
     Raises:
-        BadResultsFile: nothing in it can be compared.
+        BadResultsFile: the run has no evaluations, is too large, or an evaluator changed within it.
     """
     columns = items.columns(run.run_id)
     where = f"run {run.run_id}"
@@ -82,9 +82,9 @@ class _Places:
     """Positions of a run's items in its arrays."""
 
     keys: list[str]
-    are_keyed: bool  # all of them, so that a key means the same case in another run
-    cases: NDArray[np.int64]  # of each item, in the order of the column
-    in_case: NDArray[np.int64]  # which trial of its case it is, from 0
+    are_keyed: bool  # True if every item has a key; keys name the same case in all runs
+    cases: NDArray[np.int64]  # index of the case of each item, in the order of rows
+    in_case: NDArray[np.int64]  # index of each item among the trials of its case
     numbers: NDArray[np.int64]  # by case and trial
 
     @classmethod

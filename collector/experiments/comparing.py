@@ -1,4 +1,4 @@
-"""Runs that are stored, compared by the engine of the gate."""
+"""Comparison of stored runs by the engine of the gate."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from storage.offline.run_items import RunItems, RunStamp
 from storage.offline.runs import Run, Runs
 
 MAX_ITEMS: Final = 200_000
-"""Items of both runs together, each trial one: what two runs take in memory grows with them. A guess."""
+"""Maximum number of items, trials counted singly, of both runs together; it bounds memory. A guess."""
 
 FINISHED: Final = frozenset({"SUCCESS", "FAILED"})
 
@@ -33,14 +33,14 @@ _COMPARISONS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again 
 
 _ITEM_BYTES: Final = 600  # of an item with its key, its text and some metadata
 _CHANGE_BYTES: Final = 300
-_MOST_SLICES: Final = 20  # values of a key of metadata by which it is worth while to compare
+_MOST_SLICES: Final = 20  # maximum number of values of a metadata key to compare by
 _MOST_BASELINES: Final = 50
-"""Earlier runs among which one with scores of all evaluators is searched; adding one up takes 5 ms. A guess."""
+"""Maximum number of earlier runs searched for scores of all evaluators; each takes 5 ms. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StampedRun:
-    """An ended run, and the stamp of its results then."""
+    """A finished run, and the stamp of its results when it was read."""
 
     run: Run
     stamp: RunStamp
@@ -99,7 +99,7 @@ class RunComparer:
         self._kept = kept
 
     def pair(self, candidate: Run, baseline: Run, options: Options) -> RunPair:
-        """Return two runs as they are now.
+        """Return two runs with stamps of their present results.
 
         Raises:
             Conflict: a run has not finished, or the runs are too large.
@@ -126,7 +126,7 @@ class RunComparer:
             return self.known(pair) or self._compared(pair)
 
     def _compared(self, pair: RunPair) -> ComparedRuns:
-        """Read and compare both runs, unless they are loaded already."""
+        """Compare both runs; load each unless the cache holds it."""
         try:
             before, after = self._loaded(pair.baseline), self._loaded(pair.candidate)
             if before.results.pairing != after.results.pairing:
@@ -210,11 +210,11 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(candidate: Run, runs: Runs, *, branch: str | None = None) -> Baseline | None:
-    """Return the newest earlier run to compare with: a success on the same data that each evaluator scored.
+    """Return the newest earlier successful run on the same data with scores of all the candidate's evaluators.
 
-    An evaluator whose judge failed in the newest run would otherwise be compared with nothing. Half the scores that the
-    candidate has are enough. If no run has them all, it is the newest of those that lack the fewest evaluators. Without
-    `branch`, it is of the branch of the candidate, if that has one.
+    An evaluator needs at least half as many scores as in the candidate: one whose judge failed in the newest run would
+    otherwise be compared with nothing. If no run has all evaluators, return the newest that lacks the fewest. Without
+    `branch`, only runs of the candidate's branch count, if it has one.
     """
     needed = _scored(candidate, runs)
     newest: tuple[Run, list[str]] | None = None
@@ -237,7 +237,7 @@ def baseline_of(candidate: Run, runs: Runs, *, branch: str | None = None) -> Bas
 
 
 def _earlier(candidate: Run, runs: Runs, branch: str | None) -> Iterator[Run]:
-    """Yield the successful runs on the same data that began before the candidate and no gate failed, newest first."""
+    """Yield earlier successful runs on the same data that did not fail a gate, newest first."""
     for run in newest_first(runs, candidate.experiment_id):
         if (
             run.status == "SUCCESS"

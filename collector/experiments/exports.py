@@ -1,4 +1,4 @@
-"""The forms in which a run leaves."""
+"""Formats of exported runs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

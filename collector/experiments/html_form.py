@@ -83,7 +83,7 @@ _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_digest(_STYLE)}'; script-src 'sha256-{_digest(_SCRIPT)}'; "
     "base-uri 'none'; form-action 'none'"
 )
-"""In the file itself: no other script runs, wherever it is opened."""
+"""Content Security Policy inside the file, so that no other script runs, wherever the file is opened."""
 
 
 def _environment() -> Environment:

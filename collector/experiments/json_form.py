@@ -65,7 +65,7 @@ def _head(report: RunReport) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> str:
-    """Encode an item. The maps are the stored texts, so that numbers stay as they are."""
+    """Encode an item. Maps are written as stored, so that numbers are not reformatted."""
     members = [] if case.key is None else [f'"id":{_text(case.key)}']
     members += [f'"{name}":{case.shown[column]}' for name, column in _MAPS]
     members += [
@@ -84,7 +84,7 @@ def _case(case: CaseResult) -> str:
 
 
 def _evaluation(evaluation: CaseEvaluation) -> dict[str, Any]:
-    """Return one evaluator's results; its outcome only if no trial was scored, since a failure is not a bad score."""
+    """Serialize one evaluator's results; `outcome` is present only if no trial was scored, unlike a bad score."""
     document: dict[str, Any] = {"evaluator": evaluation.name, "averageScore": evaluation.mean}
     if len(evaluation.rows) == 1:
         document["score"] = evaluation.scores[0]

@@ -1,4 +1,4 @@
-"""A run as JUnit XML: a test case for each case, whatever its trials."""
+"""A run as JUnit XML: one test case for each case, over all of its trials."""
 
 import xml.etree.ElementTree as ET
 from collections import Counter

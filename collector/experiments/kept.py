@@ -8,8 +8,8 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 MAX_KEPT_BYTES: Final = 128 << 20
-"""Four comparisons of 10,000 items with 5 trials and 5 evaluators. Each is estimated at 28 MB; by tracemalloc two runs
-and their comparison take 18 MB, and another margin over these runs 3 MB more. That four are enough is a guess."""
+"""Room for four comparisons of 10,000 items with 5 trials and 5 evaluators, estimated at 28 MB each. By tracemalloc,
+two runs and their comparison take 18 MB; comparing them with other options takes 3 MB more. Four is a guess."""
 
 
 class LruCache(Generic[T]):
@@ -35,7 +35,7 @@ class LruCache(Generic[T]):
             return next((value for value, _ in reversed(self._values.values()) if fits(value)), None)
 
     def keep(self, key: Hashable, value: T, nbytes: int) -> None:
-        """Keep a value of this size; others leave for it, and one that is too large for all of the room is not kept."""
+        """Store a value of `nbytes`, and evict the least recently used; a value above the limit is not stored."""
         with self._changing:
             _, before = self._values.pop(key, (None, 0))
             self._nbytes -= before

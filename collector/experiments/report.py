@@ -17,10 +17,10 @@ from storage.rates import pass_rate
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
 VERDICTS: Final[Mapping[str, bool]] = {"passed": True, "not_passed": False}
-"""Verdicts by outcome; every other outcome is none."""
+"""Verdicts by outcome; other outcomes have no verdict."""
 
-_DIGITS: Final = 6  # of numbers that are worked out
-_CASES_AT_ONCE: Final = 100  # read, and held while a client does not read; with 50, files took 40 % longer
+_DIGITS: Final = 6  # decimals of computed numbers
+_CASES_AT_ONCE: Final = 100  # per query, held while a client does not read; with 50, files took 40 % longer
 _WORST_FIRST: Final[Sequence[CaseOutcome]] = ("not_passed", "error", "not_evaluated", "unjudged")
 
 
@@ -54,7 +54,7 @@ class CaseEvaluation:
 
     @property
     def success(self) -> bool | None:
-        """Return whether every trial that was not skipped passed; None if none failed and a verdict is unknown."""
+        """Return False if a trial did not pass, True if all passed that were not skipped, else None."""
         passed = {each["passed"] for each in self.rows if each["outcome"] != "skipped"}
         return False if False in passed else True if passed == {True} else None
 
@@ -145,7 +145,7 @@ class RunReport:
 
     @property
     def trial_count(self) -> int:
-        """Return how often each case was run, according to its items."""
+        """Return the number of distinct trials among the items, at least 1."""
         return max(len(self._trial_counts), 1)
 
     @property
@@ -197,7 +197,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def folded(outcomes: Sequence[str]) -> CaseOutcome:
-    """Return the outcome of a case by those of its trials: the worst one, and passed if the judged ones passed."""
+    """Return the worst outcome of a case's trials; unjudged trials count only if all are unjudged."""
     kinds = set(outcomes)
     for outcome in _WORST_FIRST[:-1]:
         if outcome in kinds:
@@ -216,7 +216,7 @@ def deviation_of(values: Sequence[float]) -> float:
 
 
 def readable_json(text: str) -> str:
-    """Parse a map stored as JSON for display: a map with one text becomes that text."""
+    """Format a stored JSON map for display; a map with one member is shown as the value of that member."""
     value = json.loads(text)
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))

@@ -31,7 +31,7 @@ DIFF_FILTERS: Final[Mapping[DiffFilter, Sequence[Movement]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreDifference:
-    """One evaluator's mean scores of an item; None if a run has none, and then it is UNSCORED."""
+    """One evaluator's mean scores of an item; None without a score in a run, and then `movement` is UNSCORED."""
 
     name: str
     baseline_mean: float | None
@@ -63,7 +63,7 @@ class DiffCase:
 
 
 def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> list[DiffCase]:
-    """Return some items, by their places in the table, with the results of both runs."""
+    """Return the items at some rows of the table, with the results of both runs."""
     table, pair = compared.table, compared.pair
     before = _sides(compared.baseline, pair.baseline.run.run_id, table.before[list(places)].tolist(), items)
     after = _sides(compared.candidate, pair.candidate.run.run_id, table.after[list(places)].tolist(), items)
@@ -81,7 +81,7 @@ def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> 
 
 
 def item_of(compared: ComparedRuns, place: int) -> JudgedItem:
-    """Return an item by its place in the table, from the candidate, else from the baseline."""
+    """Return the item at a row of the table, from the candidate, else from the baseline."""
     after = int(compared.table.after[place])
     if after >= 0:
         return compared.candidate.results.run.items[after]
@@ -114,7 +114,7 @@ _FLIPS: Final[Mapping[int, Literal["to_fail", "to_pass"] | None]] = {-1: "to_fai
 
 
 def _sides(loaded: LoadedRun, run_id: str, places: Sequence[int], items: RunItems) -> list[DiffSide | None]:
-    """Return these items of a run, by their places in the arrays; None for -1."""
+    """Return a run's items by their indexes in its arrays; None for -1."""
     run, numbers = loaded.results.run, loaded.numbers
     present = [place for place in places if place >= 0]
     passed = ((run.outcomes[:, present] == SCORED) & (run.passed[:, present] == 1)).all(axis=0)

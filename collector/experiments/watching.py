@@ -19,7 +19,7 @@ from storage.offline.runs import Run, Runs
 
 log = logging.getLogger(__name__)
 
-_TICK_S: Final = 1.0  # a guess: soon enough for a waiting client, and only one statement over the runs
+_TICK_S: Final = 1.0  # a guess: soon enough for a waiting client, and a check is one query
 _AT_ONCE: Final = 20
 _LATEST_S: Final = 600
 """Runs that ended longer ago are compared only if a webhook needs it: after an outage many may be due. A guess."""
@@ -70,7 +70,7 @@ class RunWatcher:
         """Compare runs that have ended; return their number.
 
         Raises:
-            Overloaded: some were compared, and others not, or the progress was not stored.
+            Overloaded: only some runs were compared, or the progress was not stored.
         """
         due = self._looks.due(most=_AT_ONCE, now_ns=self._clock())
         for run_id in due:
@@ -90,7 +90,7 @@ class RunWatcher:
         except Conflict as error:
             log.info("run %s is not compared with the previous run: %s", run_id, error)
         except Overloaded:
-            raise  # it was not its turn, so it is compared later
+            raise  # other comparisons were running; the run stays due
         except Exception:  # noqa: BLE001 - one run that cannot be compared must not hold up the others
             log.exception("run %s could not be compared with the previous run", run_id)
         else:
@@ -98,12 +98,12 @@ class RunWatcher:
         return None
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
-        """Make the event of a run with a significant loss; None of any other."""
+        """Return the event if the run is significantly worse than its baseline, else None."""
         before = baseline_of(run, self._runs)
         if before is None:
             return None
         if run.status == "EVALUATING":
-            run = replace(run, status="SUCCESS")  # it has waited for its evaluations; its results so far are compared
+            run = replace(run, status="SUCCESS")  # evaluations are missing; compare the results so far
         comparer = RunComparer(self._items, self._kept)
         document = comparer.compare(comparer.pair(run, before.run, _POLICY.options)).decision(_POLICY).document
         if document["verdict"] != "regressed":

@@ -1,4 +1,4 @@
-"""Outcomes of an export, from the answer of an endpoint for log records, whatever its protocol."""
+"""Outcomes of an export request to an endpoint for OTLP log records, over HTTP or gRPC."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
@@ -40,7 +40,7 @@ class Endpoint(Protocol):
     """Receiver of log records. For one thread at a time."""
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and return what follows; errors are results too."""
+        """Send a request and return its outcome; errors are outcomes, too."""
 
     def cancel(self) -> None:
         """Cut off the request under way, and those after it; safe to call from another thread."""
@@ -50,7 +50,7 @@ class Endpoint(Protocol):
 
 
 def taken(body: bytes) -> Accepted:
-    """Parse a success, which may be partial; an unreadable one counts as whole."""
+    """Parse the body of a success, which may be partial; an unreadable body counts as complete success."""
     try:
         partial = ExportLogsServiceResponse.FromString(body).partial_success
     except DecodeError:

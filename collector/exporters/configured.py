@@ -16,7 +16,7 @@ from collector.settings import BadSettings, Settings
 from collector.settings_loading import environment_variable
 from storage.store import Store
 
-_GRPC_NAME: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")  # what ends with -bin has other values
+_GRPC_NAME: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")  # values of names that end with -bin are binary
 _GRPC_VALUE: Final = re.compile(r"[ -~]+")
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def endpoint_at(url: str, headers: Mapping[str, str]) -> Endpoint:
         return HttpEndpoint(url, headers)
     for name, value in headers.items():
         if not _GRPC_NAME.fullmatch(name.lower()) or not _GRPC_VALUE.fullmatch(value):
-            raise BadSettings(f"results_headers: {name} and its value cannot go with a call of gRPC")
+            raise BadSettings(f"results_headers: {name} and its value cannot be sent as gRPC metadata")
     return GrpcEndpoint(url, headers)
 
 
@@ -65,7 +65,7 @@ async def tracing(stack: AsyncExitStack, settings: Settings) -> "OwnTraces | Non
     """
     if settings.own_traces_endpoint is None:
         return None
-    # The exporter takes a fifth of the time that a start takes.
+    # Importing the exporter takes a fifth of the time of a start.
     from collector.exporters.own_traces import OwnTraces  # noqa: PLC0415 - see above
 
     headers = values_of("own_traces_headers", settings.own_traces_headers)

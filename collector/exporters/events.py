@@ -16,7 +16,7 @@ from storage.judging.result_export import ExportedResult
 
 EVENT: Final = "gen_ai.evaluation.result"
 INSTANCE: Final = "tracejury.instance"
-"""Attribute for the server that made a result: the view `evaluations` leaves out those of its own server."""
+"""Attribute that names the server that made a result; the view `evaluations` leaves out this server's results."""
 
 _DIGEST_DIGITS: Final = 12
 _LONGEST_TEXT: Final = 16_384
@@ -24,7 +24,7 @@ _LONGEST_TEXT: Final = 16_384
 
 
 def events(results: Iterable[ExportedResult], instance: str) -> ExportLogsServiceRequest:
-    """Make a request with these results, those of a project under one resource."""
+    """Make a request with results; those of a project share a resource."""
     request = ExportLogsServiceRequest()
     scopes: dict[tuple[str, str | None], ScopeLogs] = {}
     for result in results:

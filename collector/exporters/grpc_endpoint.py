@@ -1,4 +1,4 @@
-"""An endpoint that takes OTLP over gRPC: one call, and what follows from its answer."""
+"""Endpoint for OTLP over gRPC: one call, and the outcome of the export from its status."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -17,18 +17,18 @@ _DETAILS: Final = "grpc-status-details-bin"
 _OPTIONS: Final = (
     ("grpc.primary_user_agent", "tracejury"),
     ("grpc.enable_http_proxy", 0),
-    ("grpc.max_reconnect_backoff_ms", 10_000),  # below which the exporter waits by itself; a guess
+    ("grpc.max_reconnect_backoff_ms", 10_000),  # so that the exporter's own backoff decides; a guess
 )
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
-"""Permanent codes; also RESOURCE_EXHAUSTED without RetryInfo. OTLP lists more codes as final: their causes pass, or are
-mended by an operator, such as a key or an address.
+"""Permanent codes; also RESOURCE_EXHAUSTED without RetryInfo. Other codes that OTLP calls final are
+retried, since their causes pass, or an operator mends them, such as a key or an address.
 """
 
 
 class GrpcEndpoint:
     """Receiver of log records over gRPC.
 
-    For one thread at a time; any other may `cancel`, and `close` it after that.
+    For one thread at a time. Another thread may call `cancel`, and then `close`.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
@@ -48,13 +48,13 @@ class GrpcEndpoint:
         self._metadata = tuple((name.lower(), value) for name, value in headers.items())
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and return what follows; errors are results too."""
+        """Send a request and return its outcome; errors are outcomes, too."""
         try:
             return taken(self._export(body, timeout=TIMEOUT_S, metadata=self._metadata))
-        except ValueError:  # what gRPC raises of a channel that is closed
+        except ValueError:  # gRPC raises it for a closed channel
             return RetryLater(why="cut off: the server is being stopped")
         except grpc.RpcError as error:
-            return _failed(cast("grpc.Call", error))  # which it is as well
+            return _failed(cast("grpc.Call", error))  # a failed call's error is its Call, too
 
     def cancel(self) -> None:
         """Cut off the request under way, and those after it."""

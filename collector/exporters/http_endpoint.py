@@ -1,4 +1,4 @@
-"""An endpoint that takes OTLP over HTTP: one request, and what follows from its answer."""
+"""Endpoint for OTLP over HTTP: one request, and the outcome of the export from its response."""
 
 import asyncio
 import datetime as dt
@@ -20,21 +20,21 @@ _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARG
 class HttpEndpoint:
     """Receiver of log records over HTTP.
 
-    For one thread at a time; any other may `cancel`, and `close` it after that.
+    For one thread at a time. Another thread may call `cancel`, and then `close`.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """Set up the endpoint. `headers` go with each request, and are never logged."""
         own = {"content-type": "application/x-protobuf", "content-encoding": "gzip", "user-agent": "tracejury"}
         self._url = url
-        # Asynchronous, since only that bounds a request as a whole, whose answer may come byte by byte, and ends it.
+        # Asynchronous: only so can a timeout or `cancel` end a whole request, whose response may come byte by byte.
         self._client = httpx.AsyncClient(timeout=None, trust_env=False, headers={**own, **headers})  # noqa: S113 - see above
         self._loop = asyncio.new_event_loop()
         self._is_cancelled = False
         self._posting: asyncio.Task[Answer] | None = None
 
     def post(self, body: bytes) -> Answer:
-        """Send a request and return what follows; errors are results too."""
+        """Send a request and return its outcome; errors are outcomes, too."""
         self._posting = self._loop.create_task(self._post(body))
         if self._is_cancelled:
             self._posting.cancel()

@@ -26,7 +26,7 @@ _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal
 
 
 class OwnTraces:
-    """Sender of a span for each finished work; `close` ends it."""
+    """Exporter of a span for each finished piece of work, until `close`."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], *, instance: str) -> None:
         """Set up the sender. `endpoint` takes spans in OTLP over HTTP; `headers` go with each request."""
@@ -60,7 +60,7 @@ class OwnTraces:
         self._provider.force_flush(_TIMEOUT_S * 1000)
 
     def close(self) -> None:
-        """Send the waiting spans, for a moment, and close; the rest is dropped."""
+        """Send queued spans for `_FLUSH_S` at most, and close; the rest is dropped."""
         for_a_moment(self.flush, _FLUSH_S)
         self._exporter.is_closed = True
         with closing(self._session):

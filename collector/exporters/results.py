@@ -55,7 +55,7 @@ class ResultsExporter:
         self._counts: Counter[str] = Counter()
         self._failing = False
         self._thread = FollowerThread(
-            self._tell_on, name="results-out", doing="telling results", log=log, pause_s=self._waits.pause_s
+            self._tell_on, name="results-out", doing="exporting results", log=log, pause_s=self._waits.pause_s
         )
 
     @property
@@ -86,7 +86,7 @@ class ResultsExporter:
                 number = until
 
     def _tell(self, results: Sequence[ExportedResult]) -> bool:
-        """Send these until the receiver has decided about each; False when the thread was stopped before."""
+        """Send results until the receiver accepts or rejects each; return False if the thread is stopped before."""
         if not results:
             return True
         body = events(results, self._instance).SerializeToString()
@@ -126,7 +126,7 @@ class ResultsExporter:
             self._failing = False
 
     def _part(self, results: Sequence[ExportedResult], refused: Rejected) -> bool:
-        """Find the result that is refused, and go on without it."""
+        """Bisect a refused request to the refused result, and skip that result."""
         if len(results) > 1:
             return self._tell_halves(results)
         self._counts["refused"] += 1

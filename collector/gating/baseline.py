@@ -49,7 +49,7 @@ def baseline_document(results: Results, provenance: Mapping[str, str]) -> dict[s
 
 
 def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
-    """Put the file in its place at once, so that no reader sees half of it."""
+    """Write the file atomically, so that no reader sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     part.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -91,7 +91,7 @@ def read_baseline(path: Path) -> Results:
 
 
 def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[str, Any]:
-    """Return one evaluator's line of an item; repeats are stored one by one beside their mean."""
+    """Serialize one evaluator's results for an item; scores of several trials are listed beside their mean."""
     known = run.evaluators[evaluator]
     scores, outcomes = run.scores[evaluator, item], run.outcomes[evaluator, item]
     scored = scores[outcomes == SCORED]

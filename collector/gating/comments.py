@@ -15,19 +15,19 @@ Variables: TypeAlias = Callable[[str], str | None]
 _TIMEOUT_S: Final = 20.0
 _PAGE: Final = 100
 _MAX_PAGES: Final = 30  # 3,000 comments. A guess
-_READ_ONLY: Final = frozenset({401, 403, 404})  # what a fork's token is answered
+_READ_ONLY: Final = frozenset({401, 403, 404})  # statuses that refuse a fork's token
 
 
 class NoComment(Exception):
-    """Failure to comment: there is no request, or it was refused; the message says why."""
+    """Failure to comment: there is no pull or merge request, or the comment was refused; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentPlace:
     """The comments of one pull or merge request."""
 
-    comments: str  # lists and takes new ones
-    one: str  # of one comment, with its id appended
+    comments: str  # URL that lists comments, and takes new ones
+    one: str  # URL of one comment, without the id at its end
     headers: Mapping[str, str]
     change: str  # the method that changes a comment
 
@@ -78,7 +78,7 @@ PLACES: Final[Mapping[str, Callable[[Variables], CommentPlace]]] = {"github": gi
 
 
 def put_comment(place: CommentPlace, body: str) -> str:
-    """Replace our comment, or write the first; return which.
+    """Replace our comment, or create it; return `updated` or `created`.
 
     Raises:
         NoComment: the comment was refused, as for forks, whose tokens may only read, or there was no response.

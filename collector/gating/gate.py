@@ -18,7 +18,7 @@ MAX_CASES: Final = 50
 PASSED: Final = 0
 REGRESSED: Final = 1
 BAD_INPUT: Final = 2
-INCONCLUSIVE: Final = 3  # and the policy fails on that; or nothing was judged
+INCONCLUSIVE: Final = 3  # if the policy fails on an inconclusive verdict, or nothing was judged
 NO_BASELINE: Final = 4
 
 
@@ -32,7 +32,7 @@ class Policy:
     update: bool = False
     against: Path | None = None  # results to compare with instead of a baseline file
     in_ci: bool = False
-    bootstrap_passes: bool = True  # the first local run, which writes the baseline
+    bootstrap_passes: bool = True  # the first local run, which writes the baseline, passes
     require_baseline: bool = False
     fail_on_regression: bool = True
     fail_on_inconclusive: bool = False
@@ -47,13 +47,13 @@ class GateDecision:
 
     document: Mapping[str, Any]
     exit_code: int
-    can_be_accepted: bool = False  # it fails, and would not with these results as the baseline
+    can_be_accepted: bool = False  # the gate fails, and would pass with these results as baseline
 
 
 def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> GateDecision:
     """Compare with a baseline file; write it if it is to be updated or is missing outside of CI.
 
-    It is never written if nothing was scored.
+    A run without any score never becomes the baseline.
 
     Raises:
         BadResultsFile: the baseline cannot be read, or must not be compared with.
@@ -86,7 +86,7 @@ def without_baseline(candidate: Results, reason: str, policy: Policy) -> GateDec
 
 
 def judge(before: Results, candidate: Results, baseline: str, policy: Policy) -> GateDecision:
-    """Compare a candidate with a baseline, which has a name for messages.
+    """Compare a candidate with a baseline; errors call the latter `baseline`.
 
     Raises:
         BadResultsFile: the two must not be compared.
@@ -272,7 +272,7 @@ def _difference(each: Difference) -> dict[str, Any]:
 
 
 def _cases(items: Sequence[ItemChange], pairing: str) -> list[dict[str, Any]]:
-    """Return items that became worse, the worst first, each with the evaluators that say so."""
+    """Return items that became worse, the worst first, each with the evaluators whose scores dropped."""
     cases: dict[str, dict[str, Any]] = {}
     for each in items:
         if not each.worse:

@@ -36,7 +36,7 @@ class Results:
 
 
 class AgreedEvaluators:
-    """The evaluators of a file by name, each with the same terms for all items."""
+    """Evaluators of a file by name; each must have one threshold, direction and fingerprint for all items."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, ComparedEvaluator] = {}
@@ -48,13 +48,13 @@ class AgreedEvaluators:
         return list(self._by_name.values())
 
     def add(self, evaluator: ComparedEvaluator, trials: Sequence[TrialResult], where: str) -> None:
-        """Add the terms that stand beside one evaluation.
+        """Merge the threshold, direction and fingerprint of one evaluation.
 
-        An unknown term agrees with any other. Without a score, only the terms that are stated count, and never the
-        direction, which has a default. Exports leave the terms of failed and skipped evaluations out.
+        A missing one agrees with any. The direction, which has a default, counts only beside a score, because exports
+        omit all three for failed and skipped evaluations.
 
         Raises:
-            BadResultsFile: a term differs from that of another item.
+            BadResultsFile: one of the three differs from that of another item.
         """
         has_score = any(each.score is not None for each in trials)
         known = self._by_name.setdefault(evaluator.name, evaluator)
@@ -217,7 +217,7 @@ def _trials(key: str, evaluator: ComparedEvaluator, evaluation: Mapping[str, Any
     if outcome not in {"scored", "failed", "skipped"}:
         raise BadResultsFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")
     if outcome == "scored" and evaluation.get("error"):
-        outcome = "failed"  # the evaluator broke, whatever score stands beside that
+        outcome = "failed"  # an error means that the evaluator failed, even beside a score
     success = evaluation.get("success") if single and isinstance(evaluation.get("success"), bool) else None
     return [_trial(key, evaluator, trial, outcome, (score, success), where) for trial, score in enumerate(scores)]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from collector.units import count_text
 
 MARK: Final = "<!-- tracejury-gate -->"
-"""Mark by which our comment is found again: its first line, so that a comment that quotes it is not taken for it."""
+"""First line of our comment, by which it is found again. A comment that merely quotes ours does not begin with it."""
 
 MAX_COMMENT_CHARS: Final = 60_000  # GitHub takes 65,536
 _MOST_TIMES: Final = 1e6  # a wider interval is meaningless
@@ -121,7 +121,7 @@ def _of_people(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def corrected_text(each: Mapping[str, Any]) -> str:
-    """Return the pass rates that people would find, the interval of their difference, and its meaning in words."""
+    """Return the pass rates corrected by people's labels, the interval of the difference, and its meaning as text."""
     before, after = (_percent(each[side]["value"]) for side in ("baseline", "candidate"))
     low, high = each["difference"]["low"], each["difference"]["high"]
     return f"{before} → {after} ({low:+.3f} to {high:+.3f}). {each['inWords']}"
@@ -165,7 +165,7 @@ def plain(text: str) -> str:
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Render a test case for each evaluator, and one for the verdict: a regression fails, an unknown one is skipped."""
+    """Render a test case for each evaluator, and one for the verdict: `regressed` fails, `inconclusive` is skipped."""
     suite = ET.Element("testsuite", name=clean(f"gate {document.get('experiment', '')}"))
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for each in document["evaluators"]:

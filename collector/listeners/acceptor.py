@@ -16,7 +16,7 @@ from collector.listeners.connection_limits import ConnectionLimits
 from collector.listeners.http_protocol import ConnectionCallbacks, HttpProtocol
 
 _CROWDED: Final = 7 / 8
-"""Share of a limit from which connections end with their answer, so that few idle ones are left to close. A guess."""
+"""Share of a limit above which connections end after their response, so that few idle ones have to be cut. A guess."""
 
 _PAUSE_S: Final = 0.2
 """Pause before accepting again if there was no descriptor for a connection. A guess."""
@@ -49,8 +49,8 @@ class _Connection:
         if self.protocol is not None:
             self.protocol.abort()
         else:
-            with suppress(OSError):  # of a client that left
-                self._socket.shutdown(socket.SHUT_RDWR)  # in each state of a handshake, and asyncio closes it then
+            with suppress(OSError):  # the client left already
+                self._socket.shutdown(socket.SHUT_RDWR)  # ends a handshake in any state; asyncio then closes it
 
 
 class Acceptor:
@@ -111,7 +111,7 @@ class Acceptor:
             accepted, peer = listening.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # the client left again
             return
-        except OSError:  # all else is ours
+        except OSError:  # other errors are the server's, such as no descriptor
             self._close_oldest(self._connections())
             self._report(Reason.NO_DESCRIPTOR, "", 1)
             loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ class Acceptor:
         except OSError as error:
             if isinstance(error, ssl.SSLError):
                 report(Reason.TLS_FAILED)
-            elif isinstance(error, ConnectionAbortedError):  # as asyncio ends a handshake that takes too long
+            elif isinstance(error, ConnectionAbortedError):  # raised by asyncio for a handshake that takes too long
                 report(Reason.FIRST_BYTE_TIMEOUT)
             self._forget(connection)
 

@@ -1,6 +1,6 @@
-"""Resources of answers in pieces, such as places and temporary files: closed once an answer ends, in whatever way.
+"""Resources of streamed responses, such as slots of a limit and temporary files, closed whenever a response ends.
 
-A generator that a disconnect suspends is kept by cycles of tracebacks, so its own `finally` may never run.
+A generator that a disconnect leaves suspended is kept alive by cycles of tracebacks: its `finally` may never run.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _of_answer: Final[ContextVar[list[Closable]]] = ContextVar("resources of the ans
 
 
 def close_with_answer(*resources: Closable) -> None:
-    """Close resources once the answer that is being made has ended; the first ones last.
+    """Register resources to be closed, in reverse order, once the current response has ended.
 
     Raises:
         LookupError: no answer is being made.
@@ -39,7 +39,7 @@ def close_with_answer(*resources: Closable) -> None:
 
 @asynccontextmanager
 async def closing_resources(opened: OpenResources) -> AsyncIterator[None]:
-    """Close what the answer that is made in the block holds, also if the block is cancelled."""
+    """Close the resources of the response that the block makes, also if the block is cancelled."""
     resources: list[Closable] = []
     token = _of_answer.set(resources)
     opened[id(resources)] = resources
@@ -54,7 +54,7 @@ async def closing_resources(opened: OpenResources) -> AsyncIterator[None]:
 
 
 def close(resource: Closable) -> None:
-    """Close a resource, once the thread that runs it has left it if it is a generator."""
+    """Close a resource; a generator that another thread runs is closed once that thread has left it."""
     while True:
         try:
             resource.close()

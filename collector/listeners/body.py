@@ -20,16 +20,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _STEP = 1 << 20
 _ON_LOOP_BYTES = 32 << 10
-"""A body is decompressed in a thread if it is larger than this, or from sixteen times this on. A guess: 32 KiB take
-about as long as handing over does under load."""
+"""A compressed body that is larger is decompressed in a thread; of a smaller one, what exceeds sixteen times this size
+decompressed. A guess: 32 KiB take about as long as the switch to a thread under load."""
 
 _FEED = 4 << 10
-"""Compressed bytes handed over at a time. At the end of each gzip member the rest of them is copied, so that very many
-tiny members would cost the square of their size if they were handed over whole."""
+"""Compressed bytes passed to zlib at a time, which copies their rest at the end of each gzip member: very many tiny
+members in one call would cost quadratic time."""
 
 _ZSTD_FEED = 256
-"""Compressed bytes of zstd handed over at a time: a block of four bytes can become 128 KiB, and all of them come at
-once: 8 MiB."""
+"""Compressed bytes passed to zstd at a time: a block of four bytes can become 128 KiB, so that one call returns up to
+8 MiB."""
 
 _CUT_OFF = "it ends too early"
 
@@ -114,7 +114,7 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
     """Read a request body into `body.data`, decompressed.
 
     Raises:
-        BodyTooLarge, TooSlow, UnknownType, Malformed, Overloaded: as the table of answers has them.
+        BodyTooLarge, TooSlow, UnknownType, Malformed, Overloaded: as in `collector.listeners.status`.
         Disconnected: the client left.
     """
     decompress = _decoder(encoding)
@@ -152,7 +152,7 @@ async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> 
                 raise _too_large(limits.received_limit(), "as it was sent")
         return parts[0] if len(parts) == 1 else b"".join(parts)
     finally:
-        parts.clear()  # a failure keeps this frame until cycles are looked for
+        parts.clear()  # a failure's traceback keeps this frame until garbage collection
 
 
 def _too_large(limit: Limit, how: str) -> BodyTooLarge:
@@ -163,7 +163,7 @@ _Decompress = Callable[[bytes], Generator[bytes, None, None]]
 
 
 class _Decompression:
-    """Decompression of a body. Once released, frames of a failure, which live on, keep nothing of it."""
+    """Decompression of a body. After `let_go`, tracebacks that outlive a failure keep none of its bytes."""
 
     def __init__(self, parts: Generator[bytes, None, None], limit: Limit, body: HeldBody) -> None:
         self._parts, self._limit, self._body = parts, limit, body
@@ -245,7 +245,7 @@ def _zstd(raw: bytes) -> Generator[bytes, None, None]:
                 frame = decompressor.decompressobj()
             yield frame.decompress(rest)
             rest = frame.unused_data
-    if not frame.eof:  # the reader of `zstandard` would take a frame that is cut off for a whole one
+    if not frame.eof:  # the reader of `zstandard` would accept a truncated frame
         raise EOFError(_CUT_OFF)
 
 

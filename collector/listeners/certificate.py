@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _SOON: Final = timedelta(days=14)
 _SOON_SHARE: Final = 5
-"""A certificate that lives shorter than 70 days expires soon in the last fifth of its time: tools renew at a third."""
+"""A certificate valid for less than 70 days is reported in the last fifth of its time: tools renew at a third."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,13 +115,13 @@ class ClosedConnections:
         self._lock = threading.Lock()
 
     def of(self, listener: str, limits: ConnectionLimits) -> ReportClosed:
-        """Return how a listener with these limits reports."""
+        """Return the function with which a listener with these limits reports what it cuts."""
         self._limits[listener] = limits
         return lambda reason, address, count: self._add(listener, reason, address, count)
 
     @property
     def counts(self) -> Mapping[tuple[str, Reason], int]:
-        """Counts by listener and reason."""
+        """Return the counts by listener and reason."""
         with self._lock:
             return dict(self._counts)
 

@@ -50,7 +50,7 @@ class ConnectionCalls:
         return peer in self._served
 
     def forget_others(self, peers: Collection[Peer]) -> None:
-        """Forget connections that are missing twice in a row: one may have begun since the list was made."""
+        """Forget connections missing from two lists in a row; a new one may be missing from the first."""
         gone = set(self._served).difference(peers)
         for peer in gone & self._gone:
             self._served.discard(peer)

@@ -18,11 +18,11 @@ MOST_PIPELINED: Final = 16
 """Requests that wait behind one on the same connection. Few clients pipeline; a read of 256 KiB may hold 14,000."""
 
 PART_BYTES: Final = 64
-"""The least average size of the parts of a body that has many. A guess."""
+"""Minimum average size of a body's parts if it has very many. A guess."""
 
 UNREAD_BYTES: Final = 64 << 20
-"""Limit of a body's rest that is received after its answer: a client that sends first sees its answer, and the
-connection serves its next request. A guess."""
+"""Bytes of a body that are received after its response. A client that sends its whole body first thus sees the
+response, and the connection can serve its next request. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class ConnectionLimits:
 
     total: int = 1000
     per_address: int = 250
-    first_byte_s: float = 10.0  # from the connection, with its TLS handshake
+    first_byte_s: float = 10.0  # from the accept, including the TLS handshake
     header_s: float = 20.0  # from the first byte of a request
     header_bytes: int = 64 << 10
     idle_s: float = 75.0  # between requests, and within one that makes no progress
@@ -47,11 +47,11 @@ class ConnectionLimits:
         return Limit(value=self.idle_s, unit="s", setting="idle_seconds", remedy="send the body without a pause")
 
     def within(self, open_files: int) -> "ConnectionLimits":
-        """Lower the limits to what the limit of open files allows, with room for a second address."""
+        """Lower the limits to what the limit of open files allows, and leave a quarter to other addresses."""
         total = min(self.total, max((open_files - _RESERVED_FILES) // _SHARES, _LEAST))
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))
 
     def with_room(self) -> "ConnectionLimits":
-        """Leave a quarter to connections that come between two checks of a guard."""
+        """Leave a quarter of the limits to connections that open between two checks of a `SocketGuard`."""
         total = self.total * 3 // 4
         return replace(self, total=total, per_address=min(self.per_address, total * 3 // 4))

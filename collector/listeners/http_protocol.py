@@ -17,17 +17,17 @@ from collector.listeners.connection_limits import MOST_PIPELINED, PART_BYTES, UN
 from collector.listeners.response_buffer import SLICE_BYTES, CutOff
 
 _PROGRESS_BYTES: Final = 16 << 10
-"""Less of a body in the time that a connection may idle is no progress: by default, 218 bytes a second. A guess."""
+"""Bytes of a body that have to arrive within `idle_s`: by default, 218 bytes a second. A guess."""
 
 _SMALL_PARTS: Final = 1_000
-"""A body in more parts than this may not have smaller ones than `PART_BYTES` on average: each costs a turn of the event
+"""The parts of a body with more parts than this must have `PART_BYTES` on average, since each costs a turn of the event
 loop. A guess."""
 
 _UNREAD_PART_BYTES: Final = 4 << 10
-"""Counted in `UNREAD_BYTES` beside each part, since its turn costs as much. A guess."""
+"""Bytes added for each part that counts in `UNREAD_BYTES`, since its turn of the event loop costs as much. A guess."""
 
 
-_RESET: Final = struct.pack("ii", 1, 0)  # of SO_LINGER: a connection that is closed is reset
+_RESET: Final = struct.pack("ii", 1, 0)  # for SO_LINGER: a close then resets the connection
 
 
 class TooManyParts(Exception):
@@ -35,7 +35,7 @@ class TooManyParts(Exception):
 
 
 class Unread(Exception):
-    """Refusal of a body that goes on for long after its answer."""
+    """Refusal of a body of which too much arrives after its response."""
 
 
 class HeaderTooLarge(Exception):
@@ -52,7 +52,7 @@ class ConnectionCallbacks:
 
     lost: Callable[[], None]  # called once at its end
     report: Callable[[Reason], None]  # why it is cut
-    is_crowded: Callable[[], bool]  # with others, near a limit
+    is_crowded: Callable[[], bool]  # near a limit of connections
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -67,7 +67,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_cut = False
         self._is_in_message = False
         self._header_bytes = self._parts = self._parts_bytes = 0
-        self._unparsed_bytes = 0  # since the parser reported anything: of a name, a value or an extension without end
+        self._unparsed_bytes = 0  # since the parser's last callback: of an endless name, value or extension
         self._body_bytes = 0  # since the deadline was set
         self._unread_bytes = 0  # of a body, after its answer
         self._deadline_s, self._deadline_reason = math.inf, Reason.FIRST_BYTE_TIMEOUT
@@ -100,7 +100,7 @@ class HttpProtocol(HttpToolsProtocol):
         elif now_s - self._stalled_s > self._limits.idle_s:
             self._cut(Reason.UNREAD_ANSWER)
             self.abort()
-        elif self.flow.read_paused:  # by the application, so that it is not the client who is slow
+        elif self.flow.read_paused:  # by the application: the client is not slow
             self._deadline_s = max(self._deadline_s, now_s + self._limits.header_s)
         elif now_s > self._deadline_s and (self._is_in_message or self.is_idle):
             self._cut(self._deadline_reason)
@@ -128,7 +128,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse_header()
 
     def send_400_response(self, msg: str) -> None:
-        if self._unread_bytes:  # of a request that has its answer
+        if self._unread_bytes:  # the request has its response already
             self._cut(Reason.MALFORMED)
             self.transport.close()
         elif self._header_bytes > self._limits.header_bytes:
@@ -158,7 +158,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._extend()
         super().on_headers_complete()
         if self._around.is_crowded():
-            self.cycle.keep_alive = False  # so that the answer announces it, and the connection ends with it
+            self.cycle.keep_alive = False  # the response says `connection: close`
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -208,7 +208,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unparsed_bytes = 0
         self._header_bytes += nbytes
         if self._header_bytes > self._limits.header_bytes:
-            raise HeaderTooLarge  # which the parser hands on as one of its errors
+            raise HeaderTooLarge  # the parser passes it on as one of its errors
 
     def _extend(self) -> None:
         self._unparsed_bytes = self._body_bytes = 0

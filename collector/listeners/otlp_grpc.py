@@ -39,30 +39,31 @@ _READING_BYTES = 256 << 20
 """Memory that arriving messages may hold, if none is larger than the largest recent one."""
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
-"""Messages arriving at the same time: 32 stalled senders block no others; four of the default limit are 256 MiB."""
+"""Bounds of the number of messages read at a time. With 32, a few stalled senders do not block the others; four
+messages of 64 MiB fill `_READING_BYTES`."""
 
 _STREAMS: Final = 256
 """Calls at the same time on one connection. A guess: exporters have one or two, and a proxy opens more connections."""
 
 _PENDING: Final = 10_000
-"""Calls that wait in gRPC's core; from there on it cancels calls of any client. By default these are 1,000."""
+"""Calls that may wait in gRPC's core (its default: 1,000). Beyond them it cancels calls of any client."""
 
 _CALLS_LIMIT: Final = Limit(value=5_000, unit="calls", remedy="wait for answers, and call again after some seconds")
-"""Calls of an address at a time, with those whose answers it does not read; more of them count as wasted. A guess."""
+"""Calls of an address at a time, including those with unread answers; each further one counts as wasted. A guess."""
 
 _LEFT_SECONDS: Final = 1.0
-"""A call that its client leaves sooner was made in vain. A guess: exporters leave theirs after 10 s."""
+"""A call that its client cancels sooner counts as wasted. A guess: exporters cancel theirs after 10 s."""
 
 _ENTRY_BYTES: Final = 32
-"""Overhead that HTTP/2 counts for an entry of metadata besides its name and value (RFC 9113, 10.5.1)."""
+"""Overhead that HTTP/2 counts for an entry of metadata besides its name and value (RFC 9113, 6.5.2)."""
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
 _TURN_SECONDS = 5.0
-"""Retry delay of a sender that waits for a turn. A guess: exporters time out after 10 s."""
+"""Longest wait of a sender for a turn; then its call is refused. A guess: exporters time out after 10 s."""
 
 _STALLED_SECONDS = 3.0
-"""A message may take this long while another sender has no turn: that one waits `_TURN_SECONDS` at most. A guess."""
+"""A message may take this long while a sender without a turn waits, which it does for `_TURN_SECONDS`. A guess."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
@@ -73,7 +74,7 @@ class _Turns:
 
     gRPC reports a message's size only once it is here, so the number of turns follows the largest message of the last
     minute: many while messages are small, few when they are large. A sender holds at most three times what is free, as
-    in `storage.ingest.shares`, and one without any ends a stalled turn of the one with the most.
+    in `storage.ingest.shares`, and a sender without a turn ends a stalled turn of the sender with the most.
     """
 
     def __init__(self) -> None:
@@ -119,14 +120,14 @@ class _Turns:
             async with asyncio.timeout(_TURN_SECONDS), self._changed:
                 await self._changed.wait_for(lambda: self._has_room(sender))
         except TimeoutError:
-            if not self._has_room(sender):  # else a turn became free just now, and no other was notified
+            if not self._has_room(sender):  # else a turn became free just now, and no other sender has taken it
                 limit = Limit(value=self._allowed(), unit="messages at a time", remedy="send again, smaller messages")
                 raise Overloaded(
                     f"{len(self._reading)} other messages are still arriving; the limit is {limit}"
                 ) from None
 
     def _end_stalled(self, sender: str) -> None:
-        """End the oldest turn of the sender with the most soon, for one that has none."""
+        """Shorten the oldest turn of the sender with the most turns, if `sender` has none."""
         held = Counter(self._reading.values())
         if not held or sender in held:
             return
@@ -138,7 +139,7 @@ class _Turns:
                 return
 
     def saw(self, nbytes: int) -> None:
-        """Learn from the size of a message."""
+        """Note the size of a message, which decides the number of turns."""
         now_s = time.monotonic()
         if nbytes >= self._largest or now_s - self._largest_at_s > _FORGET_S:
             self._largest, self._largest_at_s = nbytes, now_s
@@ -239,14 +240,14 @@ class OtlpGrpc:
             self._authenticator.traffic.called(method, failure.grpc_code.name)
             if not has_entered:
                 await self._refusals.wait(address)
-            # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
-            # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
+            # Outside of the `except` block, because gRPC keeps the exception that `_abort` raises in a reference cycle,
+            # which is freed late. Raised inside of the block, it would keep `error`, whose frames hold the message.
             return await _abort(context, failure)
 
         return self._handler(answered)
 
     def _handler(self, answered: Callable[[_Context, Peer], Awaitable[bytes]]) -> Any:  # noqa: ANN401
-        """Note calls until their answers are sent, and count those that cost much in vain."""
+        """Make a handler that records calls until their answers are sent, and counts wasted calls."""
 
         async def begun(_requests: object, context: _Context) -> bytes:
             peer, began_s, noted = _peer_of(context), time.monotonic(), ExitStack()
@@ -256,11 +257,11 @@ class OtlpGrpc:
             context.add_done_callback(lambda _: noted.close())  # type: ignore[arg-type] # its type names no lambda
             if self.calls.of(peer[0]) > _CALLS_LIMIT.value:
                 self._waste(peer)
-            if self.calls.refused.is_refused(peer[0]):  # the call goes with its connection
+            if self.calls.refused.is_refused(peer[0]):  # the guard ends the connection, and the call with it
                 await asyncio.sleep(_READ_SECONDS)
                 await context.abort(
                     grpc.StatusCode.UNAVAILABLE,
-                    f"this address left calls unanswered, or had more under way than {_CALLS_LIMIT}",
+                    f"this address cancelled too many calls at once, or had more calls under way than {_CALLS_LIMIT}",
                 )
             try:
                 return await answered(context, peer)
@@ -341,7 +342,7 @@ class _AnyMethod(grpc.GenericRpcHandler):
 
 
 def _credentials(tls: Certificate) -> grpc.ServerCredentials:
-    """Show each new connection the certificate as it is then."""
+    """Return credentials that show each new connection the current certificate."""
     shown = tls.current
 
     def changed() -> grpc.ServerCertificateConfiguration | None:

@@ -40,10 +40,10 @@ from storage.limit import Limit
 T = TypeVar("T")
 
 _JSON_LIMIT = Limit(value=360 << 20, unit="bytes", remedy="send fewer spans at once, or protobuf")
-"""Memory for one body, and for all that are read at a time. 24 MiB of agent spans with plain texts take it all."""
+"""Memory to parse one body, and all that are parsed at a time. 24 MiB of agent spans with plain texts take it all."""
 
 _SMALL_JSON_BYTES = 64 << 10
-"""Size up to which a body is small. A guess: with the smallest spans it takes some 50 ms, and the next one waits."""
+"""Largest body for the thread of small ones, which it holds for 50 ms if its spans are the smallest. A guess."""
 
 
 class JsonReader:
@@ -57,10 +57,10 @@ class JsonReader:
         self._budget = ByteBudget(_JSON_LIMIT)
         self._small = ThreadPoolExecutor(1, "otlp-json-small")
         self._large = ThreadPoolExecutor(1, "otlp-json-large")
-        self._senders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of those whose bodies are read
+        self._senders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # while their bodies are read
 
     async def read(self, data: bytes, parse: Callable[[bytes], T], sender: str) -> T:
-        """Return what `parse` makes of the body, in turns of the senders.
+        """Call `parse` on a body in a thread, and return the result; a sender's bodies are parsed one at a time.
 
         Raises:
             BodyTooLarge: reading the body would take more memory than the limit.
@@ -171,11 +171,11 @@ class OtlpReader:
                     counts_traces=counts_traces,
                 )
                 return receipt_with(sifted, await _unless_gone(self.ingest.offer(request), receive))
-            except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
+            except asyncio.CancelledError:  # the grace period of a stop is over; the sender may retry
                 raise Overloaded("the server stopped before it had the whole request") from None
 
     async def take(self, request: bytes, caller: Caller) -> Receipt:
-        """Store an export request of our own, in protobuf, for the tenant that causes it; it is durable on return.
+        """Store an export request that the server made, in protobuf, for the caller's tenant; it is durable on return.
 
         Raises:
             Exception: any that `collector.listeners.status` maps to a status.

@@ -11,14 +11,14 @@ _IN_LINK: Final = re.compile(r"<(?=/(?!/))")
 _IN_PAGE: Final = re.compile(
     r'(\s(?:href|action|formaction|src|data-copy|data-live|data-tree|data-beside|data-preview)=")(?=/(?!/))'
 )
-"""Text that came from elsewhere has no quotation marks in a page, so these are our own attributes."""
+"""Quotation marks of foreign text are escaped in pages, so a match is an attribute of our own."""
 
 
 class PathPrefix:
-    """ASGI application that removes a path prefix from requests, for another one that does not know it.
+    """ASGI application that removes a path prefix from requests to an inner application, which does not know it.
 
-    Requests have it or, behind a proxy that removes it, do not. Responses have it: in `Location`, `Link`, and pages by
-    `page_under`.
+    Requests lack the prefix if the proxy removes it. Responses carry it in `Location` and `Link`, and in pages, whose
+    links `page_under` changes.
     """
 
     def __init__(self, application: ASGIApp, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Delays of refused calls, so that a client whose calls are all refused cannot send many."""
+"""Delays of the answers to refused gRPC calls, so that a client whose calls are all refused cannot send many."""
 
 import asyncio
 import time
@@ -6,18 +6,18 @@ from collections import OrderedDict
 from typing import Final
 
 _PER_S: Final = 50.0
-"""Refused calls of an address that are answered in a second. 150 connections with 40 calls each had 700 a second, which
-took all that the event loop can do, and others waited behind them in gRPC's core."""
+"""Refused calls of an address that are answered in a second. Without delays, 150 connections with 40 calls each got 700
+refusals a second, which used up the event loop, and other calls waited behind theirs in gRPC's core."""
 
 _BURST_S: Final = 1.0  # of refusals that are answered at once; a guess
-_LONGEST_S: Final = 30.0  # that an answer waits; most clients time out after 10 s
+_LONGEST_S: Final = 30.0  # longest delay of an answer; most clients time out after 10 s
 _REMEMBERED: Final = 10_000
 _MOST_WAITING: Final = 10_000
-"""Calls that wait, of all addresses; more are answered at once. Each takes about 20 kB, most of it in gRPC."""
+"""Most delayed calls of all addresses; more are answered at once. Each takes about 20 kB, most of it in gRPC."""
 
 
 class Refusals:
-    """Sender of answers to refused calls of an address, one after the other. For the event loop."""
+    """Rate limiter of the answers to refused calls, by address. For the event loop."""
 
     def __init__(self) -> None:
         self._next_s: OrderedDict[str, float] = OrderedDict()  # by address: when its next refusal is due

@@ -1,4 +1,4 @@
-"""Addresses that are refused for a while, because their calls cost much and are left by their clients at once."""
+"""Addresses that are refused for a while, because their clients make costly calls and cancel them immediately."""
 
 import threading
 import time
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST: Final = 100
-"""Wasted calls of an address in a second. A guess: a client that stops leaves its calls, which are one or two."""
+"""Most wasted calls of an address in a second. A guess: a client that stops cancels its one or two calls."""
 
 _WINDOW_S: Final = 1.0  # in which wasted calls are counted
 _FIRST_S: Final = 10.0
 _LONGEST_S: Final = 600.0
 """Length of the first refusal of an address and of the longest one. A refusal soon after another one is twice as long,
-up to the longest. Each costs others up to a second, as gRPC's core has taken calls that are still to be left."""
+up to the longest. Until it works, others wait up to a
+second, because gRPC's core has accepted calls that their client has yet to cancel."""
 
 _REMEMBERED: Final = 10_000
 _REFUSED: Final = 100
-"""Addresses refused at the same time: the latest. The filter in the kernel holds each of them."""
+"""Most addresses refused at the same time, the latest ones; each takes lines of the kernel's filter."""
 
 
 @dataclass(slots=True)
@@ -34,9 +35,9 @@ class RefusedAddresses:
 
     def __init__(self) -> None:
         self._wastes: OrderedDict[str, _Waste] = OrderedDict()
-        self._refused: dict[str, float] = {}  # by address: until when; replaced, never changed
+        self._refused: dict[str, float] = {}  # end of the refusal by address; the dict is replaced, never changed
         self.changed = threading.Event()
-        """Set if there are new ones."""
+        """Set when an address is newly refused."""
 
     def waste(self, address: str) -> None:
         """Count a wasted call."""
@@ -50,7 +51,8 @@ class RefusedAddresses:
         waste.calls += 1
         if waste.calls > MOST and waste.refused_until_s < now_s:
             is_again = now_s - waste.refused_until_s < _LONGEST_S
-            waste.refused_for_s = min(2 * waste.refused_for_s, _LONGEST_S) if is_again else _FIRST_S
+            longer_s = min(max(2 * waste.refused_for_s, _FIRST_S), _LONGEST_S)
+            waste.refused_for_s = longer_s if is_again else _FIRST_S
             waste.refused_until_s = now_s + waste.refused_for_s
             latest = [*((each, until_s) for each, until_s in self._refused.items() if until_s > now_s)][1 - _REFUSED :]
             self._refused = dict([*latest, (address, waste.refused_until_s)])

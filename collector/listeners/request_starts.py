@@ -1,4 +1,4 @@
-"""Requests begin in turns of their clients, a few in each pass of the event loop: a flood waits behind itself."""
+"""Fair start of requests: clients take turns, a few in each pass of the event loop, so a flood delays only itself."""
 
 import asyncio
 from collections import deque
@@ -42,7 +42,7 @@ class RequestStarts:
             turn = turns.popleft()
             if turns:
                 self._waiting[client] = turns
-            if not turn.done():  # as one is whose request was cancelled
+            if not turn.done():  # its request was cancelled
                 turn.set_result(None)
                 self._begun += 1
         if self._waiting:
@@ -50,7 +50,7 @@ class RequestStarts:
 
 
 class InTurns:
-    """ASGI application that begins the requests of another one in turns of their clients."""
+    """ASGI application that passes requests to an inner application in fair turns of their clients."""
 
     def __init__(self, application: ASGIApp, starts: RequestStarts) -> None:
         self._application = application

@@ -11,15 +11,15 @@ from storage.limit import Limit
 from storage.query.concurrency_limit import hint
 
 SLICE_BYTES: Final = 64 << 10
-"""A body is handed to the connection in slices of this size, each once less than as much waits there. Smaller bodies
-are not counted: with what waits in its connection, such an answer is at most twice this size."""
+"""A body is written to the connection in slices of this size, each once less than one slice waits there. Smaller bodies
+are not counted: with what waits in its connection, such a response takes at most twice this size."""
 
 STREAM_BYTES: Final = 8 << 20
-"""An answer without a length counts as much at least, for what makes its pieces. Twelve stalled exports of a run with
-2,000 items of 20 kB, and others that were begun meanwhile and refused, took 127 MiB."""
+"""A response without a length counts at least this much, for the memory of what generates it. Twelve stalled exports of
+a run with 2,000 items of 20 kB, and others that were begun meanwhile and refused, took 127 MiB."""
 
 CHANGE_BYTES: Final = 1 << 20
-"""Room that a change needs before it is made, since its answer cannot be refused honestly afterwards. A guess."""
+"""Room required before a request changes data: refusing its response afterwards would hide the change. A guess."""
 
 RETRY_AFTER_S: Final = 5  # a guess
 
@@ -27,7 +27,7 @@ Refuse: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 class Refused(Exception):  # no StorageError: handlers of the application must not answer it
-    """Signal that the client has its refusal. It ends what the application is still writing."""
+    """Signal that a refusal was sent in place of the response; it stops the application from writing more."""
 
 
 class CutOff(Exception):  # no StorageError either
@@ -51,7 +51,7 @@ class ResponseBufferLimit:
     def lack(self, client: str, nbytes: int = CHANGE_BYTES) -> str | None:
         """Return why there is no room for more bytes to a client; by default, for the answer to a change.
 
-        A single answer may be larger than all room.
+        While no response waits, one may be larger than the limit.
         """
         if not self.held or self._shares.has_room(client, nbytes):
             return None
@@ -67,10 +67,10 @@ class ResponseBufferLimit:
 
 
 class BufferedResponse:
-    """An answer whose bytes are counted from its first body on until they are written, or it is let go.
+    """Response whose bytes count against the limit from its first body until they are written, or until `let_go`.
 
-    `send` takes the place of that of the application. The beginning of an answer waits for its first body. Without room
-    for that, `refuse` answers in its place.
+    `send` replaces the ASGI `send` of the application. It holds the start of a response back until the first body. If
+    there is no room for that body, `refuse` sends another response instead.
     """
 
     def __init__(self, room: ResponseBufferLimit, client: str, send: Send, refuse: Refuse) -> None:
@@ -108,7 +108,7 @@ class BufferedResponse:
         self._held = 0
 
     def _lack(self, message: Message) -> str | None:
-        """Count a body; return why it has no room, or None. An answer that has begun goes on."""
+        """Count a body; return why it has no room, or None. A response that has begun is never refused."""
         nbytes = len(message.get("body", b""))
         is_stream = message.get("more_body", False) and not self._has_length
         needed = max(nbytes, STREAM_BYTES) if is_stream else nbytes if nbytes > SLICE_BYTES else 0

@@ -1,4 +1,4 @@
-"""A filter of the kernel (BPF) for a listening socket: connections from some addresses do not come about."""
+"""Packet filter of the kernel (BPF) for a listening socket: some addresses cannot establish connections."""
 
 import ctypes
 import socket
@@ -9,7 +9,7 @@ from typing import Final
 
 _ATTACH: Final = 26  # SO_ATTACH_FILTER of Linux, which Python does not name
 _LOAD, _IS_EQUAL, _RETURN = 0x20, 0x15, 0x06  # a word at an offset; a jump; how many bytes are let through
-_PROTOCOL: Final = 0xFFFFF000  # SKF_AD_OFF + SKF_AD_PROTOCOL: which of the two the packet is
+_PROTOCOL: Final = 0xFFFFF000  # SKF_AD_OFF + SKF_AD_PROTOCOL: IPv4 or IPv6
 _NETWORK: Final = 0xFFF00000  # SKF_NET_OFF: where its header begins
 _IPV4: Final = 0x0800
 _SOURCE_4, _SOURCE_6 = 12, 8
@@ -42,7 +42,7 @@ def refuse(listening: socket.socket, addresses: Collection[str]) -> None:
 
 
 def _drops(packed: bytes, offset: int) -> list[tuple[int, int, int, int]]:
-    """Return lines that drop a packet whose source is that address, and else go on behind them."""
+    """Return instructions that drop packets from this address, and pass others to the next instruction."""
     words = struct.unpack(f">{len(packed) // 4}I", packed)
     lines = []
     for number, word in enumerate(words):

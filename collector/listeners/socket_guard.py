@@ -1,7 +1,7 @@
 """Limits of connections for listeners that accept by themselves: gRPC's core, and Quack in a process of its own.
 
-The sockets of such a listener are descriptors of this process. So the kernel shows their peers and how long they have
-been silent, and ends them.
+The guard runs in the process of such a listener, which owns its sockets as descriptors. From the kernel it learns
+their peers and how long they have been silent, and it has the kernel shut them down.
 """
 
 import fcntl
@@ -32,25 +32,25 @@ log = logging.getLogger(__name__)
 _DESCRIPTORS: Final = "/proc/self/fd"
 _LOOK_S: Final = 0.2
 _REST: Final = 25
-"""Least time between two checks, in seconds and as a multiple of the time of one: at most 4 % of a thread."""
+"""Minimum pause between checks, in seconds and in multiples of the duration of a check: at most 4 % of a thread."""
 
 _BACKLOG: Final = 1 << 16
-"""Cut to net.core.somaxconn. With Quack's own of 5 most connections of a burst are dropped, and tried again later."""
+"""Backlog of the socket, cut to net.core.somaxconn. With Quack's own of 5, most connections of a burst are dropped."""
 
 _GOAWAY: Final = bytes.fromhex("0000080700000000007fffffff00000000")
 """A frame of HTTP/2: calls under way are answered, new ones go over another connection (RFC 9113, 6.8)."""
 
 _GRACE_S: Final = 1.0
 _LONGEST_GRACE_S: Final = 5.0
-"""Time from GOAWAY to the end of a connection, and of one with a call under way. Guesses."""
+"""Time from GOAWAY to the close of a connection, and the longer time if a call is under way. Guesses."""
 
 _NEW_S: Final = 3.0  # in which a client sends its first call; a guess
 
 _SOCKET: Final = "socket:["
 _INFO_BYTES: Final = 136
 _SENT_OFFSET, _RECEIVED_OFFSET = 44, 52
-"""Offsets of tcpi_last_data_sent and tcpi_last_data_recv in struct tcp_info: milliseconds since then, or since the
-accept."""
+"""Offsets of tcpi_last_data_sent and tcpi_last_data_recv in struct tcp_info: milliseconds since the last
+data, or since the accept if there was none."""
 
 _BYTES_OFFSET: Final = 128  # of tcpi_bytes_received, since Linux 4.1
 _PROGRESS_S: Final = 1.0  # between two checks of late requests
@@ -68,16 +68,16 @@ class _Activity:
     """Activity of a connection, in seconds of the monotonic clock."""
 
     sent_s: float
-    received_s: float  # the time of the accept, if nothing was
+    received_s: float  # the time of the accept, if nothing was received
     has_received: bool
 
 
 class SocketGuard:
     """Limit on the connections of a port: closes those that have been silent the longest.
 
-    With `calls`, those without any call after some seconds come first, and last those with one under way. With
-    `goaway`, the client of a connection that had calls is asked to leave, as HTTP/2 without TLS permits. For one thread
-    at a time.
+    With `calls`, connections that made no call within some seconds are closed first, those with a call under way last.
+    With `goaway`, which needs HTTP/2 without TLS, a client that made calls gets a GOAWAY first. For one thread at a
+    time.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SocketGuard:
         self._slot = os.dup(self._nothing)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the guard's own descriptors."""
         os.close(self._slot)
         os.close(self._nothing)
 
@@ -115,7 +115,7 @@ class SocketGuard:
         self._with_listening(lambda one: one.listen(_BACKLOG))
 
     def refuse(self) -> None:
-        """End the connections of addresses that are refused, and let no new ones come about."""
+        """Close the connections of refused addresses, and have the kernel drop their packets."""
         addresses = [address for address in self._calls.refused.now() if address not in self._proxies]
         if addresses != self._dropped:
             self._with_listening(lambda one: refuse(one, addresses))
@@ -138,7 +138,7 @@ class SocketGuard:
                     act(one)
 
     def close_excess(self) -> None:
-        """Close the connections that are too much."""
+        """Close connections beyond the limits, or ask their clients to leave."""
         everyone = list(self._clients())
         self._end_graces(everyone)
         clients = [client for client in everyone if client.inode not in self._leaving_s]
@@ -155,7 +155,7 @@ class SocketGuard:
             self._close_silent(most if len(most) > excess else clients, excess, Reason.TOTAL_LIMIT)
 
     def _end_graces(self, clients: list[_Client]) -> None:
-        """End connections whose clients did not leave, all of them if there is little room."""
+        """Close connections whose clients did not leave in time after GOAWAY, or at once if room is short."""
         self._calls.forget_others([client.peer for client in clients])
         now_s, is_crowded = time.monotonic(), len(clients) > self._limits.total * 7 // 6
         leaving = {client.inode: client for client in clients if client.inode in self._leaving_s}
@@ -179,7 +179,7 @@ class SocketGuard:
         if not activity.has_received:
             is_late = time.monotonic() - activity.received_s > self._limits.first_byte_s
             return Reason.FIRST_BYTE_TIMEOUT if is_late else None
-        if activity.sent_s >= self._began_s[client.inode]:  # which answers what began before
+        if activity.sent_s >= self._began_s[client.inode]:  # sent data answers the request before
             self._began_s[client.inode] = max(activity.received_s, activity.sent_s)
         is_late = activity.received_s - self._began_s[client.inode] > self._limits.header_s
         return Reason.HEADER_TIMEOUT if is_late else None
@@ -274,7 +274,7 @@ class SocketGuard:
 
     @contextmanager
     def _looked_at(self, descriptor: int, inode: int) -> Iterator[socket.socket | None]:
-        """Show a socket as long as it is still the one of that inode; errors of one that is closed end the block."""
+        """Yield a descriptor's socket if it still has this inode, else None; an OSError ends the block silently."""
         one = None
         with suppress(OSError):
             os.dup2(descriptor, self._slot, inheritable=False)
@@ -299,7 +299,7 @@ def guarded(
     *,
     goaway: bool = False,
 ) -> Iterator[None]:
-    """Keep the connections of a port within limits during the block. Only Linux shows them."""
+    """Keep the connections of a port within limits during the block; does nothing except on Linux."""
     if sys.platform != "linux":
         yield
         return

@@ -1,4 +1,4 @@
-"""The table of answers: each failure, in the words of each transport.
+"""Table of failure responses: the status of each error over gRPC and over HTTP.
 
 Sources: opentelemetry-proto `docs/specification.md`, "Failures" and "OTLP/HTTP Response"; google.rpc error model.
 """
@@ -38,7 +38,7 @@ class FailureAnswer:
     grpc_code: grpc.StatusCode
     http_status: int
     message: str
-    reason: str  # in one word, for the meters
+    reason: str  # label value of metrics
     retry_after_s: int | None = None  # None: no advice when to send it again
 
     def http_headers(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Online evaluation as one thing that is started and stopped."""
+"""Online evaluation: its components, started and stopped together."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Active rules, the matcher of read spans, the workers that judge, and the monitors of results."""
+    """Active rules, the matcher of committed spans, the workers that judge, and the monitors of results."""
 
     rules: ActiveRules
     judging: JudgeServices
@@ -44,7 +44,7 @@ class Pipeline:
     playground: Playground
     run_evaluator: RunEvaluator
     rule_problems: RuleProblems
-    unbound_budgets: Callable[[], Mapping[str, str]]  # limits in USD that hold nothing back: why, by payer
+    unbound_budgets: Callable[[], Mapping[str, str]]  # by payer: why its limit in USD has no effect
     _undo: ExitStack
 
     @classmethod
@@ -144,7 +144,6 @@ def _metric_monitors(
     judging: JudgeServices,
     ingest_is_behind: Callable[[], bool],
 ) -> MetricMonitorThread:
-    """Start the thread that watches metrics."""
     of_projects = parse_project_budgets(settings.project_budgets)
     shares = BudgetShares(judging.budgets, rules.kept, judging.connections, of_projects)
     monitors = MetricMonitorThread(

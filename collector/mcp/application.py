@@ -27,7 +27,7 @@ class ApplicationResult:
     error: str | None = None
     error_kind: str | None = None
     trace_id: str | None = None
-    measured: Mapping[str, float] = field(default_factory=dict)  # as an item of a run has it
+    measured: Mapping[str, float] = field(default_factory=dict)  # tokens, cost and latency, named as in a run's item
 
 
 class Application:
@@ -83,7 +83,7 @@ class Application:
 
 
 async def _communicate(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    """Return what a process prints, and the end of its messages; kill it once it has printed more than the limit."""
+    """Return the output of a process, and the end of its standard error; kill it once the output exceeds the limit."""
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
     if stdin is None or stdout is None or stderr is None:
         raise AssertionError  # it was started with pipes

@@ -33,5 +33,5 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, ToolRefused):  # the run has its reason
+        if error is not None and not isinstance(error, ToolRefused):  # the run has the refusal as its reason
             log.error("a background task of a tool failed", exc_info=error)

@@ -37,7 +37,7 @@ class Api:
         application: Application | None = None,
         files: LocalFiles | None = None,
     ) -> None:
-        """Set up the API. `application` may be run and `files` be read on the caller's machine, which is this one."""
+        """Set up the API. Pass `application` and `files` only if this machine is the caller's."""
         self._client, self._address = client, str(client.base_url).rstrip("/")
         self.background = background
         self.application = application
@@ -56,7 +56,7 @@ class Api:
         """Return the document at a path.
 
         Raises:
-            ToolRefused: the API refuses, or does not answer; so do the other methods.
+            ToolRefused: the API refuses, or does not answer; the other methods raise it, too.
         """
         return await self._call("GET", path, params=texts_of(parameters))
 
@@ -93,7 +93,7 @@ class Api:
         except httpx.RequestError as error:
             raise NoServer(no_answer_text(self._address, error)) from error
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # which the API beside us answers with 503, as when it stops
+        if task is not None and task.cancelling():  # the API in this process then answers 503
             raise asyncio.CancelledError
         try:
             return document_of(response, self._address)

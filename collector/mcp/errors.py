@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 class ToolRefused(Exception):
     """Refusal of the API, or a missing object; the message says how to correct the call.
 
-    `data` is text of applications that the message needs: it is fenced.
+    `data` holds texts of applications that belong to the message; they are fenced as data.
     """
 
     def __init__(self, message: str, data: Mapping[str, Sequence[str]] | None = None) -> None:

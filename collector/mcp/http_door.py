@@ -1,4 +1,4 @@
-"""The protocol at the HTTP address: `/mcp`, with the keys, rights and limits of the API."""
+"""MCP over HTTP at `/mcp`, with the keys, rights and limits of the API."""
 
 import asyncio
 import importlib
@@ -39,7 +39,7 @@ _VALUES: Final = Limit(value=50_000, unit="JSON values", remedy="send the items 
 _AT_ONCE: Final = 32
 _OF_ONE: Final = 8
 _WAIT_S: Final = 30.0
-"""Requests at once, those of one client, and the longest wait of another, so that other endpoints get the event loop.
+"""Most requests at once, most of one client, and longest wait of a further one, so that other endpoints run, too.
 Guesses."""
 
 _LOOK_S: Final = 0.5
@@ -182,7 +182,7 @@ class McpDoor:
             await asyncio.Event().wait()
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        """Return the API's refusal of a caller without the right to use MCP; None if it has it."""
+        """Return the API's refusal of a caller without the right to use MCP; None if the caller has it."""
         headers = Headers(scope=scope)
         if (
             "authorization" not in headers
@@ -223,7 +223,7 @@ class _Replay:
         self._messages: list[Message] = []
 
     async def peek(self) -> bytes | None:
-        """Return the body; of one that is too large, its beginning. Returns None if the client left before its end.
+        """Return the body, or the beginning of one that is too large; None if the client left before the end.
 
         Raises:
             Overloaded: the bytes held for requests are at their limit.

@@ -58,7 +58,7 @@ class LocalFiles:
         return items
 
     def names(self) -> list[str]:
-        """Return the first files of items, in the folder and below; hidden ones are left out."""
+        """Return the first files of items, in the folder and below; hidden files are left out."""
         named: list[str] = []
         looked_at, json_files = 0, itertools.count(1)
 
@@ -101,5 +101,5 @@ class LocalFiles:
 
 
 def is_file_name(text: str) -> bool:
-    """Return True if a dataset is named as a file; name a server's dataset of such a name with its version."""
+    """Return True if a name means a file. A server's dataset with such a name must be named with its version."""
     return _VERSIONED.search(text) is None and ("/" in text or ending_of(text) in _FORMS)

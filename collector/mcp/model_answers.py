@@ -1,4 +1,4 @@
-"""Answers of a connection's model to items, through the playground of the server, which pays from its budgets."""
+"""Answers of a connection's model to items, through the server's playground, which counts the calls in budgets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

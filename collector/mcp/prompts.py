@@ -1,4 +1,4 @@
-"""Ways to go about a task, which people choose in their client."""
+"""MCP prompts: tasks with their steps, which users choose in their client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

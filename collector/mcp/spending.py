@@ -1,4 +1,4 @@
-"""Budgets are mandatory for all that a model requests."""
+"""Check that model calls requested over MCP have a budget."""
 
 import json
 from collections.abc import Mapping

@@ -25,7 +25,7 @@ async def serve_stdio(
 ) -> None:
     """Answer until the input ends. The application may be run over items of datasets, and of files below the folder.
 
-    Without a folder it is the one in which the program was started.
+    Without a folder, the working directory is used.
     """
     background = Background()
     api = Api(client, background, application, LocalFiles(folder or Path.cwd()))

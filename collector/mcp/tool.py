@@ -16,14 +16,14 @@ from collector.mcp.client import Api, Rights
 class Arguments(BaseModel):
     """Arguments of a tool."""
 
-    # Digits in a text, beyond the range of floats, become an infinite one, which no request to the API can hold.
+    # A number beyond the range of floats would become infinite, which no request to the API can hold.
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class ToolOutput(BaseModel):
     """Answer of a tool."""
 
-    # Made of a document of the API, it takes the fields that it declares.
+    # An answer that is made of an API document keeps only the fields that it declares.
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
 
     cut: list[str] = Field(default=[], description="What was cut to fit, by where it stands; ask for less at once.")
@@ -62,7 +62,7 @@ def _shown(hint: Any, field: structs.FieldInfo) -> tuple[Any, Any]:  # noqa: ANN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[Taken]):
-    """A tool for models. `of_everything`: it is closed to keys with a tenant.
+    """A tool for models. `of_everything`: keys of a tenant may not use it.
 
     A tool with more than READ changes something, unless it is a `trial`.
     """
@@ -77,7 +77,7 @@ class Tool(Generic[Taken]):
     of_everything: bool = False
     trial: bool = False
     idempotent: bool = True
-    destructive: bool = False  # it ends or deletes something that cannot be taken up again
+    destructive: bool = False  # it ends or deletes something irreversibly
 
     @property
     def writes(self) -> bool:

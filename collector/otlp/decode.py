@@ -75,7 +75,7 @@ def failed(error: Exception) -> Decoded:
 def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:
     """Decode a group of requests.
 
-    Total: whatever the bytes, the answer is spans, log records, rejections or `Malformed` for each request.
+    Never raises: whatever the bytes, each request gets a receipt or an error, such as `Malformed`.
     """
     signals = {request.signal for request in requests}
     if len(signals) > 1:
@@ -89,7 +89,6 @@ def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:
 
 
 def _decode_mixed(requests: Sequence[Request], signals: set[Signal], received_at_us: int) -> Decoded:
-    """Decode the requests of each signal together."""
     decoded = {
         signal: decode([request for request in requests if request.signal is signal], received_at_us=received_at_us)
         for signal in signals
@@ -157,7 +156,6 @@ def receipt_with(sifted: strict.Sifted, receipt: Receipt) -> Receipt:
 
 
 def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Receipt:
-    """Add up the receipts of a request's pieces."""
     faults, before = [], 0
     for receipt in receipts:
         faults += [replace(fault, first=fault.first + before) for fault in receipt.faults]
@@ -171,7 +169,6 @@ def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Rece
 
 
 def _decode_columns(requests: Sequence[Request], received_at_us: int) -> Decoded:
-    """Decode requests of one signal together."""
     bodies = Bodies(
         bodies=[request.body for request in requests],
         tenants=[request.tenant for request in requests],

@@ -31,16 +31,16 @@ class Dimensions:
     """The distinct resources or scopes of a group, and for each element the index of its own."""
 
     rows: pa.Table  # of `RESOURCES` or `SCOPES`
-    names: pa.Table  # beside each resource, the names that spans carry along
+    names: pa.Table  # of each resource, the names that its spans get as columns
     index: npt.NDArray[np.int64]
 
     def column(self, name: str, owner: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-        """Return a column of the dimensions, spread to the rows whose elements are `owner`."""
+        """Return a column with the value for each element in `owner`, of its resource or scope."""
         table = self.names if name in self.names.column_names else self.rows
         return table.column(name).take(pa.array(self.index[owner]))
 
     def rows_of(self, owner: npt.NDArray[np.int64]) -> pa.Table:
-        """Return the rows that the elements `owner` name."""
+        """Return the distinct resources or scopes of the elements in `owner`."""
         used = np.unique(self.index[owner])
         return self.rows if len(used) == self.rows.num_rows else self.rows.take(pa.array(used))
 

@@ -1,4 +1,4 @@
-"""The common part of decoding spans and log records to columns: their places in requests, their ids and times."""
+"""The common part of decoding spans and log records to columns: their positions in requests, their ids and times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ class Elements:
     """The spans or log records of some requests, and their faults."""
 
     batch: SpanBatch  # without the invalid ones
-    request_of: Rows  # of each element, also of the invalid, the number of its request
-    faults: Mapping[str, Mask]  # by reason, if it occurs: which elements are invalid
-    trace_ids: pa.StringArray  # of each
+    request_of: Rows  # number of the request of each element, also of invalid ones
+    faults: Mapping[str, Mask]  # masks of invalid elements, by each reason that occurs
+    trace_ids: pa.StringArray  # of each element, also of invalid ones
 
 
 @dataclass(frozen=True, slots=True)
 class ElementTree:
-    """The nested lists of a group taken apart; each element knows the rows above it."""
+    """The elements of a group of requests, and the index of each one's resource, scope and request."""
 
     elements: pa.Array
     resources: Dimensions
@@ -56,7 +56,7 @@ class ElementTree:
 def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> ElementTree:
     """Take requests apart: lists of resources with lists of scopes with lists of elements.
 
-    All signals have the envelope of traces (`wire.Envelope`), so `columns` are of a type named as theirs.
+    All signals share the envelope of traces (`wire.Envelope`), so `columns` name the fields as traces do.
 
     Raises:
         NotColumnar: the columnar decoder cannot take them.
@@ -99,7 +99,7 @@ def id_faults(trace_id: pa.BinaryArray, span_id: pa.BinaryArray) -> dict[str, pa
 
 
 def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
-    """Return the checks that hold for any element."""
+    """Return the masks of the faults that at least one element has."""
     return {
         reason: mask.to_numpy(zero_copy_only=False)
         for reason, mask in checks.items()
@@ -108,12 +108,12 @@ def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
 
 
 def instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
-    """Read nanoseconds of 64 bits as a signed instant, which is exact there and back."""
+    """Reinterpret unsigned 64-bit nanoseconds as a signed instant, which loses nothing in either direction."""
     return nanoseconds.view(pa.int64()).cast(pa.timestamp("ns"))
 
 
 def storable_instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
-    """Read an instant like `instant`, moved to the nearest that DuckDB can write: its greatest is infinity."""
+    """Convert like `instant`, clamped to what DuckDB can write; its greatest timestamp means infinity."""
     instants = nanoseconds.view(pa.int64())
     signed = instants.to_numpy()
     if len(signed) and (signed.max() > _LAST_NS or signed.min() < _FIRST_NS):

@@ -1,7 +1,7 @@
 """Stored spans back to OTLP/JSON: ids in hex, enums and 32-bit numbers as numbers, 64-bit numbers as text.
 
-Default values are left out, except the name, the start and the status of a span: the key of the start counts the spans
-of a text. Each span becomes text by itself: as one document of 512 spans they take a third more CPU, most of it
+Default values are left out, except the name, the start and the status of a span: `spans_in` counts the key of
+the start. Each span becomes text by itself: as one document of 512 spans they take a third more CPU, most of it
 Python's search for cycles among so many dictionaries.
 """
 
@@ -91,7 +91,7 @@ def _opened(document: _Document, last: str) -> bytes:
 
 
 class _Group:
-    """Texts of spans by the text before them."""
+    """Encoded spans, grouped under the encoded heads of their resources and scopes."""
 
     def __init__(self) -> None:
         self._spans: dict[bytes, dict[bytes, list[bytes]]] = {}
@@ -100,7 +100,7 @@ class _Group:
     def with_span(self, resource: bytes, scope: bytes, text: bytes) -> int:
         """Return the size in bytes with one more span."""
         scopes = self._spans.get(resource)
-        around = 1 + len(_AFTER)  # the comma behind it
+        around = 1 + len(_AFTER)  # the comma behind its end
         return (
             self.nbytes
             + (len(resource) + around if scopes is None else 0)

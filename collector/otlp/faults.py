@@ -10,7 +10,7 @@ class Fault:
 
     reason: str
     noun: str  # "span" or "log record"
-    count: int  # how many are
+    count: int  # number of invalid elements
     first: int  # the number of the first of them in the request, from 1
 
 

@@ -78,7 +78,7 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
     """Convert a JSON request of this kind to protobuf bytes.
 
     Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or log records are
-    rejected alone. That of a link becomes empty.
+    rejected alone. An invalid id of a link becomes empty.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
@@ -90,10 +90,10 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
 def sift(body: bytes, signal: Signal) -> Sifted:
     """Convert a JSON request to protobuf, without the spans or log records that hold a value of the wrong kind.
 
-    Once there is one, all are checked one by one, which takes as long as reading them once more.
+    Once such an element is found, all are checked one by one, which takes as long as reading them once more.
 
     Raises:
-        Malformed: not JSON, or a value of the wrong kind outside of them; the message names the path.
+        Malformed: not JSON, or a value of the wrong kind outside of spans or log records; the message names the path.
     """
     with _as_malformed():
         document = json.loads(body)
@@ -136,7 +136,7 @@ class _Sieve:
         self._first: dict[int, str] = {}
 
     def sort_out(self, value: object, lists: Sequence[str]) -> None:
-        """Leave in a document the elements that can be read."""
+        """Remove from a document the elements that cannot be read."""
         if not isinstance(value, dict):
             return
         outer, *inner = lists
@@ -244,7 +244,7 @@ def _key_values(name: str) -> _Set:
 
 
 def _plain(pair: Any) -> KeyValue | None:  # noqa: ANN401 - whatever JSON holds
-    """Return the pair, if it is of a common kind; None if it needs the general way."""
+    """Return a pair with a plain value of a common type as a message; None if `_fill` has to convert it."""
     try:
         ((kind, content),) = pair["value"].items()
         if kind == "stringValue" and isinstance(content, str):

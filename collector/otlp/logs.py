@@ -78,8 +78,8 @@ def check_logs(messages: list[bytes]) -> None:
 def _event_names(records: pa.RecordBatch) -> pa.StringArray:
     """Return the name of each event; "" if it has none.
 
-    It is the body for events of Claude Code, the attribute for those of Codex, else the field, else the attribute. Of
-    several attributes the last one counts.
+    The name is the body for events of Claude Code, the attribute `event.name` for those of Codex, else the field, else
+    that attribute. If the attribute occurs repeatedly, the last one counts.
     """
     attributes, names = records.column("attributes"), records.column("event_name")
     pairs = attributes.values

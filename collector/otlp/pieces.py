@@ -25,7 +25,7 @@ PIECE_BYTES = 1 << 20
 """A piece of nothing but empty spans takes some 100 MiB to decode, a piece of ordinary spans 5 MiB."""
 
 MAX_PARTS = 100_000
-"""Children of one message in a request larger than a piece, if they are too small to be spans."""
+"""Most children of one message in a request larger than a piece, if they are too small to be spans."""
 
 MAX_FIELDS = 400_000
 """Fields at any depth of one span larger than a piece; an attribute is four. SDKs stop at 128 attributes by default."""
@@ -76,7 +76,7 @@ def pieces(body: bytes, signal: Signal) -> Iterator[bytes]:
     """Split `body` into requests, none much larger than a piece unless it is of one element.
 
     Raises:
-        Malformed: there are more parts than bytes allow, so they cannot be real; or one element has too many fields.
+        Malformed: the parts are too many in too few bytes to be real spans; or one element has too many fields.
         NotColumnar: the columnar decoder cannot take the request apart.
     """
     return _cut(pa.array([body], pa.binary()), 0, signal)

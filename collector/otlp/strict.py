@@ -23,7 +23,7 @@ class Sifted:
     body: bytes
     rejected: int = 0
     faults: tuple[Fault, ...] = ()
-    kept: Sequence[int] = ()  # the numbers that those in `body` had in the request, from 1, if some were rejected
+    kept: Sequence[int] = ()  # original numbers, from 1, of what is in `body`, if some were rejected
 
 
 def sift(body: bytes, signal: Signal) -> Sifted:
@@ -33,7 +33,7 @@ def sift(body: bytes, signal: Signal) -> Sifted:
     known request causes, those that it refuses are found by bisection, in a bounded number of trials.
 
     Raises:
-        Malformed: the request is broken outside of them.
+        Malformed: the request is broken outside of its spans or log records.
     """
     envelope: Any = wire.Envelope()
     try:
@@ -71,7 +71,7 @@ def _sort_out(
     check: Callable[[bytes], bytes],
     refused: dict[int, str],
 ) -> list[int]:
-    """Leave in the envelope what `check` makes of each message; the numbers of those that it does not refuse."""
+    """Replace messages by the result of `check`, without those that it refuses; return the numbers of the others."""
     passed: list[int] = []
     number = 0
     for scope_spans in _scopes(envelope):
@@ -89,7 +89,7 @@ def _sort_out(
 
 
 def _unfit(messages: list[bytes], signal: Signal, trials: "itertools.count[int]", first: int = 0) -> dict[int, str]:
-    """Find the places of the messages that the columnar decoder refuses, with why.
+    """Return the reason for each message that the columnar decoder refuses, by its position.
 
     Once the trials are used up, messages that are refused together are all refused.
     """

@@ -21,17 +21,17 @@ from collector.otlp import wire
 from storage.limit import Limit
 
 MAX_DEPTH = 49
-"""Levels of nesting: as many as protobuf's parsers take of a span by itself, which are 100 messages. So none that they
-take is refused here, and none has to be looked for among others."""
+"""Most levels of nesting: as many as protobuf's parsers take in a single span, whose limit is 100 messages. So no value
+that they take is refused here, and no span with one has to be searched for."""
 
 _TOO_DEEP = f"a value is nested deeper than {Limit(value=MAX_DEPTH, unit='levels', remedy='send it as JSON text')}"
 
 _DEEP, _LARGE_BYTES = 4, 1 << 20
 """Level and size from which values are read one by one: a text of 60 MiB 47 levels deep took 37 s with the columns and
-takes 3 s. Smaller values stay in the columns, which are ten times faster with many of them."""
+takes 3 s one by one. Smaller values stay in the columns, which are ten times faster with many of them."""
 
 _MOST_PARTS = 1_000_000
-"""Parts of one such value. A span of its size has less than half as many (`pieces.MAX_FIELDS`)."""
+"""Most parts of a value read one by one. A span of its size has less than half as many (`pieces.MAX_FIELDS`)."""
 
 _NONE_LARGE = np.zeros(0, dtype=np.bool_)
 

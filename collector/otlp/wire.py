@@ -3,11 +3,11 @@
 `AnyValue` is recursive, which Arrow cannot express. A protobuf message field and a `bytes` field are
 the same on the wire, so here nested values, resources and scopes are declared as `bytes`: the nested
 values are decoded level by level, resources and scopes once for each distinct text of theirs. They are declared as
-repeated, because protobuf merges a message that comes twice, which is to read its bytes one after the other (`merged`).
+repeated, because protobuf merges a message that comes twice, as if the bytes of both were one message (`merged`).
 The types are derived from the installed opentelemetry-proto, so that new fields of OTLP appear by themselves.
 
 A request of log records differs from one of spans in the innermost messages only: the messages around them have the
-same fields, by other names, under the same numbers. So whatever leaves the innermost as bytes reads both.
+same fields, by other names, under the same numbers. So types that leave the innermost as bytes read both signals.
 """
 
 import logging
@@ -102,17 +102,17 @@ _cut = _Family("tracejury.cut", _CUT)
 
 
 _ENDLESS: Final = b"\xff" * 4
-"""Bytes that occur in every length that makes ptars 0.0.25 panic, wherever it stands.
+"""Bytes that occur in every length that makes ptars 0.0.25 panic, wherever the length stands.
 
 ptars adds a length to the place where it begins, and checks whether the sum is beyond the end. With a length of almost
 2**64 the sum is small again (docs/upstream/ptars-panic.md). Written as protobuf writes numbers, seven bits a byte, a
-length that near to 2**64 has these four bytes in it, for any message of less than 2**35 bytes. So have legitimate
-negative numbers, so a message with these bytes is not refused for them: protobuf parses it first, at 1 to 3 µs a
-span."""
+length that near to 2**64 has these four bytes in it, for any message of less than 2**35 bytes. Legitimate
+negative numbers have them, too. So a message with these bytes is not refused, but first parsed by protobuf, which
+refuses such lengths, at 1 to 3 µs a span."""
 
 _SHALLOW_BYTES: Final = 16 << 10
-"""Limit of a message that cannot nest groups so deep that ptars 0.0.25 overflows its stack and ends the process: each
-needs a byte at least, and takes 64 bytes of the stack (docs/upstream/ptars-groups.md). Threads have a stack of 8 MiB,
+"""Size of a message that cannot nest groups so deep that ptars 0.0.25 overflows its stack and ends the process: a group
+needs at least a byte, and takes 64 bytes of the stack (docs/upstream/ptars-groups.md). Threads have a stack of 8 MiB,
 or of 2 MiB if the system sets no limit. Protobuf takes 100 levels."""
 
 _TYPE_BITS: Final = 7  # of a tag's first byte
@@ -131,7 +131,7 @@ class Panics:
         self.count = 0
 
     def add(self, message: str) -> None:
-        """Count one."""
+        """Count a panic, and log it unless one was logged within `_QUIET_S`."""
         with self._lock:
             self.count += 1
             if self._now_s() - self._logged_at_s < _QUIET_S:
@@ -146,7 +146,7 @@ panics: Final = Panics()
 class Columns:
     """Decoder of serialised messages of one type to an Arrow record batch, a row each.
 
-    Raises ValueError where any of them cannot be decoded.
+    Raises ValueError if any message cannot be decoded.
     """
 
     def __init__(self, family: _Family, name: str) -> None:
@@ -195,7 +195,7 @@ def _may_be_deep(octets: npt.NDArray[np.uint8]) -> bool:
 
 
 def merged(column: pa.ListArray) -> pa.BinaryArray:
-    """Return an opaque message field: the bytes of each row's message, b"" if it has none; nothing is copied."""
+    """Return an opaque message field: the bytes of each row's message, b"" for a row without one; nothing is copied."""
     items, starts = column.values, column.offsets.to_numpy()
     _, ends, data = items.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[items.offset :][starts]

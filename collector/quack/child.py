@@ -1,4 +1,4 @@
-"""The process that speaks Quack: it serves until its input ends, or until it is worn out."""
+"""The process that speaks Quack: it serves until its input ends, or until its sessions are used up."""
 
 import json
 import socket
@@ -34,7 +34,7 @@ _KNOWN: Final = frozenset({200, 204, 403})
 
 
 def main() -> None:
-    """Serve until the input ends, or the process is worn out."""
+    """Serve until the input ends, or the sessions are used up."""
     child_process.run(serve, memory_bytes=_MEMORY_BYTES)
 
 
@@ -72,7 +72,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _tidy(quack: Quack, requests: BinaryIO) -> None:
-    """Remove the remains of clients, until the input ends or the process is worn out."""
+    """Remove the remains of clients, until the input ends or the sessions are used up."""
     over = threading.Event()
     threading.Thread(target=_wait, args=(requests, over), daemon=True).start()
     while not over.wait(_TIDY_S):
@@ -136,7 +136,7 @@ class _ServerClient:
 
 
 def _hang_up(line: socket.socket) -> None:
-    with suppress(OSError):  # the server was first
+    with suppress(OSError):  # the server hung up first
         line.shutdown(socket.SHUT_RDWR)
 
 

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 _LOOK_S: Final = 0.2  # between two checks while a query runs; a guess
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _INFO_BYTES: Final = 160
-_SENT_OFFSET: Final = 156  # tcpi_data_segs_out of struct tcp_info, which comes after all that Linux had before 4.6
+_SENT_OFFSET: Final = 156  # of tcpi_data_segs_out in struct tcp_info, since Linux 4.6
 _ESTABLISHED: Final = 1
 
 Possible: TypeAlias = dict[int, int]
@@ -43,7 +43,7 @@ class _Question:
 
 
 class Clients:
-    """Watcher of the clients of one port of this process, in its own thread; only Linux shows who leaves."""
+    """Watcher of the clients of one port of this process, in its own thread; it sees disconnects on Linux only."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -53,7 +53,7 @@ class Clients:
 
     @contextmanager
     def watched(self, leave: Callable[[], None]) -> Iterator[None]:
-        """Call `leave` once, from a thread, if the client of the query goes during the block."""
+        """Call `leave` once, from a thread, if the client of the query disconnects during the block."""
         question = _Question(leave, {each: one.sent for each, one in connections(self._port).items()})
         with self._changed:
             self._questions.append(question)
@@ -110,14 +110,14 @@ def connections(port: int) -> dict[int, ClientConnection]:
     by_inode = {}
     for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - a name is all that is needed of each
         try:
-            descriptor = os.dup(int(name))  # so that it stays the same meanwhile
+            descriptor = os.dup(int(name))  # so that the number is not reused meanwhile
         except OSError:  # closed by now
             continue
         status = os.fstat(descriptor)
         if not stat.S_ISSOCK(status.st_mode):
             os.close(descriptor)
             continue
-        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # from a kernel that does not report it
+        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # the kernel does not report TCP_INFO
             connection = _connection(one, port)
             if connection is not None:
                 by_inode[status.st_ino] = connection

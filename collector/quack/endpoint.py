@@ -1,4 +1,4 @@
-"""The endpoint for the process that speaks Quack, with the key of each client."""
+"""Internal HTTP endpoint that the Quack process calls for each query, with the client's API key."""
 
 import asyncio
 from collections.abc import Generator
@@ -31,7 +31,7 @@ from storage.query.query_options import QueryOptions
 
 _LOOK_S: Final = 0.2  # between two checks of the process; a guess
 _SLACK_S: Final = 10.0
-"""How much longer than a query its answer may take to be handed over, to a process of our own. A guess."""
+"""Time beyond the limit of a query to send its answer to the Quack process, which is our own. A guess."""
 
 _WITHOUT_KEY: Final = "DuckDB attaches with an API key only, and this server has none: set TRACEJURY_API_KEY"
 
@@ -72,7 +72,7 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
     )
 
     async def from_quack(scope: Scope, receive: Receive, send: Send) -> None:
-        """Count wrong keys as if they came from one place, and not from this machine, where others work."""
+        """Replace the client's address, so that wrong keys over Quack do not bar the loopback address for others."""
         await gate({**scope, "client": ("quack", 0)}, receive, send)
 
     return from_quack

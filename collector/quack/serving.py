@@ -1,4 +1,4 @@
-"""The address where DuckDB attaches: the process that speaks Quack, started, served and given up again."""
+"""The address where DuckDB attaches: start, supervision and end of the Quack process."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from storage.query.quack import require_extensions
 from storage.wire import receive, send
 
 _PROGRAM: Final = "from collector.quack.child import main; main()"
-_PAUSE_S: Final = 1.0  # before it is started again; a guess
+_PAUSE_S: Final = 1.0  # before the process is restarted; a guess
 _START_S: Final = 60.0  # a guess: a second on an idle machine
 _ANSWER_BYTES: Final = 256 << 20
 """A guess: sixteen million rows of a time and a duration, which a client takes into its own memory."""
@@ -42,7 +42,7 @@ class GatewayOptions:
     address: str
     door: str
     views: Mapping[str, Sequence[tuple[str, str]]]
-    answers: Path  # a folder that is its own
+    answers: Path  # folder that only the child uses
     seconds: float  # that a query may take
     limits: ConnectionLimits
     trusted_proxies: Sequence[str]

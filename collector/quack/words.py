@@ -4,4 +4,4 @@ from typing import Final
 
 PATH: Final = "/quack"
 ERROR: Final = "error"
-"""In the metadata of a batch: why it is the last one."""
+"""Key in the metadata of a batch that follows an error, with its message; no batch comes after it."""

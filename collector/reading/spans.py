@@ -31,7 +31,7 @@ _NOTE_CHARS: Final = 1000
 
 
 class ReadingCounts:
-    """Counts of spans that were read one by one since the start, by reason. Safe to use from any thread."""
+    """Counts of spans that were read one by one, or not at all, since the start, by reason. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class ReadingCounts:
 
 
 REASONS: Final = ("log_records", "failed", "unreadable")
-"""Log records belong to a span; reading its batch as a whole failed; reading it alone failed, for either reason."""
+"""Log records belong to the span; its batch failed to be read in columns; the span failed to be read by itself."""
 
 
 class ConventionsReader:
@@ -80,7 +80,7 @@ class ConventionsReader:
         return self._with_logs(columns, spans, logs) if logs.num_rows else columns
 
     def _with_logs(self, columns: pa.Table, spans: pa.Table, logs: pa.Table) -> pa.Table:
-        """Return the columns with the spans replaced that have log records."""
+        """Re-read the spans that have log records one by one, and replace their rows in the columns."""
         of_span: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
         records = logs_of(logs)
         for record in records:
@@ -119,7 +119,7 @@ class ConventionsReader:
 
 
 def _rows_of_calls(columns: pa.Table, call_ids: Collection[str]) -> list[int]:
-    """Return the rows of tools' spans that are about one of some calls."""
+    """Return the row numbers of tool spans whose call id is in `call_ids`."""
     if not call_ids:
         return []
     ids = pa.array(call_ids, pa.string())

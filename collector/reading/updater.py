@@ -30,7 +30,7 @@ _LONG_TRACE_LIMITS: Final = Limits(rows=SUMMED_SPANS, nbytes=64 << 20)
 """Of a trace that still does not fit, only the first `summed_span_count` spans are summed. 99,999
 calls of models and tools took 5.6 s of processor time and 208 MiB, 10,001 took 0.6 s."""
 
-_MOST_LONG: Final = 1_000  # traces whose lengths are remembered. A guess: fewer long ones grow at the same time
+_MOST_LONG: Final = 1_000  # in `_long`. A guess: fewer long traces grow at the same time
 
 _SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
 """A growing trace is summed again after a second for each 500 of its new spans. If it does not fit into
@@ -153,7 +153,7 @@ class TraceUpdater:
         return True
 
     def _add_up(self, keys: list[TraceKey]) -> list[TraceKey]:
-        """Sum some traces and return which: fewer if their spans do not all fit, or if one of them cannot be summed."""
+        """Sum traces, and return those that were: fewer if their spans do not fit, or if a trace cannot be summed."""
         try:
             return self._store_sums(keys)
         except _REFUSALS as error:
@@ -221,7 +221,7 @@ class TraceUpdater:
         return keys
 
     def _read_older(self) -> bool:
-        """Re-read some spans that another edition read, or sum some of their traces."""
+        """Re-read some spans that another edition of the conventions read, or sum some of their traces."""
         began_s = time.monotonic()
         if self._is_current or began_s < self._rests_until_s:
             return False

@@ -74,7 +74,6 @@ class Redactor:
         return _set(table, {"attributes": maps, "attribute_types": types})
 
     def _items(self, lists: pa.ListArray) -> pa.ListArray:
-        """Redact events or links."""
         items = lists.values
         if not len(items):
             return lists

@@ -1,4 +1,4 @@
-"""A simulation as its plan describes it, made of the parts that `tracejury-sdk` has."""
+"""A simulation as its plan describes it, made of classes of `tracejury-sdk`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journa
             SimulationBudget(plan.budget.calls, plan.budget.tokens, plan.budget.usd),
             journal,
             plan.seed,
-            None,  # a target has its own time
+            None,  # a target has its own timeout
         )
     except ValueError as error:
         raise BadPlan(str(error)) from None

@@ -23,7 +23,7 @@ _TYPES: Final = {
 }
 _FILES: Final = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
 _DIGEST: Final = hashlib.sha256(b"\0".join(_FILES.values())).hexdigest()[:16]
-"""One digest for all files, so that scripts can import each other by name."""
+"""One digest for all files, so that scripts can import each other by relative path."""
 
 ICONS: Final = frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', _FILES["icons.svg"].decode()))
 
@@ -46,7 +46,7 @@ def icon(name: str) -> Markup:
 @router.get("/static/{digest}/{name}")
 @needs(Permission.OPEN)
 def show_asset(digest: str, name: str) -> Response:
-    """Serve a file; its address contains its digest, so its content never changes."""
+    """Serve a file of `static`; browsers cache it for a year if the path has the current digest, else not at all."""
     content = _FILES.get(name)
     if content is None:
         raise HTTPException(404, "no such file")

@@ -32,7 +32,7 @@ class FieldDifference:
 class EditConflict:
     """Conflict of a form with a change that was stored after the form was opened."""
 
-    kind: str  # as people call it
+    kind: str  # the noun for the page: “rule”
     differences: tuple[FieldDifference, ...]
 
 
@@ -43,7 +43,7 @@ def version_seen(form: Form) -> int:
 
 
 def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, str] = _NO_LABELS) -> EditConflict:
-    """Return the differences of two documents, labelled by key; nested keys are `outer.inner`."""
+    """Return the fields in which two documents differ. `labels` maps keys to labels; nested keys are `outer.inner`."""
     typed_flat, now_flat = dict(_flat(typed)), dict(_flat(now))
     names = [name for name in dict.fromkeys((*typed_flat, *now_flat)) if typed_flat.get(name) != now_flat.get(name)]
     return EditConflict(
@@ -60,7 +60,7 @@ def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, st
 def without_secret(form: Form, name: str, forget: str, *, is_kept: bool) -> tuple[Document, Document]:
     """Return the typed and the stored document of a secret for `overtaken`, without the secret itself.
 
-    Left empty, a secret stays; `forget` is the box that removes it.
+    An empty field `name` keeps the stored secret, and the checkbox `forget` removes it. `is_kept`: one is stored.
     """
     now = {name: _KEPT} if is_kept else {}
     if form.text(name).strip():

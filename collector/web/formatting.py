@@ -90,7 +90,7 @@ def rough_count(value: int) -> str:
     for unit in ("k", "M", "G"):
         if size < _KILO:
             break
-        size = float(f"{size / _KILO:.3g}")  # rounded, it may be a thousand
+        size = float(f"{size / _KILO:.3g}")  # rounding may give 1,000, which the next unit shows as 1
         text = f"{size:.15g}{unit}"
     return text
 
@@ -113,7 +113,7 @@ def usd(value: float | None) -> Markup:
 
 
 def cost(value: float, unpriced_calls: int) -> Markup:
-    """Render an amount of money; it is partly unknown if calls had no price."""
+    """Render an amount of money, as a lower bound or as unknown if some calls had no price."""
     return _number(cost_text(usd_text(value), value, unpriced_calls))
 
 
@@ -128,5 +128,5 @@ def counted(value: int, one: str, many: str | None = None) -> str:
 
 
 def minus(text: str) -> str:
-    """Replace the hyphens before numbers by minus signs, which are as wide as a plus and read as one."""
+    """Replace the hyphens before numbers by minus signs: as wide as a plus sign, and read out as “minus”."""
     return _HYPHEN.sub("\u2212", text)

@@ -34,7 +34,7 @@ _NS: Final = 1_000_000_000
 _MOST_ALERTS: Final = 20
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
-_LATEST_RUNS: Final = 100  # among which those of a project are looked for
+_LATEST_RUNS: Final = 100  # searched for those of the chosen project
 _SHOWN_RUNS: Final = 5
 _MANY_TIMES: Final = 10  # above which a percentage means little
 
@@ -46,7 +46,7 @@ class _Period(NamedTuple):
     before: str
     length_s: int
     step_s: int
-    days: int  # of the page about quality that shows it
+    days: int  # the parameter `days` of the quality page that covers the period
 
 
 PERIODS: Final[Mapping[str, _Period]] = {
@@ -148,7 +148,7 @@ def _projects(context: Context, caller: Caller, chosen: str) -> list[str]:
 
 
 def _alerts(context: Context, caller: Caller, project: str | None) -> Sequence[Alert]:
-    """Return open alerts, the newest of each state first; one more than the limit, if there are more."""
+    """Return open, then acknowledged alerts, each newest first; one more than the limit of each if there are more."""
     return [
         alert
         for state in ("open", "acknowledged")
@@ -231,7 +231,7 @@ def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> 
 
 
 def rule_lines(rules: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
-    """Return a line for each rule and project: a rate is that of one evaluator, the latest that gave scores."""
+    """Return a line for each rule and project, with the pass rate of the latest evaluator that has one."""
     groups: dict[tuple[str, str | None], list[RuleSums]] = {}
     for each in rules:
         groups.setdefault((each.rule_id, each.project), []).append(each)
@@ -258,7 +258,7 @@ def _quality_href(path: str, each: RuleSums, period: _Period, **more: str) -> st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """A chart of traces over time."""
+    """A number to chart over time; `of` computes it from the sums of a step."""
 
     what: str
     of: Callable[[StepSums], float | None]

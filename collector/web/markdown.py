@@ -29,7 +29,7 @@ def _rich(value: object, whole: str | None, limit: int) -> Markup | None:
     shown, missing = cut_text(value, limit)
     if not _LOOKS_LIKE_IT.search(shown):
         return None
-    body = Markup('<div class="rich" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(shown)))  # noqa: S704 - by our rules
+    body = Markup('<div class="rich" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(shown)))  # noqa: S704 - `_MARKDOWN` escapes text and allows no HTML
     if whole is None:
         return body + (Markup('<p class="cut">… {:,} more characters</p>').format(missing) if missing else Markup())
     link_text = f"{missing:,} more characters" if missing else "raw text"
@@ -96,7 +96,7 @@ _RULES: Final = {
 def _markdown() -> MarkdownIt:
     options: dict[str, Any] = {"html": False, "breaks": True, "linkify": False}
     markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-    markdown.validateLink = _is_harmless  # type: ignore[method-assign] # how the library takes another
+    markdown.validateLink = _is_harmless  # type: ignore[method-assign] # the library's documented way to replace it
     for name, rule in _RULES.items():
         markdown.add_render_rule(name, rule)
     return markdown

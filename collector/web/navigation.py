@@ -9,7 +9,7 @@ from collector.access.permission import Permission, requirements_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """An entry of the menu. `group` is the heading of entries that share it; `beside` are its other paths."""
+    """An entry of the menu. `group` is the heading that entries share; `beside` are further paths it covers."""
 
     label: str
     path: str

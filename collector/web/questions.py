@@ -13,7 +13,7 @@ _NAMES: Final = ("name", "criteria", "description")
 
 
 def criteria_of(rule: Rule) -> str:
-    """Return what a rule's evaluator checks, in words: the criteria of its judge, else the text of its kind."""
+    """Return what a rule's evaluator checks, in words: its judge's criteria, else what its kind checks."""
     written = [*_criteria_texts(rule.configuration.get("criteria")), *_criteria_texts(rule.configuration.get("scores"))]
     kind = KINDS.get(rule.evaluator)
     return "; ".join(written) or ("" if kind is None else kind.checks)

@@ -44,16 +44,16 @@ class RecordPages(Generic[Row, Body]):
     """The declaration of the pages that change a resource."""
 
     of: Resource[Row, Body]
-    place: str  # of the list, under which the others are
-    noun: str  # as the pages call a record
+    place: str  # path of the list; the other pages are below it
+    noun: str  # for a record, in the texts of the pages
     begin: Callable[[Request], Values]  # the values in the form of a new record
     values: Callable[[Row], Values]  # the values in the form of a record
     typed: Callable[[Form], Values]
     body: Callable[[Values, Values], Body]  # of the typed and the stored values; it may raise `BadForm`
-    form: Callable[[Request, FormState[Row], int], Response]  # with a status
-    taken: str = ""  # the field beside which a conflict is explained; "": above all
+    form: Callable[[Request, FormState[Row], int], Response]  # renders the form with an HTTP status
+    taken: str = ""  # the field beside which a conflict is shown; "": above the form
     created: Callable[[Row], str]  # where to go once a record is created
-    back: Callable[[Row], str]  # where to go once it is changed, or not deleted
+    back: Callable[[Row], str]  # where to go once it is changed, or its deletion is cancelled
     deletion: Markup  # what deleting does, with {} for the name
 
     def save(self, request: Request, form: Form, record: Row | None, write: Callable[[Body], str]) -> Response:
@@ -87,7 +87,7 @@ class RecordPages(Generic[Row, Body]):
 
 
 def router_of(pages: RecordPages[Any, Any]) -> APIRouter:
-    """Make the pages that change a resource; a list, and what shows one record, is the subject's own."""
+    """Make the routes that create, change and delete records; the caller defines those that list and show them."""
     router, may_write = page_router(), needs(pages.of.write, by_tenant=True)
     _add_forms(router, pages)
     one: Final = f"{pages.place}/{{{pages.of.key}}}"

@@ -1,4 +1,4 @@
-"""Rendering of templates, with headers that keep the content of spans from running."""
+"""Rendering of templates, with headers that keep scripts in the content of spans from running."""
 
 import itertools
 import time

@@ -15,7 +15,8 @@ LIFE_S: Final = 12 * 3600
 
 MAX_SESSIONS: Final = 2_000
 MAX_PER_KEY: Final = 100
-"""Guesses: more people than use one server. The oldest sessions end, so that one key cannot push out all others."""
+"""Guesses: more people than use one server. Beyond a limit the oldest session ends; the limit per key keeps one key
+from displacing all other sessions."""
 
 _ID_BYTES: Final = 32
 

@@ -1,4 +1,4 @@
-"""All pages of the web interface: a module each, and the parts that the API's application needs."""
+"""Assembly of the web interface: the menu, the routers of its modules, and the hooks for the API application."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -139,7 +139,7 @@ _WORDS: Final = {
 
 
 def make_site() -> Site:
-    """Make the pages, without signed-in sessions."""
+    """Assemble the pages with an empty session store."""
     signed_in = Sessions()
 
     def key_of(scope: Scope) -> bytes | None:

@@ -13,10 +13,10 @@ LINE_CHARACTERS: Final = 160
 
 BLOCK_CHARACTERS: Final = 6_000
 BLOCK_LINES: Final = 80
-"""Shown of a text at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
+"""Maximum of a text shown at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
 
 WRITTEN_CHARACTERS: Final = 2 * BLOCK_CHARACTERS
-"""Most characters of the JSON of a value that are written; fewer are shown."""
+"""Maximum length of the JSON that a value is serialized to, of which a block shows the beginning."""
 
 _KEPT: Final = frozenset("\n\t")
 _CUT: Final = '<span class="cut">…</span>'
@@ -31,7 +31,7 @@ def one_line(text: object, limit: int = LINE_CHARACTERS) -> Markup:
 
 
 def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
-    """Render a line of a text with its blanks, cut if it is long."""
+    """Render a line of code with its whitespace, cut if it is long."""
     return Markup(f"<bdi>{visible(text[:limit])}{_CUT if len(text) > limit else ''}</bdi>")  # noqa: S704 - escaped, or made here
 
 
@@ -55,7 +55,7 @@ def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
     framed = Markup('<pre class="text" dir="auto">{}</pre>').format(shown)
     if not missing:
         return framed
-    least = "at least " if missing >= BLOCK_CHARACTERS else ""  # of JSON only the beginning was written
+    least = "at least " if missing >= BLOCK_CHARACTERS else ""  # JSON was serialized up to `WRITTEN_CHARACTERS`
     rest = f"{least}{missing:,} more characters"
     if whole is None:
         return framed + Markup('<p class="cut">… {}</p>').format(rest)
@@ -68,14 +68,14 @@ def json_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CH
 
 
 def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
-    """Render a text, as indented JSON if it holds that; anything else as JSON."""
+    """Render a text, indented if it is JSON; render any other value as JSON."""
     return block(value_text(value, limit=limit), whole, limit=limit)
 
 
 def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
-    """Return a text, as indented JSON if it holds that; anything else as JSON, cut if it is long.
+    """Return a text, indented if it is JSON of at most `limit` characters; return any other value as JSON.
 
-    A text of more than `limit` characters is not parsed.
+    The JSON is cut after `WRITTEN_CHARACTERS`.
     """
     if not isinstance(value, str):
         return _json_text(value)

@@ -91,7 +91,7 @@ def visitor_of(request: Request) -> Visitor:
 
 
 def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
-    """Let a browser send this id from now on."""
+    """Set the session cookie to this id."""
     response.set_cookie(
         _name(request.scope),
         visitor_id,
@@ -99,7 +99,7 @@ def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
         path=request.scope.get("root_path") or "/",
         secure=request.scope.get("scheme") == "https",
         httponly=True,
-        samesite="lax",  # a link to a trace in a mail opens it; forms have their token
+        samesite="lax",  # links from mails find the session; forms have a token
     )
 
 
@@ -131,7 +131,7 @@ async def check_form(request: Request) -> None:
 def _pairs(content: bytes) -> list[tuple[str, str]]:
     """Parse the fields of a form.
 
-    `urllib` takes a hundred bytes of memory for each escape of a text that it decodes.
+    Fields are decoded in chunks, since `urllib` takes a hundred bytes of memory for each escape that it decodes.
     """
     fields = content.split(b"&", _MAX_FIELDS) if content else []
     if len(fields) > _MAX_FIELDS:
@@ -167,7 +167,7 @@ FormDep = Annotated[Form, Depends(_form)]
 
 
 def path_of(request: Request) -> str:
-    """Return the path of this page as sent: decoding it would change an address with a name in it."""
+    """Return the path of this page as sent, undecoded: an escaped “/” in a name must stay escaped."""
     return cast("bytes", request.scope["raw_path"]).decode("latin-1")
 
 

@@ -9,10 +9,10 @@ from evaluators.chat.error_body import facts_of
 from evaluators.chat.wire import NOT_COUNTED, TokenCounts
 from storage.limit import Limit
 
-ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
+ANSWER_BYTES: Final = 1 << 20  # a guess: verdicts about hundreds of claims fit; parsing the worst text takes 2 s
 ANSWER: Final = Limit(value=ANSWER_BYTES, unit="bytes", remedy="let the model answer less, or lower maxOutputTokens")
 ERROR_BYTES: Final = 64 << 10  # a guess: only one line of an error is shown
-FIRST_ERROR_STATUS: Final = 300  # a redirect would carry the key and the data to an address that is not configured
+FIRST_ERROR_STATUS: Final = 300  # redirects are not followed: the key would go to an unconfigured address
 USER_AGENT: Final = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
 
 
@@ -28,7 +28,7 @@ class ErrorStatus(Exception):
         *,
         is_in_body: bool = False,
     ) -> None:
-        """`document` is the error; None: the body is. `is_in_body`: the response had status 200."""
+        """`document` is the parsed error, by default the body. `is_in_body`: the response had status 200."""
         super().__init__(status)
         self.status = status
         self.headers = headers  # lower-case names
@@ -39,7 +39,7 @@ class ErrorStatus(Exception):
 
     @property
     def place(self) -> str:
-        """Return the status of the error; of one in a body with status 200 also that, as a gateway logs the 200."""
+        """Return the status of the error as text; if it came with status 200, which gateways log, name both."""
         if self._is_in_body:
             return f"status 200 with an error in the body, as of {self.status}"
         return f"status {self.status}"
@@ -100,7 +100,7 @@ class RequestProgress:
     """Progress of a request: `left` is False if it is certain that nothing of it left this machine."""
 
     left: bool = True
-    tokens: TokenCounts = NOT_COUNTED  # that a response with status 200 names, whether or not it is an answer
+    tokens: TokenCounts = NOT_COUNTED  # of a response with status 200, even if it is no answer
 
     async def note(self, event: str, _details: Mapping[str, Any]) -> None:
         """Record a step that the HTTP library reports."""
@@ -112,7 +112,7 @@ _NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.
 
 
 class Transport(Protocol):
-    """Sends bodies to one address, and returns the responses."""
+    """Client of one URL: posts request bodies and returns response bodies."""
 
     async def post(self, body: bytes, trip: RequestProgress) -> bytes:
         """Return the body of the answer. `trip` says afterwards how far the request came.

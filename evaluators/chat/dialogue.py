@@ -1,6 +1,6 @@
 """Requests that continue a conversation, in each of the protocols: messages, tool calls and tools.
 
-Pictures are sent that messages of users carry as data; those that a message names by an address are not fetched.
+Pictures are sent only as data and in messages of users; a picture that is given by its URL is refused, not fetched.
 """
 
 import json
@@ -57,7 +57,7 @@ class ChatDialogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
-    """A message, its parts sorted. Each call and each result has the id that makes them a pair."""
+    """A message with its parts by kind; a result has the id of its call."""
 
     role: str
     content: Sequence[str | Image]  # of texts and pictures, in their order
@@ -98,7 +98,7 @@ def _sendable(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
-    """Yield the messages in order, without reasoning: only its own provider could verify that."""
+    """Yield the messages in order, without reasoning, which only the provider that signed it can verify."""
     waiting: list[str] = []
     made = 0
     for message in messages:
@@ -232,7 +232,7 @@ def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
             {"type": "tool_use", "id": call_id, "name": _name(part), "input": _argument_map(part)}
             for call_id, part in turn.calls
         ]
-        if messages and messages[-1]["role"] == role:  # who speaks changes with each message
+        if messages and messages[-1]["role"] == role:  # roles must alternate
             messages[-1]["content"] += blocks
         elif blocks:
             messages.append({"role": role, "content": blocks})

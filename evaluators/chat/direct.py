@@ -38,10 +38,10 @@ _HEAD: Final = Limit(value=_HEAD_BYTES, unit="bytes", remedy="let the server sen
 _RAW: Final = Limit(value=_RAW_BYTES, unit="bytes", remedy="let the server send larger chunks")
 
 _IDLE_S: Final = 4.0
-"""After which a connection is not used again: servers close idle ones, some after five seconds."""
+"""Idle time after which a connection is closed instead of reused: some servers close it after five seconds."""
 
 _SECOND_ADDRESS_S: Final = 0.25
-"""After which a second address of a host is tried beside the first, as RFC 8305 has it."""
+"""Delay after which a second address of a host is tried in parallel (happy eyeballs, RFC 8305)."""
 
 _FIRST_FINAL_STATUS: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
@@ -49,7 +49,7 @@ _INFLATED: Final = {"gzip": 31, "deflate": 15}  # some servers send these althou
 
 
 class DirectTransport:
-    """Implements `Transport`: connections are kept, each has one request at a time. For one event loop."""
+    """Implementation of `Transport` with keep-alive connections, each for one request at a time. For one event loop."""
 
     def __init__(self, url_text: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
         """`headers` are sent with each request, `address_of` returns the address to connect to."""
@@ -65,7 +65,7 @@ class DirectTransport:
         ]
         self._head = "\r\n".join(lines).encode("ascii")
         self._address_of = address_of
-        self._idle: deque[_Connection] = deque()  # that was used last at the end
+        self._idle: deque[_Connection] = deque()  # most recently used last
 
     async def post(self, body: bytes, trip: RequestProgress) -> bytes:
         """Return the body of the answer. `trip` says afterwards how far the request came.
@@ -161,7 +161,7 @@ class _Connection(asyncio.Protocol):
         return await answer
 
     def abort(self) -> None:
-        """End it now."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -196,7 +196,7 @@ class _Connection(asyncio.Protocol):
             self._fail(EndpointUnreachable(f"it does not speak HTTP/1.1: {error}"))
         if self._raw_bytes > (_HEAD_BYTES if self._status is None else _RAW_BYTES):
             limit = _HEAD if self._status is None else _RAW
-            self._fail(UnexpectedResponse(f"its head, or what its parts are wrapped in, is longer than {limit}"))
+            self._fail(UnexpectedResponse(f"its head, or its body with chunk headers, is longer than {limit}"))
 
     def on_message_begin(self) -> None:
         """Close the connection if a response begins that was not requested."""
@@ -265,7 +265,7 @@ def _inflated(body: bytes, wbits: int, most: int) -> bytes:
     try:
         inflated = inflater.decompress(body, most + 1)
     except zlib.error as error:
-        raise EndpointUnreachable(f"its body is not what it is said to be: {error}") from error
+        raise EndpointUnreachable(f"its body does not have its content-encoding: {error}") from error
     if len(inflated) > most:
         raise _too_long()
     return inflated

@@ -32,7 +32,7 @@ class Displayed:
         self.text = "".join([*parts, text[at:]])
 
     def origin(self, place: int) -> int:
-        """Return the place in the text itself."""
+        """Return the position in the original text for one in the displayed text."""
         index = bisect_right(self._shown, place) - 1
         return self._origins[index] + place - self._shown[index]
 

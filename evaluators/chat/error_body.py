@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _MOST_VALUES: Final = 500  # a guess: errors have less than 50
-_MOST_CHARACTERS: Final = 4_000  # read of a text, of which one line is shown
+_MOST_CHARACTERS: Final = 4_000  # of a text that are searched; messages show one line
 
 _CODES: Final = frozenset(
     (

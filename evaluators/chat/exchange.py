@@ -1,4 +1,4 @@
-"""One request and its JSON response. Its headers are fixed, of the protocol, or of the connection."""
+"""Exchange of JSON with an endpoint. Headers come from here, from the protocol, and from the connection."""
 
 import json
 import urllib.request
@@ -14,13 +14,13 @@ from evaluators.chat.wire import WIRES, UnexpectedResponse
 _HEADERS: Final = {
     "User-Agent": USER_AGENT,
     "Accept": "application/json",
-    "Accept-Encoding": "identity",  # so that the bound on bytes is one on memory
+    "Accept-Encoding": "identity",  # a limit on compressed bytes would not bound memory
     "Content-Type": "application/json",
 }
 
 
 class Exchange:
-    """An endpoint. Requests contain only explicit arguments."""
+    """Client of one endpoint: sends a serialized request and parses the response."""
 
     def __init__(self, connection: ModelConnection) -> None:
         self._transport = _transport(connection)

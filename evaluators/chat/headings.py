@@ -51,9 +51,9 @@ class Kind(Enum):
     """The kind of text in a section."""
 
     DRAFT = auto()
-    """No value in it counts."""
+    """A verdict in it is ignored."""
     REASONING = auto()
-    """A value in it counts only if it ends the text."""
+    """A verdict in it counts only at the end of the text."""
     ANSWER = auto()
 
 

@@ -1,7 +1,7 @@
 """Pictures in messages: their type by their bytes, and those that may be displayed, or sent to a model.
 
-What a picture is, its bytes say, never its sender. Only raster images are taken, and none that needs much memory once
-it is unpacked; nothing is fetched.
+The type is detected from the bytes, never taken from the sender. Only raster images are accepted, up to `MOST_BYTES`
+and `MOST_PIXELS`, because a small file may need much memory once it is unpacked. Nothing is fetched.
 """
 
 import base64
@@ -16,7 +16,7 @@ from storage.records import JsonValue
 
 MOST_BYTES: Final = 8 << 20
 MOST_PIXELS: Final = 50_000_000
-"""The most pixels of a picture that is shown. A guess: a photograph of a phone fits, and takes 200 MB once a browser
+"""Maximum number of pixels of an accepted picture. A guess: a photo from a phone fits, and takes 200 MB once a browser
 unpacks it."""
 
 MOST_SENT: Final = 10
@@ -30,10 +30,10 @@ PICTURE: Final = Limit(value=MOST_SENT_BYTES, unit="bytes", remedy="take it out"
 ALL_PICTURES: Final = Limit(value=MOST_SENT_BYTES_IN_ALL, unit="bytes", remedy="take some out")
 
 TOKENS_OF_PICTURE: Final = 50_000
-"""Set aside for each, since tokens of a picture have nothing to do with its bytes: OpenAI's `gpt-4o-mini` counts 2,833
+"""Tokens reserved for each, since its bytes do not tell how many it takes: OpenAI's `gpt-4o-mini` counts 2,833
 and 5,667 for each of eight tiles at most, which is 48,169; others count far fewer."""
 
-HEAD: Final = 96  # characters of base64 that tell what a picture is
+HEAD: Final = 96  # characters of base64 that suffice for `kind_of`
 _DATA: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
 _STANDARD: Final = str.maketrans("-_", "+/", " \t\r\n")
 
@@ -111,7 +111,7 @@ def _gif_pixels(content: bytes) -> int | None:
 
 
 def _jpeg_pixels(content: bytes) -> int | None:
-    """Return the pixels by the frame behind the first segments."""
+    """Return the number of pixels from the first frame header."""
     at = 2
     while at + 9 < len(content) and content[at] == 0xFF:  # noqa: PLR2004 - as markers begin
         marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4])

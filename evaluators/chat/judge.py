@@ -16,10 +16,10 @@ from storage.records import JsonValue
 _SHOWN_CHARACTERS = 200
 
 _CHARACTERS_PER_TOKEN: Final = 16
-"""Characters for each requested token, beyond which an answer is not read: English has four."""
+"""Maximum characters of an answer per requested output token; a longer one is refused unparsed. English has four."""
 
 _READ_AT_ONCE: Final = 2_000
-"""Characters that are read in the event loop, which takes 4 ms at worst; longer texts are read beside it."""
+"""Maximum characters parsed in the event loop, in 4 ms at worst; longer texts are parsed in a thread."""
 
 
 class ChatJudge:
@@ -44,7 +44,7 @@ class ChatJudge:
         return self._model.parameters
 
     async def __call__(self, messages: Sequence[PromptMessage], schemas: Mapping[str, JsonValue]) -> Reply:
-        """Ask once.
+        """Ask the model, and return the requested fields of its reply.
 
         Raises:
             ModelCallFailed: the model could not be asked, or would not answer.
@@ -101,7 +101,7 @@ def _sendable(text: str) -> str:
 
 
 def _form(schemas: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Return the schema as strict structured output has it: every property required, none besides, no defaults."""
+    """Return the schema for strict structured output: all properties required, no others allowed, no defaults."""
     properties = {
         name: {key: value for key, value in schema.items() if key != "default"} if isinstance(schema, dict) else schema
         for name, schema in schemas.items()

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
 OPENING = re.compile(r"""\{(?=\s*+(?:["'}\w$/]|\Z))|\[(?!\s+\])(?=\s*+(?:["'\]{\[\w$/-]|\Z))""")
-"""With what may follow it. `[ ]` is the box of a list of tasks."""
+"""An opening bracket that may begin a value; `[ ]`, a checkbox in a list of tasks, is none."""
 _TAIL = re.compile(r"[\w.+-]*+\Z")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -31,7 +31,7 @@ _LITERALS: dict[str, JsonValue] = {
 
 
 class Broken(Exception):
-    """The text at this place is not JSON."""
+    """Failure to read a value; `at` is where the search for the next value may continue."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -47,7 +47,7 @@ class BracketReader:
     doubled: list[dict[str, JsonValue]] = field(default_factory=list)  # objects in which a key occurs twice
 
     def read(self, at: int) -> JsonValue:
-        """Read the object or list that starts at `at`, and go behind it.
+        """Read the object or list that starts at `at`, and move `self.at` behind it.
 
         Raises:
             Broken: there is none, or it is not complete.

@@ -42,7 +42,7 @@ class RateLimit:
 Outcome = TypeVar("Outcome")
 
 _RESTS: Final = 3
-"""Times as long as a piece of work took, before the next one begins: a quarter of one processor at most. A guess."""
+"""Pause after a task, as a multiple of its duration: 3 leaves at most a quarter of one processor. A guess."""
 
 
 class Share:
@@ -65,13 +65,13 @@ class Share:
 
 
 RETRYABLE = frozenset({"timeout", "unreachable", "rate_limited", "unavailable"})
-"""The kinds of failure that another attempt may not meet."""
+"""The kinds of failure after which a retry may succeed."""
 
 NOT_SERVED = "not_served"
 """The endpoint refuses the key, the permission, the quota or the model, whatever the request is."""
 
 ANOTHER_MAY_ANSWER = RETRYABLE | {NOT_SERVED}
-"""The kinds of failure that are caused by a connection, not by the request: a fallback is used."""
+"""The kinds of failure that a connection causes, not the request: after them, a fallback connection is used."""
 
 
 def wait_asked_for(headers: Mapping[str, str], now_s: float) -> float | None:

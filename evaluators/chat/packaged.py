@@ -21,18 +21,18 @@ from evaluators.chat.answering import (
 from evaluators.chat.connection import AddressOf
 from evaluators.chat.wire import UnexpectedResponse
 
-_STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
+_STREAMED = "x-stainless-raw-response"  # the package's own header for a streamed response
 _HEADERS = {"connection", "content-length", "host", "transfer-encoding", _STREAMED}
 _TOGETHER: Final = 8
-"""Concurrent requests that share connections: for each one the HTTP library checks all of them, with a system call for
-those that are idle. A guess."""
+"""Concurrent requests per connection pool: for each request, the HTTP library checks all connections of the pool, with
+a system call for each idle one. A guess."""
 
-_TRIP: ContextVar[RequestProgress] = ContextVar("trip")  # the trip of the task's current request
+_TRIP: ContextVar[RequestProgress] = ContextVar("trip")  # progress of the task's current request
 
 
 @dataclass(slots=True, eq=False)
 class _Connections:
-    """Some connections to an endpoint, and how many requests they are at."""
+    """A connection pool, and the number of its requests in progress."""
 
     client: openai.AsyncOpenAI
     requests: int = 0
@@ -75,7 +75,7 @@ class PackagedTransport:
 
     @asynccontextmanager
     async def _posted(self, body: bytes) -> AsyncIterator[Any]:
-        """The answer, whose body is still to come: read at once it would have no bound."""
+        """Yield the response before its body, which the caller reads in chunks to bound its size."""
         chosen = next((each for each in self._connections if each.requests < _TOGETHER), None)
         if chosen is None:
             chosen = self._more_connections()
@@ -114,7 +114,7 @@ class PackagedTransport:
     async def _send_there(request: Any, address_of: AddressOf) -> None:  # noqa: ANN401 - as above
         """Send to the address that was checked: the next DNS lookup may return another.
 
-        The header `Host`, and the certificate that TLS asks for, stay those of the name.
+        The header `Host`, and the name that TLS verifies, keep the host of the URL.
 
         """
         host, trip = request.url.host, _TRIP.get()

@@ -61,7 +61,7 @@ def suspected_parameters(facts: ErrorFacts, request: Mapping[str, Any]) -> froze
 
 
 def _sent_parameters(request: Mapping[str, Any]) -> list[str]:
-    """Name the parameters in the body of a request that a model may do without."""
+    """Return the names of optional parameters in the body of a request."""
     output = request.get("output_config", {})
     sent = {
         TEMPERATURE: "temperature" in request,

@@ -1,4 +1,4 @@
-"""Quotations: verdicts that the judged text contains, however it is written, escaped, ordered or cut off there."""
+"""Detection of verdicts that were copied from the judged text, in any spelling, escaping, order, or cut off."""
 
 import html
 import json
@@ -13,9 +13,9 @@ from evaluators.values import Key, key_of, member_keys
 from storage.records import JsonValue
 
 _TELLING_CHARACTERS: Final = 16
-"""Text of this length is no coincidence; a guess."""
+"""Length from which an equal text is no coincidence. A guess."""
 
-_ESCAPING = re.compile(r"[\\&%]")  # a name may be spelled by it
+_ESCAPING = re.compile(r"[\\&%]")  # the name of a field may be escaped
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
 _CODE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")  # from the first backslash, or it is quadratic
 _COMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f]{1,4}")
@@ -30,9 +30,9 @@ _EDGES: Final = frozenset('{}[]":')
 def is_quoted(verdict: JsonValue, judged: str, required: Collection[str], optional: Collection[str] = ()) -> bool:
     """Return whether the judged text contains the verdict.
 
-    Compared are the fields that were asked for, and all if only one was; texts by their letters and digits. A single
-    number, word or empty list is no quotation unless an object has the same fields, or all that were asked for. A list
-    counts if objects are in it: claims may repeat a list of texts, and `[1]` is also a footnote.
+    The requested fields are compared, or all if only one was requested; texts are compared by letters and digits. A
+    verdict of one number, word or empty list is a quotation only of an object without other fields, or with all
+    requested ones. A list is one only if it contains objects: claims may repeat texts, and `[1]` may be a footnote.
     """
     if not judged or not (_ESCAPING.search(judged) or _is_named(verdict, judged, required)):
         return False
@@ -85,7 +85,7 @@ def _values_of(text: str) -> Iterator[JsonValue]:
 
 
 def _is_near(plain: str, members: Mapping[str, JsonValue]) -> bool:
-    """Return True if all members are adjacent, without a brace or another value of theirs between them."""
+    """Return True if all members are adjacent, without a brace or another value of these names between them."""
     places = sorted(place for name, value in members.items() for place in _places(plain, _plain(name), value, name))
     seen: dict[str, bool] = {}
     is_member, end = False, 0

@@ -20,10 +20,10 @@ _NAME = re.compile(
     r"|internal|private|secret)\w*|details|analysis|cot|reason|plan|planning|inner"
     r"|tool(?:calls?|use|response|result|code|output)\w*|functioncalls?|function|invoke|action"
 )
-"""Names of reasoning and of tool calls, in lower case and without what joins their words."""
+"""Names of reasoning and of tool calls, in lower case and without separators."""
 
 _TOKEN = re.compile(r"i?python(?:tag)?|observation|plugin|(?:code)?interpreter|execut(?:e|ion)|code")
-"""Names that are those of tool calls in special tokens only."""
+"""Names that mean tool calls only if they are special tokens."""
 
 _ATTRIBUTE = re.compile(
     r"think|thought|reasoning|reflection|scratchpad|rationale|draft|hidden|analysis|(?:tool|function)[_-]?call|display:\s*none",
@@ -75,10 +75,10 @@ _NOUN = re.compile(r"[ -](?:tags?|tokens?|blocks?|elements?|mark(?:er)?s?)\b", r
 _GOES_ON = re.compile(r"[ ][a-z]|[,;:!?)]|\.(?!\.)")
 _PUNCTUATION = re.compile(r"[,;!?)]|\.(?!\.)")
 _MOST_WORDS: Final = 3
-"""Words behind the begin of a fence that may be its name."""
+"""Maximum number of words after an opening fence that may name its content."""
 
 _BEFORE: Final = 80
-"""Characters before a tag in which its line is looked for, so that time stays linear. A guess at an indentation."""
+"""Characters before a tag that are searched for the start of its line; the bound keeps the time linear. A guess."""
 
 _SURE: Final = re.compile(r"think|tool", re.IGNORECASE)
 """Names in square brackets that need no closing to be marks; others are also headings."""
@@ -91,9 +91,9 @@ class Role(Enum):
     """Reasoning begins; without its closing mark there is no verdict."""
     CLOSES = auto()
     EMPTY = auto()
-    """An element without content: alone it closes, within reasoning it is nothing."""
+    """An element without content: on its own it ends reasoning like a closing mark, within reasoning it is ignored."""
     MENTIONS = auto()
-    """Prose mentions the mark, or reasoning begins: the following value counts only if it ends the text."""
+    """Unclear: prose mentions the mark, or reasoning begins. The next value counts only at the end of the text."""
     ENCLOSES = auto()
     """Reasoning begins that ends at `until`."""
     UNCLOSED = auto()
@@ -264,7 +264,7 @@ def _pairs(text: str, elements: list[_Element]) -> Iterator[Mark]:
 
 
 def _fences(text: str) -> Iterator[Mark]:
-    """Yield the fences with a name of reasoning in their one to three words; a fence with a word in them is nested."""
+    """Yield the fences that name reasoning in their one to three words; a fence with a word inside is nested."""
     opening: re.Match[str] | None = None
     depth = width = 0
     for match in _FENCE.finditer(text):

@@ -7,15 +7,15 @@
                | … closing mark                    alone: all that stands before it
     value      = object | list                     complete, of JSON as programs write it
 
-Marks count outside of complete values only, and not if they are quoted. Reasoning that is opened and not closed leaves
-no verdict, unless one value alone follows its last closing mark: then the reasoning mentions its own. If a section is
-only called reasoning, or a sentence goes on behind a mark, a value counts if it ends the text. No value in a section of
-drafts counts, nor one before it. The verdict is the one outermost object with all required fields.
+Marks within complete values and within quotes are ignored. Reasoning without an end leaves no verdict, unless a single
+value follows the last closing mark of the same name: then the reasoning only mentioned its opening mark. In a section
+that is called reasoning, or after a mark within a sentence, a value counts only at the end of the text. Values in a
+draft section do not count, nor do values before it. The verdict is the one outermost object with all required fields.
 Models put fences, prose and thinking around their JSON, and write it the way programs are written: with trailing
 commas, single quotes, bare keys, comments, Python's literals. All of that is read. Nothing else is guessed: an object
 counts only when the outermost bracket around it is complete, no key occurs twice in it, and it does not occur in the
 judged content; the inside of a string is never searched. Time is linear in the length of the text, some 2.5 µs a
-character at worst, so a long text is read beside the event loop.
+character at worst, so a long text is parsed in a thread.
 """
 
 import json
@@ -35,7 +35,7 @@ _BEFORE_VALUE = re.compile(r"\s*(?:```\w*\s*)?(?=[{\[])")
 _AFTER_VALUE = re.compile(r"(?:\s|```|<[^<>\s]{1,40}>)*+\Z")
 _MOST_MARK: Final = 40
 _BROKEN: Final = Limit(value=100, unit="values", remedy="let the judge reply with one JSON object")
-"""Broken values with tags in them, after which no more is read: each is read to its end. A guess."""
+"""Maximum number of broken values with marks in them: the text behind each mark is parsed again. A guess."""
 
 
 class NoVerdict(ValueError):
@@ -56,7 +56,7 @@ def find_reply(
     was shown, whose objects are quotations.
 
     Raises:
-        NoVerdict: there is none, or more than one, or it is not whole.
+        NoVerdict: there is none, or several, or it is incomplete, doubtful or quoted.
     """
     names = ", ".join(required)
     missing = NoVerdict("bad_reply", f"has no complete JSON object with {names}")
@@ -74,13 +74,13 @@ def find_reply(
     if scan.drafts and not replies and not lists:
         raise NoVerdict("truncated", "has only a draft of its verdict")
     if not replies and (len(required) > 1 or len(lists) != 1):
-        # Without this the message denies an object that it shows.
+        # The message shows the reply: say why an object in it does not count.
         hidden = f"; what is within {scan.hidden_by} does not count" if scan.hidden_by else ""
         raise NoVerdict("bad_reply", f"{missing}{hidden}")
     verdict: JsonValue = replies[0] if replies else lists[0]
     if scan.is_doubtful(verdict):
         raise NoVerdict("truncated", "has reasoning that does not end")
-    if has_doubled:  # also around the verdict: another one may have stood under the same key
+    if has_doubled:  # also around the verdict: the key may have overwritten another verdict
         raise NoVerdict("bad_reply", f"has a key twice in its JSON object with {names}")
     if is_quoted(verdict, judged, required, optional):
         raise NoVerdict("bad_reply", "only repeats a JSON value of the judged text")
@@ -132,7 +132,7 @@ class _Scan:
     def __init__(self, text: str) -> None:
         self._text = text
         self._marks: list[Mark] = []
-        self._next = 0  # of the marks
+        self._next = 0  # index into `_marks`
         self.reader = BracketReader(text)
         self._values: list[JsonValue] = []
         self._broken = 0
@@ -142,10 +142,10 @@ class _Scan:
         self.hidden_by = ""  # the first mark that encloses a value, which does not count
         self.drafts = 0
         self._before_draft = 0  # values that a draft follows
-        self._loose: list[JsonValue] = []  # values behind reasoning without a mark at its end, and not at the end
+        self._loose: list[JsonValue] = []  # values after reasoning without a closing mark that do not end the text
 
     def values(self) -> list[JsonValue]:
-        """Outermost objects and lists in their order.
+        """Return the outermost objects and lists in their order.
 
         Raises:
             NoVerdict: the text ends within a value, or within its reasoning.

@@ -14,7 +14,7 @@ from evaluators.chat.wire import WIRES
 def with_parameters(
     request: dict[str, Any], connection: ModelConnection, unsupported: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the request with the parameters of its reply, except those that the model refused."""
+    """Add limit of length, temperature and effort to the request, unless the model refused them; return the request."""
     wire, most = WIRES[connection.protocol], connection.max_output_tokens
     if most is None and wire.needs_most_tokens:
         most = ASSUMED_OUTPUT_TOKENS
@@ -30,15 +30,15 @@ def with_parameters(
 
 
 def body_of(request: Mapping[str, Any]) -> bytes:
-    """Return the request as it is sent."""
+    """Serialize the request."""
     return json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def most_of_body(body: bytes, connection: ModelConnection, pictures: Sequence[Image] = ()) -> Estimate:
-    """Estimate the most tokens of a request.
+    """Return an upper bound of the tokens of a request.
 
-    A token has a byte at least, and the JSON around the texts outweighs what providers add. In place of the bytes of
-    `pictures` in the body, each counts as the most tokens that a model makes of one.
+    A token has at least one byte, and the JSON around the texts outweighs the tokens that providers add. Each of
+    `pictures` counts as `TOKENS_OF_PICTURE`, in place of its bytes in the body.
 
     """
     texts = len(body) - sum(len(each.base64) for each in pictures)

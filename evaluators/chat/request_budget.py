@@ -39,12 +39,12 @@ class Reservation(Protocol):
     """Budget that is reserved for one request."""
 
     def still_holds(self) -> bool:
-        """Return True if the request may leave now, possibly long after the reservation.
+        """Return True if the request may be sent now, possibly long after the reservation.
 
         If False, settle the reservation as unsent and reserve again.
 
         Raises:
-            Broken: no such request may leave any more.
+            EvaluationError: no such request may be sent any more.
 
         """
 
@@ -56,10 +56,10 @@ class RequestBudget(Protocol):
     """Budget of requests, which may reserve for many at once."""
 
     async def reserve(self, most: Estimate) -> Reservation:
-        """Reserve the most that one request may use; return once that is on record. Only then may it leave.
+        """Reserve the maximum usage of a request; return once it is recorded. The request must not be sent before.
 
         Raises:
-            Broken: the request must not be sent. `OverBudget` if the budget is spent.
+            EvaluationError: the request must not be sent; `OverBudget` if the budget is spent.
         """
 
 

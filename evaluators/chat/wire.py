@@ -102,7 +102,7 @@ _DECLINED: Final = {
 
 _CUT_OFF: Final = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _OTHER_REASONS: Final = ("stop_reason", "done_reason", "finishReason")
-"""Finish reasons of other protocols, which gateways leave in. Some servers name the stop sequence there."""
+"""Keys of finish reasons in other protocols, which gateways pass on. Some servers put the stop sequence there."""
 
 
 def _is_known(reason: object) -> bool:
@@ -131,7 +131,7 @@ def _refusal(refusal: object, finish: str | None) -> str | None:
 
 
 class TokenCounts(NamedTuple):
-    """The tokens of one request as the endpoint counts them; None if it does not, or counts 0 for the prompt."""
+    """The tokens of one request as the endpoint counts them; None if it does not, or counts 0 tokens of the prompt."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -158,12 +158,12 @@ class ChatProtocol:
     effort: Callable[[str], dict[str, Any]]
     answer: Callable[[object], ModelReply]
     tokens: Callable[[object], TokenCounts]  # of a response, also of one that is no answer
-    member: str  # of a response, that has the answer
+    member: str  # key of the answer in a response
     key_header: str = "Authorization"
     key_value: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)  # that every request has
     needs_most_tokens: bool = False
-    most_tokens_else: str = ""  # none, unless it is given
+    most_tokens_else: str = ""  # "": no other key
 
 
 def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def _parts(content: object) -> list[dict[str, Any]]:
 
 
 def _text(content: object) -> str:
-    parts = [part for part in _parts(content) if part.get("thought") is not True]  # a mark of Gemini's
+    parts = [part for part in _parts(content) if part.get("thought") is not True]  # Gemini marks reasoning so
     texts = [part.get("text") for part in parts if part.get("type") in {"text", "output_text"}]
     return "".join(text for text in texts if isinstance(text, str))
 
@@ -406,7 +406,7 @@ WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
     "CHAT_COMPLETIONS": ChatProtocol(
         path="/chat/completions",
         request=_chat_request,
-        most_tokens="max_tokens",  # known to all servers, but for models that reason
+        most_tokens="max_tokens",  # accepted by all servers, except for reasoning models
         most_tokens_else="max_completion_tokens",
         effort=lambda effort: {"reasoning_effort": effort},
         answer=_chat_answer,

@@ -18,7 +18,7 @@ from evaluators.prompting import fenced, numbered, pretty
 from evaluators.text import shown
 
 _LISTED = 5
-"""Things that a reason quotes; all of them are in the metadata. A guess."""
+"""Maximum number of items that a reason quotes; the metadata has all. A guess."""
 
 
 class CompletionAnswer(Numbered):
@@ -209,7 +209,7 @@ def _share(
 
 
 def _checks(checks: Mapping[str, bool | None], reason: str) -> Assessment:
-    """Return the share of checks that passed, of those that ran; None is one that needs a judge."""
+    """Return the share of passed checks among those that ran; None marks a check skipped for lack of a judge."""
     ran = {name: passed for name, passed in checks.items() if passed is not None}
     passed = [name for name, is_passed in ran.items() if is_passed]
     skipped = [name for name in checks if name not in ran]

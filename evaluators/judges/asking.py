@@ -65,7 +65,7 @@ class JudgeQuestion(Generic[Shape]):
         """Return the judge's answer.
 
         Raises:
-            Broken: there is none, or it has another shape.
+            EvaluationError: there is no judge or no answer, or the answer has another shape.
 
         """
         if judge is None:
@@ -99,7 +99,7 @@ async def answer_each(
 ) -> tuple[dict[int, Row], list[int]]:
     """Return an answer for each number from 1 to `count`, and the answered numbers that were not requested.
 
-    `ask` is called with the requested numbers, in words; once more for those that it left out or answered in two ways.
+    `ask` is called with the requested numbers, in words; once more for those left out, or answered in two ways.
 
     Raises:
         BadReply: some are still not answered; the message names them.

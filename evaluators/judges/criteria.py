@@ -59,7 +59,7 @@ MAX_VOTES: Final = 9
 _MAX_SCORES: Final = 20
 _MAX_EXAMPLES: Final = 20
 MAX_EXAMPLE: Final = 4_000
-"""Guesses: the most votes worth their cost, scores that fit into one answer with reasons, and examples to show."""
+"""Guesses: the most votes worth their cost, scores that fit into one answer, and number and length of examples."""
 
 
 class CriteriaScore(WireModel):
@@ -301,7 +301,7 @@ def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
     def values(case: Case) -> dict[str, str]:
         parts = {LABELS[one]: _VALUES[one](case, settings) for one in settings.evaluation_params}
         if _unseen(case, settings):
-            # A template has a place for each part; elsewhere a part that is blank would say that nothing was entered.
+            # A template needs each part. Else leave it out: a blank would tell the judge that nothing was entered.
             parts |= {LABELS["INPUT"]: _UNSEEN}
             parts = parts if template is not None else {name: parts[name] for name in parts if name != LABELS["INPUT"]}
         fences = fenced(**examples, **parts)
@@ -409,7 +409,7 @@ _VALUES: Final[Mapping[Parameter, _ValueOf]] = {
     "CONVERSATION": _conversation,
     "METADATA": lambda case, _: find_part(case, "METADATA"),
 }
-"""Formats of the parts of a test case: lists as JSON with numbers, so that no text in one can pose as two."""
+"""Functions that format the parts of a test case: lists as numbered JSON, so that no item can pose as two."""
 
 KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     EvaluatorKind(

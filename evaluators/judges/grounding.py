@@ -16,7 +16,7 @@ from evaluators.prompting import fenced, numbered, pretty
 from evaluators.text import shown
 
 _LISTED = 5
-"""Claims that a reason quotes; all of them are in the metadata. A guess."""
+"""Maximum number of claims that a reason quotes; the metadata has all. A guess."""
 
 
 def _lower(value: object) -> object:

@@ -52,7 +52,7 @@ class Pairwise(Configuration):
 
 
 def pairwise(settings: Pairwise) -> Check:
-    """Compare the candidate (actual) with the baseline (expected); a side has to win in both orders."""
+    """Compare the candidate (actual) with the baseline (expected); a side that does not win in both orders ties."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         candidate, baseline = _sides(case, settings)

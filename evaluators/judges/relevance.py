@@ -17,7 +17,7 @@ from evaluators.prompting import fenced
 from evaluators.text import shown
 
 _IRRELEVANT = 0.5
-"""A reason quotes the chunks below this. A guess."""
+"""Score below which a reason quotes a chunk. A guess."""
 
 
 class Relevance(JudgeAnswer):

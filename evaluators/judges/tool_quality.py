@@ -62,7 +62,7 @@ class ToolDescriptionReliability(ReadsTools):
 
 
 def tool_name_reliability(settings: ToolNameReliability) -> Check:
-    """Five checks of each name; two of them, and the sense of a third, need a judge."""
+    """Make five checks of each name: two by rules, two by a judge, one by both."""
     rules: Rules = {
         "snakecase_format": lambda tool: _SNAKE_CASE.fullmatch(tool.name) is not None,
         "conciseness": lambda tool: len(tool.name.split("_")) <= _SEGMENTS,
@@ -72,7 +72,7 @@ def tool_name_reliability(settings: ToolNameReliability) -> Check:
 
 
 def tool_description_reliability(settings: ToolDescriptionReliability) -> Check:
-    """Thirteen checks of each description; nine of them need a judge."""
+    """Make thirteen checks of each description: four by rules, nine by a judge."""
     rules: Rules = {
         "input_arguments_clarity": lambda tool: all(map(_is_described, _parameters(tool).values())),
         "input_arguments_types": lambda tool: all(map(_is_typed, _parameters(tool).values())),
@@ -88,7 +88,7 @@ def _check(
     question: JudgeQuestion[Any],
     shown: Callable[[ToolDefinition], Mapping[str, object]],
 ) -> Check:
-    """Compute the mean over tools of each one's share of passed checks, of those that ran."""
+    """Compute each tool's share of passed checks among those that ran, and the mean of these shares."""
     judged = [name for name, schema in question.fields.items() if schema is FLAG]
 
     async def checks_of(tool: ToolDefinition, judge: Judge | None) -> tuple[dict[str, bool | str], str]:

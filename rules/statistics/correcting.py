@@ -25,7 +25,8 @@ Chosen: TypeAlias = Literal["passed", "failed"]
 
 CONFIDENCE: Final = 0.95
 ENOUGH: Final = 30
-"""Labels below which the normal approximation behind prediction-powered inference is not relied on."""
+"""Minimum number of labels, and of results without a label, for prediction-powered inference: below it, its normal
+approximation is unreliable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class IntervalMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreLabels:
-    """Number of further labels that would halve the interval (None if no number would), and which to draw first."""
+    """Number of further labels that would halve the interval (None if no number would), and which to label first."""
 
     count: int | None
     of: Chosen
@@ -76,7 +77,7 @@ class MoreLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLabel:
-    """A label of a result that was drawn with a chance that is known."""
+    """A label of a result that was sampled with a known probability."""
 
     people: bool
     judged: bool
@@ -109,7 +110,7 @@ def judge_of(confusion: Confusion) -> JudgeAccuracy:
 
 
 def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int) -> Corrected:
-    """Correct by blindly drawn labels: by error rates, or prediction-powered if that is the tighter interval."""
+    """Correct by labels of a random sample: by error rates, or prediction-powered if that interval is narrower."""
     judged = judged_passed + judged_failed
     corrected = by_error_rates(confusion, MeasuredShare(share=judged_passed / judged, count=judged))
     rest = judged - confusion.labels
@@ -128,7 +129,7 @@ def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int
 
 
 def by_error_rates(confusion: Confusion, judged: MeasuredShare) -> Corrected:
-    """Rogan and Gladen's rate with Lang's and Reiczigel's interval."""
+    """Return Rogan and Gladen's rate with Lang and Reiczigel's interval; undefined for a useless judge."""
     judge = judge_of(confusion)
     try:
         estimate = lang_reiczigel(judged, judge)
@@ -181,10 +182,10 @@ def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
 
 
 def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> Corrected:
-    """Weigh each label by its chance to be drawn, within its verdict.
+    """Weigh each label by the inverse of its sampling probability, within the judge's verdict (Hájek 1971).
 
-    Each label has the inverse of its chance as its weight (Hájek 1971), and the error is that of a ratio. For the
-    interval, one success and one failure of the mean weight are added to each verdict.
+    The standard error is that of a ratio estimator. For the interval, one success and one failure of the mean weight
+    are added to each verdict.
     """
     sides = [[each for each in drawn if each.judged is verdict] for verdict in (True, False)]
     if min(map(len, sides)) < 2:  # noqa: PLR2004 - a variance needs two
@@ -204,7 +205,7 @@ def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> C
 
 
 def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> tuple[Stratum, Stratum] | None:
-    """Return weighted labels of both verdicts as numbers of equally weighted ones, or None if a verdict has none."""
+    """Return the labels of both verdicts as strata with Kish's effective sample sizes; None if a verdict has none."""
     strata_by_verdict = []
     for verdict, share in ((True, judged_passed / judged), (False, 1 - judged_passed / judged)):
         side = [each for each in drawn if each.judged is verdict]

@@ -14,7 +14,7 @@ class WindowStart:
     """A result at which a window can begin."""
 
     at: int  # the number of the last result before it
-    before: Sample  # what the tally was then
+    before: Sample  # the tally at that result
 
 
 class DriftWindow:
@@ -36,12 +36,12 @@ class DriftWindow:
 
     @property
     def sample(self) -> Sample:
-        """Return the results in it."""
+        """Return the results in the window."""
         return self._tally.sample() - self.edges[0].before if self.edges else NOTHING
 
     @property
     def after(self) -> int:
-        """Return the number of the last result before it; there must be one in it."""
+        """Return the number of the last result before the window, which must not be empty."""
         return self.edges[0].at
 
 
@@ -94,7 +94,7 @@ class Drift:
 def thinned(starts: Sequence[Start], count: int, stride: int) -> list[Start]:
     """Return the starts that are worth remembering: fewer of old ones, none older than two baselines.
 
-    A sum that lacks terms is smaller, so that forgetting costs evidence and no guarantee.
+    The evidence is a sum over starts: without some it is smaller, so forgetting costs power, but no guarantee.
 
     """
     kept = []

@@ -20,16 +20,16 @@ class EpisodeState:
     kind: Kind
     opened_at: int
     baseline: Sample  # what the results were worse than
-    stretches: tuple[ResultRange, ...]  # which results these are
+    stretches: tuple[ResultRange, ...]  # the numbers of its results
     drop: float  # how much lower the mean was at the alarm
     results: int = 0  # since the alarm, or the last release or escalation after it
     absent: int = 0  # results of other releases since the last one of the current release
     watch: WatchState = NOTHING_SEEN
-    worse: WorseningState | None = None  # than reported; None: no result since the alarm
+    worse: WorseningState | None = None  # the watch for means below the reported one; None: no result since the alarm
 
 
 class Episode:
-    """A watch for the way back: mirrored scores, and a margin that is negative.
+    """Watch for recovery: a watch over mirrored scores with a negative margin.
 
     The null hypothesis is that at least half of the drop is left (or the margin, if that is more). A second watch is
     for means below the reported one.
@@ -62,7 +62,7 @@ class Episode:
         )
 
     def release(self) -> None:
-        """Note a new release, from which recovery may date; a false one has a probability of at most alpha."""
+        """Note a new release, with which recovery may begin; a false recovery has a probability of at most alpha."""
         self.results = self.absent = 0
         self.watch.start(None, self._settings.block * BASELINE_PARTS)
         if self.kind == "release":
@@ -74,7 +74,7 @@ class Episode:
         return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
 
     def add(self, number: int, point: int, above: int) -> Change | None:
-        """Add a result; return how the episode ends, if it does, or that it became worse."""
+        """Add a result; return the change if the episode ends or became worse, else None."""
         self.results += 1
         self.absent = 0
         is_worse = self.worse.add(number, point, above)
@@ -98,14 +98,14 @@ class Episode:
         self.results = 0
 
     def worse_finding(self) -> WatchFinding:
-        """Return the evidence that it became worse than reported, against the baseline of good results."""
+        """Return the evidence that results became worse than reported, against the baseline of good results."""
         worse = self.worse
         return WatchFinding(
             log_evidence=worse.log_evidence, baseline=self._state.baseline, candidate=worse.since, after=worse.after
         )
 
     def finding(self, change: Change) -> WatchFinding:
-        """Return the evidence of recovery: since when there is most of it, or since the alarm if it is not enough."""
+        """Return the evidence of recovery, with the results since it most likely began, or else since the alarm."""
         finding = self.watch.finding()
         candidate = finding.candidate if change == "recovered" else self.watch.total.sample()
         return WatchFinding(

@@ -19,12 +19,12 @@ class StreamRate:
 
     count: int
     mean: float
-    interval: Interval  # valid at all times at once
+    interval: Interval  # anytime-valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEvent:
-    """An episode begins, becomes worse, or ends."""
+    """Begin, worsening or end of an episode."""
 
     kind: Kind
     change: Change
@@ -35,11 +35,11 @@ class EpisodeEvent:
     candidate: StreamRate  # since the release, or since drift, worsening or recovery most likely began
     evidence: float  # has reached the threshold, unless the episode ended without
     threshold: float
-    of_baseline: tuple[ResultRange, ...] = ()  # of alarms and escalations: which results these are
+    of_baseline: tuple[ResultRange, ...] = ()  # of alarms and escalations: the numbers of these results
     of_candidate: tuple[ResultRange, ...] = ()
 
 
 def rate_of(sample: Sample, alpha: float, *, lower_is_better: bool) -> StreamRate:
-    """Return the rate of scores, which are mirrored where lower ones are better."""
+    """Return the rate of scores; with `lower_is_better` they are stored mirrored, and are mirrored back."""
     shown = sample.mirrored if lower_is_better else sample
     return StreamRate(count=shown.count, mean=shown.mean, interval=interval(shown, alpha))

@@ -1,4 +1,4 @@
-"""Tests of two finished sets of results, which may be read once."""
+"""Tests of two finished sets of results. They are valid once, not for repeated looks while results arrive."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class Test:
     method: Method
 
 
-LEAST: Final = 2  # results of a side; of fewer nothing is significant
+LEAST: Final = 2  # results per side; fewer are never significant
 
 UNTESTED: Final = Test(p_value=1.0, method="none")
 
 
 def unpaired_passes(baseline: tuple[int, int], candidate: tuple[int, int]) -> Test:
-    """Pass or fail of different items: passes and results of each side (Fisher's exact test)."""
+    """Compare pass rates over different items by Fisher's exact test; a side is (passes, results)."""
     if min(baseline[1], candidate[1]) < LEAST:
         return UNTESTED
     one, other = ((passes, results - passes) for passes, results in (baseline, candidate))

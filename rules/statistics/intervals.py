@@ -1,4 +1,4 @@
-"""Intervals for a mean that hold at all times at once (confidence sequences)."""
+"""Anytime-valid intervals for a mean (confidence sequences)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rules.statistics.sample import POINTS, Sample, in_results
 from rules.statistics.wealth import log_wealth_higher, stakes
 
 _HALVINGS: Final = 40
-# Even over shares from 0.1 % on: an interval is asked for with ten results and with a million.
+# Spread over stakes from 0.1 % on, because intervals are computed for ten results and for a million.
 _SPREAD: Final = stakes({0.0: 0.5} | {float(share): 1.0 for share in np.geomspace(0.001, 0.9, 18)})
 
 
@@ -27,8 +27,8 @@ def interval(sample: Sample, alpha: float) -> Interval:
     """Return a confidence sequence: with probability 1 - alpha the mean is inside at every number of results at once.
 
     It holds the means against which neither bet, that the mean is higher or that it is lower, has reached 2/alpha
-    (Waudby-Smith and Ramdas 2024, section 4.1). The mean must not change. A smaller alpha gives an interval that holds
-    the greater one's.
+    (Waudby-Smith and Ramdas 2024, section 4.1). The mean must not change. A smaller alpha gives an interval that
+    contains the one of a greater alpha.
 
     """
     return Interval(low=_lowest(sample, alpha), high=1.0 - _lowest(sample.mirrored, alpha))
@@ -49,7 +49,7 @@ def _lowest(sample: Sample, alpha: float) -> float:
 
 
 def _crossing(holds: Callable[[float], bool]) -> float:
-    """Return a point below which it holds, rounded down."""
+    """Return the point up to which `holds` is True, by bisection, rounded down."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -8,8 +8,8 @@ Results are processed in order, and the monitors are checked after each. If the 
 The bounds assume that results are independent of the past and that all releases have the same mean. The time of a
 release must not depend on the results just before it.
 
-A stream has one episode at a time. Both monitors rest until it ends, and then begin anew. While it lasts, it is watched
-whether things become much worse than reported.
+A stream has one episode at a time. Both monitors rest until it ends, and then begin anew. While it lasts, a
+further watch detects results that are much worse than reported.
 """
 
 import math
@@ -34,7 +34,7 @@ class MonitoredResult:
     release: str | None
     passed: bool | None
     score: float | None  # from 0 to 1
-    is_baseline: bool = False  # it was judged again, to be compared with
+    is_baseline: bool = False  # it was judged again, for the baseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,9 @@ class Monitor:
     def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
         """Add a result; return the event that it causes, or None.
 
-        A result that was judged again as a baseline is compared with by its release. It is no news: it begins no
-        release, and neither drift nor an episode counts it.
-        A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
-        numbered from 1, unless they have numbers, which grow: by these, an alarm says which results it is about.
+        A result with `is_baseline` only joins the results of its release: it begins no release, and neither drift nor
+        an episode counts it. A result without the measure of the stream is counted, and otherwise ignored. Results are
+        numbered from 1 unless `number` is given, which must grow; an alarm refers to its results by these numbers.
         """
         self.results += 1
         number = self.results if number is None else number

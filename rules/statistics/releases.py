@@ -8,9 +8,9 @@ from rules.statistics.sample import NOTHING, ResultRange, Sample, WeightTally
 from rules.statistics.settings import MonitorSettings
 from rules.statistics.watch import Watch, WatchFinding, WatchState, since_ever
 
-_KNOWN: Final = 64  # releases that are known again when results of theirs come late. A guess
+_KNOWN: Final = 64  # releases that are remembered, to recognize their late results. A guess
 
-_STRETCHES: Final = 256  # the most stretches of a baseline that are kept apart: with more short releases, the last ones
+_STRETCHES: Final = 256  # the most ranges of results kept of a baseline; if short releases add more, the last ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,10 @@ class ReleasesState:
     own: Sample = NOTHING  # the results of the current release
     edges: tuple[WindowStart, ...] = ()
     watch: WatchState | None = None
-    stretches: tuple[ResultRange, ...] = ()  # which results the baseline had when the current comparison began
+    stretches: tuple[ResultRange, ...] = ()  # the baseline's results at the beginning of the comparison, by number
     since: int = 0  # the number of the last result before that
     bad: bool = False  # results are bad: an episode is open, or the current release was withdrawn
-    of_earlier: int = 0  # results of the current release that an evaluator before had
+    of_earlier: int = 0  # results of the current release that the previous evaluator judged
 
     def against(self, minimum: int) -> tuple[str, ...]:
         """Return the releases whose results are the baseline: the last with enough of them, and those after it."""
@@ -43,9 +43,8 @@ NO_RELEASES: Final = ReleasesState()
 def order_of(state: ReleasesState, after: int, *, bad: bool) -> ReleasesState:
     """Return the state with which another evaluator begins after result `after`: the order of releases, no results.
 
-    Results of the release before that come late, such as those of a backfill, then join the baseline. How many there
-    were of each release stays known, since other settings may need more or fewer. `bad` says that results are bad at
-    present.
+    Late results of the previous release, such as those of a backfill, then join the baseline. The number of results of
+    each release is kept, since other settings may require more or fewer. `bad` says that results are bad at present.
     """
     return ReleasesState(
         current=state.current,
@@ -61,9 +60,9 @@ def order_of(state: ReleasesState, after: int, *, bad: bool) -> ReleasesState:
 class Releases:
     """Choice of the current release and its baseline.
 
-    - A release is new when it was not seen before; it is then the current one. Its baseline is the window of the one
-      before, if that had enough results. If not, that release is joined to the baseline that it was compared with
-      itself, so that quick releases do not hide from each other.
+    - A release that was not seen before becomes the current one. Its baseline is the window of the previous release,
+      if that has enough results. Else the previous release joins the baseline that it was compared with, so that a
+      decline over several short releases is seen.
     - While two versions are live, results of the current one are the candidate's, and results of the baseline's
       releases still join the baseline. Those of other releases, and of none, are ignored.
     - A release that was bad is never a baseline: the next one is compared with the bad one's baseline.
@@ -173,7 +172,7 @@ class Releases:
         """Add a result; return the evidence that the current release is worse, if it is enough."""
         if release == self.current is not None:
             if self.watch is None:
-                self._arm()  # with all of the baseline that came until now: a bet on more of it is a better one
+                self._arm()  # with the whole baseline so far: more results make a better bet
             self.own.add(point, above)
             self._window.move(number)
             if self.watch is None or not self.watch.add(point, above) or self.own.count < self._settings.minimum:

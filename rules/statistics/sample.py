@@ -82,7 +82,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """Return the mean score: of pass and fail the pass rate. Of nothing it is 0."""
+        """Return the mean score, which is the pass rate for pass and fail; 0 without results."""
         return sum(point * weight for point, weight in self.weights) / (max(self.count, 1) * UNIT * (ATOMS - 1))
 
     @property
@@ -111,7 +111,7 @@ class ResultRange:
 
     after: int
     until: int
-    releases: tuple[str, ...] | None = None  # None: of all, and of none
+    releases: tuple[str, ...] | None = None  # None: results of any release, or without one
 
 
 def in_results(samples: Sequence[Sequence[int]]) -> NDArray[np.float64]:

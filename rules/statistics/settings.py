@@ -20,8 +20,8 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 }
 """The range of each numeric setting."""
 
-BASELINE_PARTS: Final = 8  # a baseline is renewed after this part of its length. A guess
-STRIDES: Final = 8  # starts in that time. A guess
+BASELINE_PARTS: Final = 8  # a baseline is renewed after 1/8 of its length. A guess
+STRIDES: Final = 8  # moments at which drift may begin in that time. A guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class MonitorSettings:
 
     alpha: float = 0.05  # the chance of a false alarm for each release
     margin: float = 0.01  # a drop that is not larger than this is not worth an alarm
-    # Results that a release, or a baseline, must have. When all fail, drift speaks after 14, and should not be the
-    # first.
+    # Minimum results of a release, and of a baseline. If all results fail, the drift monitor alarms after 14, and the
+    # release monitor should be first.
     minimum: int = 10
     baseline: int = 2_000  # number of latest results that are the baseline
     every: int = 100_000  # average results until a false alarm of the drift monitor, at least

@@ -20,7 +20,7 @@ _LARGEST_LOG: Final = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorStanding:
-    """A monitor. A rate is None while there are no results, the evidence while there are not enough."""
+    """Current state of a monitor. A rate is None without results, the evidence without enough results."""
 
     kind: Kind
     waits_for: WaitsFor

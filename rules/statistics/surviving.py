@@ -74,7 +74,7 @@ def corrected_difference(
 
 
 def known_judge(calibration: Calibration) -> JudgeAccuracy | None:
-    """Return sensitivity and specificity, each with as many labels as give its interval."""
+    """Return sensitivity and specificity, each with the number of equally weighted labels that gives its interval."""
     rates = [_as_rate(each) for each in (calibration.sensitivity, calibration.specificity)]
     if rates[0] is None or rates[1] is None or calibration.standing not in {"unproven", "informative"}:
         return None
@@ -143,7 +143,7 @@ def _softened_variance(passes: int, count: int, extra: float) -> float:
 
 
 def _as_rate(rate: IntervalMeasure) -> MeasuredShare | None:
-    """Return as many labels of equal weight as give the same uncertainty."""
+    """Return the share with the number of equally weighted labels that gives the same interval."""
     if rate.value is None or rate.interval is None:
         return None
     middle = (rate.interval.low + rate.interval.high) / 2

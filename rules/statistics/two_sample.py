@@ -6,14 +6,14 @@ betting that its mean is lower than p - margin is a test supermartingale. The ev
 over all p: an e-process, since it is at most the one of the true p. It reaches 1/alpha with a probability of at most
 alpha, whenever and however often one looks, whatever both means are, and however results of both sides alternate.
 
-Against means that the baseline alone has refuted before the candidate has any results, to the threshold that is wanted,
-no more is bet: such a bet is won, and the product stays constant. So the least is taken over the other means alone
-(`floor`). The evidence can then be compared with the threshold; capped at the threshold, the number is an e-value.
+Means that the baseline alone has refuted at the threshold, before the candidate has any results, are bet against no
+more: those bets are won, and their products stay constant. So the least is taken over the other means only (`floor`).
+The evidence can then be compared with the threshold; capped at the threshold, the number is an e-value.
 
 Why this construction: dividing by the largest likelihood under the null (universal inference; Wasserman, Ramdas and
 Balakrishnan, PNAS 117 (2020)) pays for not knowing p with half a logarithm of the baseline's size. Here the
-bet may depend on the p that it is made against, so the baseline is only asked to defend itself against the values of p
-that make the candidate look good: a part of it is not staked at all and most of the rest on 1 to 3 standard errors.
+bet may depend on the p that it is made against, so the baseline only bets against the values of p that make the
+candidate look good: a part of its wealth is never staked, and most of the rest on deviations of 1 to 3 standard errors.
 Products of wealths as e-variables for two samples: Turner, Ly and Grünwald, "Generic e-variables for exact sequential
 k-sample tests", J. Statist. Plann. Inference 230 (2024), section 2; the least over a composite null: Ramdas, Ruf,
 Larsson and Koolen, "Testing exchangeability: fork-convexity, supermartingales and e-processes", Int. J. Approx.
@@ -61,7 +61,7 @@ class Contest:
     against: Sequence[int]  # the baseline of each candidate
     log_weights: Numbers
     margin: float
-    floor: float = 0.0  # no mean of the baseline below this one is asked about
+    floor: float = 0.0  # means of the baseline below this one are not tested
 
     def terms(self, higher_than: Numbers, lower_than: Numbers) -> Numbers:
         """Return the log of each candidate's part, in columns, for bets against these baseline means, in rows."""
@@ -88,9 +88,9 @@ def contest(baseline: Sample, candidate: Sample, margin: float, planned: int | N
 def least(tested: Contest) -> Least:
     """Return the evidence.
 
-    The baseline's wealth falls and the candidate's grows with the mean, so that in a cell of means the product is at
-    least the one with the first taken at the cell's upper end and the second at its lower end. Cells are cut where that
-    matters.
+    The baseline's wealth falls with the mean and the candidate's grows. So the product within a cell of means is at
+    least the baseline's wealth at the upper end times the candidate's at the lower end. Cells are divided where this
+    bound is too low.
 
     """
     lows, highs = np.maximum(_CELLS[:-1], tested.floor), _CELLS[1:]
@@ -129,7 +129,7 @@ def log_evidence(baseline: Sample, candidate: Sample, margin: float = 0.0, plann
     """Return the log of the evidence that the candidate's mean is below the baseline's by more than the margin.
 
     Significant at alpha when it reaches log(1/alpha). It depends on the two samples alone, not on their order. If the
-    baseline goes on growing while it is looked at, `planned` has to stay the same.
+    baseline grows while the evidence is checked repeatedly, `planned` has to stay the same.
 
     """
     return least(contest(baseline, candidate, margin, planned)).log_evidence

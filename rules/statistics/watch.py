@@ -9,8 +9,8 @@ moments.
   "E-detectors: a nonparametric framework for sequential change detection", New England J. Statist. Data Sci. 2 (2024),
   section 2). While nothing changes, the expected sum after
   n results is at most n, so that a threshold of A is reached within n results with a probability of at most n/A, for
-  every n, and the mean number of results before it is at least A/2. (For a baseline that is known it would be A; here
-  baselines are samples, and one that looked better than it is makes early alarms and a long run less independent.)
+  every n, and the mean number of results before it is at least A/2. (For a known mean of the baseline it would be A.
+  Here baselines are samples; one that looks better than its true mean favours early alarms throughout.)
 """
 
 import math
@@ -62,13 +62,13 @@ NOTHING_SEEN: Final = WatchState()
 
 
 def compared_with(number: int, baseline: Sample, log_threshold: float, of: ResultRange | None = None) -> Compared:
-    """Return a baseline that is compared with from here on, in order to reach a threshold."""
+    """Return a new baseline, with the means that it refutes by itself at the threshold."""
     refuted = refuted_mean(baseline, baseline.count, log_threshold)
     return Compared(number=number, planned=baseline.count, refuted=refuted, sample=baseline, of=of)
 
 
 def since_ever(baseline: Sample, candidate: Sample, log_threshold: float) -> WatchState:
-    """Start a watch whether all of the candidate's results, past and later ones, are worse than the baseline."""
+    """Return the state of a watch with one start before all of the candidate's results, past and later ones."""
     compared = compared_with(0, baseline, log_threshold)
     since = Start(count=0, before=NOTHING, baseline=0, weight=1)
     return WatchState(baselines=(compared,), starts=(since,), total=candidate)
@@ -118,7 +118,7 @@ class _Reference:
         self.most_of_baseline = float(np.log1p(LARGEST_SHARE * (1 / max(at, 1e-9) - 1)))
 
     def join(self, start: Start, baseline: _Baseline) -> None:
-        """Count a further start in."""
+        """Add the evidence of a start."""
         if start.baseline not in self._baselines:
             weights, planned = in_results([baseline.tally.weights]), np.array([baseline.planned])
             wealth = log_wealth_of_baselines(weights, planned, POINTS, np.array([self.at]))
@@ -137,9 +137,9 @@ class _Reference:
 class Watch:
     """The sum of the evidence of all starts, against a threshold.
 
-    The evidence is the least over all means of the baseline; so it is below the threshold wherever it is below it for
-    one of them. The last such mean is kept, with what the evidence lacked there. That shrinks by the most that a result
-    can add, and only when nothing is left of it, something is computed.
+    The evidence is the least over all means of the baseline, so it is below the threshold if it is below for one mean.
+    The last such mean is kept as a reference, with the slack, the log evidence that is missing there. Each result
+    reduces the slack by the most that it can add; only once no slack is left, evidence is computed.
     """
 
     __slots__ = ("_baselines", "_reference", "_slack", "_stale", "_starts", "log_threshold", "margin", "total")
@@ -152,7 +152,7 @@ class Watch:
         self._starts = list(state.starts)
         self._reference: _Reference | None = None
         self._slack = 0.0
-        self._stale = False  # the reference knows less of the baselines
+        self._stale = False  # baselines have grown since the reference was made
 
     @property
     def state(self) -> WatchState:
@@ -169,7 +169,7 @@ class Watch:
         return self._starts
 
     def start(self, baseline: Sample | None, weight: int, *, at: int = 0, of: ResultRange | None = None) -> None:
-        """Add a moment since which the mean may be lower; without a `baseline`, that of the last start counts.
+        """Add a moment since which the mean may be lower; without a `baseline`, that of the last start is used.
 
         `at` is the number of the last result, and `of` says which results the baseline is of.
 

@@ -22,7 +22,7 @@ _USED: Final = CANDIDATE.shares > 0
 _SHARES: Final = CANDIDATE.shares[_USED]
 _PARTS: Final = np.exp(CANDIDATE.log_parts[_USED])
 _LEADER: Final = 0.12
-"""The share of the bet that dates the beginning: since that bet was last worth no more than it began with."""
+"""The share of the bet that dates the worsening: it began after this bet was last worth no more than its start."""
 
 _HIGHEST: Final = 1.0 - 1e-9
 
@@ -31,7 +31,7 @@ _HIGHEST: Final = 1.0 - 1e-9
 class WorseningState:
     """State of a watch for worsening."""
 
-    told: float  # the mean that was reported last; its name is stored
+    told: float  # the mean that was reported last; stored states have this name
     results: int = 0  # since then
     sums: tuple[float, ...] = ()  # by share
     lead: float = 0.0  # the log of what the leading bet has grown to
@@ -73,7 +73,7 @@ class Worsening:
 
     @property
     def since(self) -> Sample:
-        """Return the results since it is most likely worse."""
+        """Return the results since the most likely beginning of the worsening."""
         return self._since.sample()
 
     @property

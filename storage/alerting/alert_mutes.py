@@ -13,7 +13,7 @@ from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 MOST_MUTES: Final = 200
-"""The most mutes of one tenant. A guess: each is checked with each event."""
+"""Maximum number of mutes of one tenant, because each event is checked against all of them. A guess."""
 
 _MUTES: Final = Limit(value=MOST_MUTES, unit="mutes of a tenant", remedy="delete one first")
 
@@ -40,7 +40,7 @@ class AlertMutes:
         self._aging = aging
 
     def at(self, at_ns: int, *, tenant: str | None = None, mute_id: str | None = None) -> list[AlertMute]:
-        """Return the mutes in effect at an instant, of a tenant and of none (None: all); the first to end first."""
+        """Return the mutes in effect at an instant, of a tenant plus shared ones (None: all); earliest end first."""
         values = {"tenant": tenant, "mute_id": mute_id, "at_us": at_ns // 1000}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_mutes"), values)

@@ -27,7 +27,7 @@ _ID_DIGITS = 32
 class ComparedSide:
     """One side of a comparison: the share that passed, the mean score, or a metric, with its interval."""
 
-    release: str | None  # None: it is not about releases
+    release: str | None  # whose results these are, comma-separated if several; None: of any release
     rate: float
     low: float
     high: float
@@ -60,7 +60,7 @@ class AlertFinding:
     evidence: float
     evidence_threshold: float
     document: Mapping[str, JsonValue]
-    metric: str | None = None  # that is watched; then the rule is the monitor of it, and `document` has its `unit`
+    metric: str | None = None  # if set, `rule_id` and `rule` name its metric monitor, and `document` has its `unit`
     severity: Severity = "warning"
 
     @property
@@ -118,7 +118,7 @@ def alert_id_of(tenant: str, episode: str) -> str:
 def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: int) -> bool:
     """Open an alert and queue `alert.opened`, in the transaction of the cursor; return False if it exists.
 
-    The traces of its examples are kept from then on, until it is over.
+    The traces of its examples are pinned against deletion until the alert recovers.
     """
     values = _side_values("baseline", finding.baseline) | _side_values("candidate", finding.candidate)
     values |= {name: getattr(finding, name) for name in _AS_IS}
@@ -133,8 +133,8 @@ def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: 
 def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at_ns: int) -> bool:
     """Escalate an open alert and queue `alert.escalated`; return False if it does not exist or is over.
 
-    The alert loses its acknowledgement and takes the new numbers; earlier announcements are in `told` of its document,
-    oldest first.
+    The alert loses its acknowledgement and gets the numbers of the new finding; those that earlier events announced are
+    in `told` of its document, oldest first.
 
     """
     alerts = _alerts(cursor, escalation.tenant, {"alert_id": escalation.alert_id})
@@ -209,20 +209,20 @@ class Alerts:
     def newest(
         self, criteria: AlertFilter | None = None, *, tenant: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[Alert]:
-        """Return alerts, the latest opened first, of a tenant and of none; None for all."""
+        """Return alerts, the latest opened first, of a tenant plus shared ones; None for all."""
         criteria = criteria or AlertFilter()
         with self._database.cursor() as cursor:
             return _alerts(cursor, tenant, asdict(criteria) | {"offset": offset, "limit": limit})
 
     def count_open(self, *, tenant: str | None, most: int) -> int:
-        """Count unacknowledged alerts, up to `most`, of a tenant and of none; None counts those of all."""
+        """Count unacknowledged alerts, up to `most`, of a tenant plus shared ones; None counts those of all."""
         with self._database.cursor() as cursor:
             parameters = {"tenant": tenant, "most": most}
             ((count,),) = cursor.execute(sql.query("count_open_alerts"), parameters).fetchall()
         return int(count)
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
-        """Return one alert, of a tenant and of none; None for all."""
+        """Return an alert of a tenant, or a shared one. If `tenant` is None, the alert may be of any tenant."""
         with self._database.cursor() as cursor:
             alerts = _alerts(cursor, tenant, {"alert_id": alert_id})
         return alerts[0] if alerts else None
@@ -259,7 +259,7 @@ _ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
 
 
 def alert_of(document: Mapping[str, Any]) -> Alert:
-    """Return the alert as it was when an event about it was queued, of the event's document."""
+    """Read from an event's document the alert as it was when the event was queued."""
     values = dict(document["alert"])
     finding = dict(values.pop("finding"))
     finding |= {name: ComparedSide(**finding[name]) for name in ("baseline", "candidate")}
@@ -289,7 +289,7 @@ def _changes() -> dict[EventType, str]:
 
 def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_ns: int) -> None:
     finding = alert.finding
-    times = (str(alert.escalations),) if alert.escalations else ()  # each time it is another event
+    times = (str(alert.escalations),) if alert.escalations else ()  # so that each escalation has its own event id
     webhook_event = WebhookEvent(
         tenant=finding.tenant,
         event_id=_digest("event", finding.tenant, finding.alert_id, event, *times),

@@ -1,4 +1,4 @@
-"""Scores by people and applications that rules let monitors count, and their numbers among results."""
+"""Scores by people and applications that monitors of rules count: they are numbered in one sequence with results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,13 +15,14 @@ from storage.engine.table_writes import tables_read
 from storage.ingest.writer import Writer
 
 SCORES: Final = "scores:"
-"""The prefix of fingerprints of streams of such scores; those of evaluators are hexadecimal digits."""
+"""Prefix of the fingerprint of a stream of such scores; the fingerprint of an evaluator is hexadecimal digits."""
 
 _WAITED_US: Final = 3_600_000_000
-"""A score waits so long for its trace's decision; a guess that is longer than most traces take to settle."""
+"""How long a score is read again, because a rule may still match its trace. A guess: most traces are decided sooner."""
 
 _COMMITS: Final = 1_000
-"""So many commits without a score as an event are read again rather than noted each time: a guess."""
+"""Commits without score events are read again by the next look, until there are this many; then the position is stored.
+A guess."""
 
 _CRITERIA_SCHEMA: Final = pa.schema(
     [
@@ -37,9 +38,9 @@ _CRITERIA_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedScore:
-    """A question whose answers count in the monitors of a rule."""
+    """A score name whose annotations and events count in the monitors of a rule."""
 
-    tenant: str  # whose traces the rule is about; empty for those of all
+    tenant: str  # the tenant of the rule's traces; empty for all tenants
     rule_id: str
     revision: int
     name: str
@@ -62,11 +63,11 @@ class CountedScores:
         return int(self._last.rows()[0][0])
 
     def writes(self, *, is_counting: bool) -> int:
-        """Return a number that grows with writes of scores, or, if rules want any, of all that counting them reads."""
+        """Return a number that grows with each write of a score; if `is_counting`, of any table that `count` reads."""
         return self._database.writes.count(self._tables if is_counting else ("annotation", "log_record"))
 
     def count(self, criteria: Sequence[WantedScore], now_us: int) -> int:
-        """Number the new scores that the criteria select as results; return how many there are.
+        """Store the new scores that the criteria select, each with the next result number; return how many there are.
 
         Raises:
             Overloaded: the results may or may not be stored; the call may be retried.
@@ -95,31 +96,31 @@ class CountedScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Until:
-    """Up to which annotation and commit nothing has to be looked at again."""
+    """The annotation and the commit up to which all scores are done."""
 
     number: int
     batch: int
 
     def is_worth_storing(self, extent: "_Extent") -> bool:
-        """Return True if the position is worth storing: commits without events are, once there are many."""
+        """Return True if the position is worth a write: it passed new scores, or `_COMMITS` commits without any."""
         lag = 0 if extent.has_new_events else _COMMITS
         return self.number > extent.looked_at or self.batch > extent.looked_batch + lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extent:
-    """Extent of the annotations and commits that were not checked yet; -1 is before the first check."""
+    """Extent of the annotations and commits that were not checked yet."""
 
-    looked_at: int
+    looked_at: int  # number of the last annotation that was checked; -1 before the first check
     last: int
-    settled: int
-    looked_batch: int
+    settled: int  # last annotation that is older than `_WAITED_US`
+    looked_batch: int  # as `looked_at`, of commits
     last_batch: int
     settled_batch: int
-    has_new_events: bool  # scores as events since
+    has_new_events: bool  # commits after `looked_batch` have score events
 
     def until(self, *, is_counting: bool) -> _Until:
-        """Return the position up to which everything was looked at; scores that no rule counts are skipped for good."""
+        """Return the position up to which scores are done; if no rule counts scores, all are skipped for good."""
         number = self.settled if is_counting and self.looked_at >= 0 else self.last
         batch = self.settled_batch if is_counting and self.looked_batch >= 0 else self.last_batch
         return _Until(number=max(number, self.looked_at), batch=max(batch, self.looked_batch))

@@ -1,4 +1,4 @@
-"""Metric monitors in the store: their documents, current values of metrics, and results of the last look."""
+"""Metric monitors in the store: their documents, current values of metrics, and results of the last check."""
 
 import json
 import re
@@ -24,8 +24,8 @@ NumbersStatement: TypeAlias = Literal[
 OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_judgements"]
 
 MOST_MONITORS: Final = 200
-"""The most monitors of one tenant; a guess. Each is checked every few seconds, and the cost of a check has not been
-measured."""
+"""Maximum number of monitors of one tenant. A guess: each is checked every few seconds, and the cost of a check has not
+been measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class MetricNumbers:
 
 
 class Outcome(NamedTuple):
-    """Outcome of one span or judgement. `last` is the number of the last one that was looked at."""
+    """Outcome of one span or judgement. `last` is the highest number in the window, which may not be in the sample."""
 
     number: int
     passed: bool
@@ -85,11 +85,11 @@ class MetricMonitors:
         self._all = RowCache(database, sql.query("metric_monitors"))
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
-        """Return monitors by name, of a tenant and of none (None: all); `deleted`: also those with an alert to end."""
+        """Return monitors by name, of a tenant plus shared ones (None: all); `deleted` adds those with open alerts."""
         return self._find(tenant=tenant, deleted=deleted)
 
     def watched(self) -> list[MetricMonitorRow]:
-        """Return all monitors, also deleted ones with an alert to end."""
+        """Return all monitors, and deleted ones whose alert is still open."""
         rows = self._all.named({"tenant": None, "monitor_id": None, "deleted": True})
         return [MetricMonitorRow(**row) for row in rows]
 
@@ -99,10 +99,10 @@ class MetricMonitors:
         return rows[0] if rows else None
 
     def create(self, monitor_id: str, name: str, document: Mapping[str, JsonValue], at_ns: int, *, tenant: str) -> None:
-        """Add one.
+        """Add a metric monitor.
 
         Raises:
-            Conflict: the tenant has one of that name, or has as many as it may have.
+            Conflict: the tenant has a monitor of that name, or has `MOST_MONITORS`.
             Overloaded: nothing was stored.
         """
         values = {"monitor_id": monitor_id, "tenant": tenant, "document": json.dumps(document), "at_us": at_ns // 1000}
@@ -143,7 +143,7 @@ class MetricMonitors:
             return [Outcome(*row) for row in cursor.execute(text, _used(text, values)).fetchall()]
 
     def worst(self, values: Mapping[str, object]) -> list[dict[str, JsonValue]]:
-        """Return the worst of the spans that a metric is about, as examples of an alert."""
+        """Return the worst spans that a metric selects, as examples of an alert."""
         with self._database.cursor() as cursor:
             text = sql.query("worst_of_metric")
             rows = cursor.execute(text, _used(text, values)).fetchall()
@@ -219,7 +219,8 @@ _OF_VIEWS: Final[Mapping[str, str]] = {
         "s.resource_attributes['tracejury.playground'] IS NULL"
     ),
 }
-"""Names of tables in statements, and those of views: maps and names cost too much for each check."""
+"""SQL over tables, and its equivalent over the documented views. Checks read the tables, because the views build maps
+and names of codes, which costs too much at each check."""
 
 
 def _literal(value: object) -> str:

@@ -22,7 +22,7 @@ from storage.sql import dict_rows
 
 
 class RuleKey(NamedTuple):
-    """A rule, about one project."""
+    """A rule and a project with results of the rule."""
 
     tenant: str
     project: str | None
@@ -30,7 +30,7 @@ class RuleKey(NamedTuple):
 
 
 class StreamKey(NamedTuple):
-    """A rule, about one service of a project: releases of two services are never compared. None: no service."""
+    """A rule and a service of a project, because releases of two services are never compared. None: no service."""
 
     tenant: str
     project: str | None
@@ -39,7 +39,7 @@ class StreamKey(NamedTuple):
 
     @property
     def rule(self) -> RuleKey:
-        """Return the rule, about the project."""
+        """Return the key without the service."""
         return RuleKey(self.tenant, self.project, self.rule_id)
 
 
@@ -60,12 +60,12 @@ class Counted(NamedTuple):
     release: str | None
     passed: bool | None
     score: float | None
-    is_baseline: bool  # judged again, to be compared with
+    is_baseline: bool  # an old trace judged by a new evaluator, as a baseline for it
     created_us: int
 
     @property
     def key(self) -> StreamKey:
-        """Return the rule, and the service."""
+        """Return the key of the result's streams."""
         return StreamKey(self.tenant, self.project, self.rule_id, self.service)
 
 
@@ -102,7 +102,7 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """The worst results of a part, and how many of it did not pass."""
+    """The worst results of a `StreamPart`, and how many of its results did not pass."""
 
     examples: Sequence[Mapping[str, JsonValue]]
     not_passed: int
@@ -123,7 +123,7 @@ Happening: TypeAlias = AlertFinding | Escalation | Recovery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Results up to `number` are in the states; events up to `announced` were announced before."""
+    """Position of monitors: states have results up to `number`; events about those up to `announced` were sent."""
 
     number: int
     announced: int
@@ -142,8 +142,8 @@ class WatchStep:
 
 _EXAMPLES: Final = 10
 _PAST_RESULTS: Final = 100_000
-"""The most results from which a state is rebuilt when settings change: 50 default baselines, two seconds at 20 µs each.
-A guess."""
+"""Maximum number of results from which a state is rebuilt when settings change: 50 baselines of the default size, which
+take two seconds at 20 µs each. A guess."""
 
 _KEYS: Final = pa.schema([(name, pa.string()) for name in StreamKey._fields])
 _ROWS: Final = pa.schema(
@@ -178,7 +178,7 @@ class Monitors:
         self._stored.set()
 
     def begin(self, edition: int) -> None:
-        """Delete states of another edition, so that they are rebuilt from results, without repeated announcements.
+        """Delete states that another edition wrote, so that they are rebuilt from results; no event is sent again.
 
         Raises:
             Overloaded: nothing was stored.
@@ -191,7 +191,7 @@ class Monitors:
         self._writer.store(write, 1)
 
     def cursor(self) -> Cursor:
-        """Return the position up to which results were looked at."""
+        """Return the position up to which monitors have read results."""
         with self._database.cursor() as cursor:
             ((number, announced),) = cursor.execute(sql.query("monitor_cursor")).fetchall()
         return Cursor(number=number, announced=announced)
@@ -236,7 +236,7 @@ class Monitors:
     ) -> list[StreamRow]:
         """Return stream states, newest first, by project and rule; `rule` is an id or a name.
 
-        With a tenant, of its streams and those of none.
+        With a tenant, return its streams and shared ones.
 
         """
         parameters = {"tenant": tenant, "project": project, "rule": rule, "offset": offset, "limit": limit}
@@ -253,7 +253,7 @@ class Monitors:
     def worst(
         self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
     ) -> Worst:
-        """Return the worst results of a part by score; if passes are measured, failed ones only."""
+        """Return the worst results of a part of a stream by score; if the measure is `passed`, only failed ones."""
         parameters = {
             **key._asdict(),
             "fingerprint": fingerprint,

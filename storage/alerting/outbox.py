@@ -23,28 +23,29 @@ DIGEST: EventType = "alert.digest"
 RUN_REGRESSION: EventType = "RUN_REGRESSION"
 
 _MOST_GATHERED: Final = 5_000
-"""The most events that are read for digests in one go; the others come in a later digest. A guess."""
+"""Maximum number of events that one transaction puts into digests; the others are in a later digest. A guess."""
 
 _MOST_IN_DIGEST: Final = 100
-"""The most alerts listed in one digest, some 3 kB each; the others are counted. A guess at what a person reads."""
+"""Maximum number of alerts that a digest lists, some 3 kB each; others are only counted. A guess: as many as a person
+reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookEvent:
-    """An event for receivers. Its id is the same if it is repeated."""
+    """An event for receivers. An event that is queued twice has the same id."""
 
     tenant: str
     event_id: str
     project: str | None
     type: EventType
-    alert_id: str | None  # None: a test, a digest, or about a run
-    document: Mapping[str, JsonValue]  # as of that moment
+    alert_id: str | None  # None for a test, a digest, or an event about a run
+    document: Mapping[str, JsonValue]  # the alert or run as of `at_ns`
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDelivery:
-    """A delivery that is to be attempted now."""
+    """A delivery whose next attempt is due."""
 
     delivery_id: str
     webhook_id: str
@@ -59,7 +60,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """An event for one receiver, and how far telling it has come."""
+    """Delivery of an event to one receiver, with its state and its last attempt."""
 
     delivery_id: str
     event_id: str
@@ -104,7 +105,8 @@ class SwitchOffPolicy:
 def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_for: str | None = None) -> list[str]:
     """Store an event and queue it for its receivers, in the cursor's transaction; return the ids of the deliveries.
 
-    With `only_for`, it is queued for that one receiver, whatever its filters. Repeating the call changes nothing.
+    With `only_for`, the event is queued for this receiver alone, whatever the receiver's filters. Repeating the call
+    changes nothing.
 
     """
     values = {
@@ -121,9 +123,9 @@ def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_
 
 
 def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
-    """Queue a digest for each receiver whose time has come, in the cursor's transaction; return their number.
+    """Queue a digest for each receiver whose digest is due, in the cursor's transaction; return their number.
 
-    Each event is in one digest, which shows an alert as in its latest event.
+    No event is in two digests of a receiver. A digest shows each alert once, as of its latest event.
     """
     cursor.execute(sql.query("gathered_deliveries"), {"at_us": at_ns // 1000, "limit": _MOST_GATHERED})
     by_receiver: dict[str, list[dict[str, Any]]] = {}
@@ -175,7 +177,7 @@ class Outbox:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Register a callback for deliveries that may be due; it must return at once, from any thread."""
+        """Register a callback for deliveries that may be due; any thread may call it, and it must return at once."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
@@ -195,7 +197,7 @@ class Outbox:
         return queued[0] if queued else None
 
     def gather(self, at_ns: int) -> bool:
-        """Queue the digests whose time has come; return True if there were any.
+        """Queue the digests that are due; return True if there were any.
 
         Raises:
             Overloaded: nothing was stored.
@@ -253,7 +255,7 @@ class Outbox:
         return deliveries[0] if deliveries else None
 
     def of_alert(self, alert_id: str, *, tenant: str = "", limit: int = 200) -> list[Delivery]:
-        """Return the deliveries of an alert, past and pending, of the latest `limit` in order."""
+        """Return the latest `limit` deliveries of an alert, past and pending, oldest first."""
         return self._deliveries(tenant=tenant, alert_id=alert_id, limit=limit)[::-1]
 
     def replay(self, webhook_id: str, delivery_id: str, at_ns: int) -> bool:
@@ -268,7 +270,9 @@ class Outbox:
         return bool(queued)
 
     def prune(self, before_ns: int) -> None:
-        """Delete deliveries finished before an instant, and older events without any, unless the clock is in doubt.
+        """Delete deliveries that finished before an instant, and events before it that have no delivery left.
+
+        Nothing is deleted while the clock is in doubt.
 
         Raises:
             Overloaded: nothing was stored.

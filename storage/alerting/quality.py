@@ -16,7 +16,7 @@ Worst: TypeAlias = Literal["lowest", "highest"]
 
 
 class ScoreBucket(NamedTuple):
-    """Results with scores from one 1/32 to less than the next."""
+    """Results with scores from `point` / 32 to less than (`point` + 1) / 32."""
 
     point: int
     scored: int
@@ -181,7 +181,7 @@ class Quality:
         return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), parameters)]
 
     def tenants(self, *, limit: int) -> list[str]:
-        """Return the tenants that have results, by name; "" if spans have none."""
+        """Return the tenants that have results, by name; "" stands for spans without a tenant."""
         return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
 
     def latest(self, rule_id: str, *, tenant: str = "") -> Latest | None:
@@ -200,7 +200,7 @@ class Quality:
     ) -> list[OneResult]:
         """Return a rule's results in a project one by one, latest first, or those with the worst scores.
 
-        With `lowest` those come first that did not pass.
+        With `lowest`, results that did not pass come first.
         """
         page = {"worst": worst, "offset": offset, "limit": limit}
         by_others = criteria.fingerprint is not None and criteria.fingerprint.startswith(SCORES)

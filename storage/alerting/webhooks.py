@@ -69,17 +69,23 @@ class Webhooks:
         self._writer = writer
 
     def project(self, text: str, *, tenant: str | None = None) -> str | None:
-        """Return the name of the project with this id or name, or None: of `tenant` or of none; without it, of any."""
+        """Return the name of the project with this id or name, or None.
+
+        With `tenant`, only its projects and shared ones are searched.
+        """
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_named"), {"tenant": tenant, "project": text}).fetchall()
         return rows[0][0] if rows else None
 
     def all(self, *, tenant: str | None = None) -> list[Webhook]:
-        """Return the webhooks of every project, oldest first: of a tenant; None for all."""
+        """Return the webhooks of all projects of a tenant (None: of all tenants), oldest first."""
         return self._find(tenant, every=True)
 
     def of_project(self, project: str | None, *, tenant: str | None = None) -> list[Webhook]:
-        """Return the webhooks of one project, or those for all projects, oldest first: of a tenant; None for all."""
+        """Return a tenant's webhooks of one project, oldest first; if `project` is None, those that cover all projects.
+
+        If `tenant` is None, return those of all tenants.
+        """
         return self._find(tenant, project=project)
 
     def get(self, webhook_id: str) -> Webhook | None:

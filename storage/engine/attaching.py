@@ -1,4 +1,4 @@
-"""Opening the database file in a DuckDB of its own, whatever DuckDB's log of it holds."""
+"""Opening of the database file in a DuckDB instance, with more memory if the replay of its log needs it."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -22,22 +22,23 @@ the machine's memory. A guess: an attempt that fails takes seconds, so there mus
 LEAST_LOG_BYTES: Final = 4 << 20
 _MOST_LOG_BYTES: Final = 32 << 20
 _LOG_DIVISOR: Final = 128
-"""Divisor of the memory limit: the size of DuckDB's log, within those bounds. A checkpoint writes the last row
-group of each table anew, and until it comes, what small commits stored stays in memory. With commits of 2,048 spans, a
-log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory; with those of 1,024, 4 MB took
-134 and 16 MB 87, with 92 and 99 MB. With a 64th, 2 GiB of the machine made 8 MB of log, and up to 138 MB in memory."""
+"""DuckDB's log may grow to the memory limit divided by this, within the two bounds. A longer log saves CPU, since each
+checkpoint rewrites the last row group of each table. It costs memory, which holds the rows of small commits until then.
+With commits of 2,048 spans, a log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory;
+with commits of 1,024 spans, 4 MB took 134 and 16 MB 87, with 92 and 99 MB. With a divisor of 64, a machine of 2 GiB had
+a log of 8 MB, and up to 138 MB in memory."""
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")  # DuckDB's units of sizes
 
 
 class _NoMemory(Exception):
-    """To open the file takes more memory than there may be."""
+    """Opening the file takes more memory than DuckDB's limit."""
 
 
 class FileOpener:
-    """Opens one file, with more memory than configured if it cannot be opened otherwise.
+    """Opener of one file, which raises the configured memory limit if the file cannot be opened otherwise.
 
-    DuckDB replays its log of the file as a whole, and a checkpoint writes the last row group anew, so that both may
-    take more than the transactions did that wrote them. A database that was opened with more memory returns to the
+    DuckDB replays its whole log at once, and a checkpoint rewrites the last row group. Both may take more memory than
+    the transactions that wrote this data. A database that was opened with more memory returns to the
     configured limit after one checkpoint. If that limit is too low a second time, such as for spans of 150 kB each at
     256 MB, the higher limit stays, since otherwise each commit would fail in the same way.
     """
@@ -50,7 +51,7 @@ class FileOpener:
         self._catalog = catalog
         self._how = how
         self._prepare = prepare
-        self._recoveries = 0  # that took more memory than configured
+        self._recoveries = 0  # openings that took more memory than configured
         self.raised_bytes: int | None = None  # the memory limit that replaces the configured one
 
     def open(self, settings: Settings, *, because: str | None = None) -> duckdb.DuckDBPyConnection:
@@ -89,8 +90,8 @@ class FileOpener:
         raise Unusable(f"{self._path} cannot be opened, there is too little memory: {problem}") from problem
 
     def _recovered(self, settings: Settings, nbytes: int) -> duckdb.DuckDBPyConnection:
-        """Open it with more memory, until its log is empty."""
-        # In a DuckDB of its own: 1.5.5 does not raise the limit of a running one, it only says so.
+        """Open the file with more memory and checkpoint its log; the first time, reopen it with the usual limit."""
+        # In a new instance: DuckDB 1.5.5 reports a raised limit of a running one, but does not apply it.
         connection = self._attached({**settings, _LIMIT: _text(nbytes)})
         if self._how == READ_ONLY:
             return connection
@@ -156,7 +157,8 @@ def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")
-"""Also if the checkpoint after the replay fails, which is an error of another class."""
+"""Texts of DuckDB's errors about memory. The class alone does not tell: if the checkpoint after the replay fails, it is
+another one than `OutOfMemoryException`."""
 
 
 def _says_no_memory(text: str) -> bool:

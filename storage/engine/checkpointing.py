@@ -25,16 +25,16 @@ spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 
 NO_END_BYTES: Final = 1 << 40
 
 _LONGEST: Final = 2
-"""DuckDB makes a checkpoint by itself, within a commit, if the log is this many times as long as it should be. To have
-clear buffers for it, they would have to be cleared before every commit, which takes a fifth of the CPU of ingest."""
+"""DuckDB checkpoints by itself, within a commit, only if the log is this many times as long as it should be. Its own
+checkpoints are avoided, because buffers would have to be cleared before every commit, a fifth of the CPU of ingest."""
 
 _TRIES: Final = 8
-"""While a reader blocks it, a checkpoint is tried again each time the log has grown by an eighth of the size that calls
-for one. A guess."""
+"""A checkpoint that a reader blocked is tried again each time the log has grown by this fraction of `log_bytes`: an
+eighth. A guess."""
 
 
 class Checkpoints:
-    """Makes the checkpoints of one database, and holds back those that DuckDB makes by itself."""
+    """Checkpoints of one database, in place of those that DuckDB makes by itself."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class Checkpoints:
 
         `lack_of_room` returns a text: the free room, the room needed, and the remedy.
         """
-        self._connection = connection  # the one that is open now
+        self._connection = connection  # returns the connection that is open now
         self._catalog = catalog
         self._has_room = has_room
         self._lack_of_room = lack_of_room
-        self._is_starved = False  # whether DuckDB makes none because the disk has no room for it
+        self._is_starved = False  # whether checkpoints are off because the disk has no room for one
         self._holding = threading.Lock()
         self._holds = 0
         self._setting = threading.Lock()
         self._may_merge = False  # whether checkpoints merge small neighbouring row groups
-        self._merging = 0  # callers of `merging` under way, during which merging is allowed in any case
-        self.log_bytes = NO_END_BYTES  # so long DuckDB's log grows until it is moved into the file
-        self._tried_bytes = 0  # how long the log was when that was tried last
+        self._merging = 0  # number of `merging` blocks that run now, which allow merges
+        self.log_bytes = NO_END_BYTES  # size of DuckDB's log at which `shorten` checkpoints
+        self._tried_bytes = 0  # size of the log at the last attempt of `shorten`
         self.layout = 0
-        """Counter of checkpoints and openings. While checkpoints are held back and this is unchanged, rows are where
-        they were: a checkpoint drops row groups, and all rows behind them move up."""
+        """Counter of checkpoints and openings. While checkpoints are held back and this is unchanged, row ids stay
+        valid. A checkpoint drops empty row groups, and so changes the ids of all rows behind them."""
 
     @property
     def most_merges(self) -> int:
@@ -140,7 +140,7 @@ class Checkpoints:
         connection.execute(f"PRAGMA {'disable' if self._is_starved else 'enable'}_checkpoint_on_shutdown")
 
     def mind_room(self) -> None:
-        """Keep DuckDB from checkpoints of its own while the disk has no room for one. For the writer's thread."""
+        """Turn DuckDB's own checkpoints off while the disk has no room for one, else on. For the writer's thread."""
         if self._has_room() == self._is_starved:
             with self._holding, self._connection().cursor() as cursor:
                 self.prepare(cursor)
@@ -148,7 +148,7 @@ class Checkpoints:
     def merge_row_groups(self, *, allowed: bool) -> None:
         """Allow or forbid checkpoints to merge small adjacent row groups; at first it is forbidden.
 
-        A merge leaves deleted rows out, and with them the evidence of their place.
+        After a merge, DuckDB no longer tells in which row groups rows were deleted, which compaction has to know.
 
         """
         with self._setting:
@@ -157,7 +157,7 @@ class Checkpoints:
 
     @contextmanager
     def merging(self) -> Iterator[None]:
-        """Let checkpoints merge row groups during the block, whatever is set otherwise."""
+        """Let checkpoints merge row groups during the block, even if `merge_row_groups` forbids it."""
         self._count_merging(1)
         try:
             yield

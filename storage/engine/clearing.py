@@ -1,4 +1,4 @@
-"""DuckDB's buffers without their old contents, which it else writes into unused parts of blocks (ADR 043)."""
+"""Clearing of DuckDB's buffers: DuckDB would write their old contents into unused parts of blocks (ADR 043)."""
 
 import logging
 from typing import Final
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 _SHARE: Final = 0.4
 _MOST_ROOM_BYTES: Final = 128 << 20
-"""A row group of spans of 1.3 kB takes some 10 MB as it is stored. Rewriting it reads two of them, and needs two
-buffers of 256 kB for each of the columns, which were 63 then: some 80 MB with the rows themselves. When only a fifth
-of 256 MB was freed, DuckDB evicted blocks in the middle of it."""
+"""Memory that is freed before a write: this share of the memory limit, at most this many bytes. A stored row group of
+spans of 1.3 kB takes some 10 MB. Rewriting one reads two, and needs two buffers of 256 kB for each of then 63 columns:
+some 80 MB with the rows themselves. With only a fifth of 256 MB freed, DuckDB evicted blocks during the rewrite."""
 
 _CACHE_DIVISOR: Final = 16
 _LEAST_CACHED_BYTES: Final = 32 << 20
@@ -25,9 +25,9 @@ bytes. Guesses (ADR 095)."""
 def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
     """Return unused memory of DuckDB to the system, and make room for what the next step writes.
 
-    If DuckDB is at its memory limit, it writes into the buffer of a block that it evicts, with all that this held.
-    Lowering the limit for a moment makes it free such buffers instead. For the writer's thread, or while no writer
-    runs: a reader has less memory in that moment.
+    At its memory limit, DuckDB evicts a block and reuses its buffer, without clearing the old contents. Lowering the
+    limit for a moment makes DuckDB free such buffers instead. For the writer's thread, or while no writer runs; a
+    reader has less memory in that moment.
 
     """
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
@@ -44,7 +44,7 @@ def clear_buffers(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def drop_cached(connection: duckdb.DuckDBPyConnection) -> None:
-    """Evict cached blocks of the file, but for a share.
+    """Evict cached blocks of the file beyond a share of the memory limit.
 
     DuckDB keeps each block that it read or wrote until its memory is full, so a server with 50 spans/s grew by 9 MB a
     minute up to a quarter of the machine. The operating system caches them, too, and gives them back sooner than a

@@ -1,4 +1,4 @@
-"""Cursor pool: a new cursor needs a statement first, `USE`."""
+"""Pool of cursors, which saves the statement (`USE`) that each new cursor needs first."""
 
 import functools
 import re
@@ -12,34 +12,34 @@ from storage.engine.arrow import Rows
 from storage.engine.table_writes import tables_written
 
 _AT_MOST: Final = 4
-"""Idle ones that are kept. A guess: the writer's, the matcher's, and two of other followers."""
+"""Maximum number of idle cursors. A guess: the writer's, the matcher's, and two of other followers."""
 
 _LARGE_BYTES: Final = 256 << 10
-"""Larger tables are dropped at once, smaller ones once another table takes the name. A guess: dropping one costs a
-statement, and an idle server may hold some of them."""
+"""Larger registered tables are dropped when the cursor is returned, smaller ones only when another takes the name. A
+guess: dropping a table costs a statement, and an idle server may hold some small ones."""
 
 _LEAVES_NOTHING: Final = re.compile(r"(?:--[^\n]*\n|\s)*(?:SELECT|WITH|FROM|VALUES|INSERT|UPDATE|DELETE|BEGIN)\b")
 
 
 class KeptCursor:
-    """Cursor that may be used again, unless something would be left of who had it: a setting, a snapshot, an interrupt.
+    """Cursor that may be reused, unless its last user left state in it: a setting, a snapshot, an interrupt.
 
     It remembers the tables that its statements write.
     """
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self.cursor = cursor
-        self.tables: set[str] = set()  # since it was handed out
+        self.tables: set[str] = set()  # tables written since the cursor was handed out
         self._large: set[str] = set()  # names of tables
         self._is_reusable = True
-        self._is_read = True  # whether no rows are left of its last answer, which would hold its snapshot
+        self._is_read = True  # whether all rows of the last result were fetched; unread rows hold a snapshot
         self._rows: Rows = cursor
 
     def execute(self, query: str | duckdb.Statement, parameters: object = None) -> Self:
         """Delegate to the cursor."""
         written = self._note(query)
         self._rows = self.cursor.execute(query, parameters)
-        self._is_read = bool(written)  # DuckDB is done with it then, before its answer is read
+        self._is_read = bool(written)  # a write is complete before its rows are fetched
         return self
 
     def sql(self, query: str | duckdb.Statement, *, params: object = None) -> Self:
@@ -152,9 +152,9 @@ class KeptCursors:
         self._is_in_doubt = False
 
     def close(self, *, for_good: bool = False) -> None:
-        """Close all idle cursors: the database is being closed, or may be invalid; `for_good`: keep none after that.
+        """Close all idle cursors, because the database is being closed or may be invalid; `for_good`: keep none again.
 
-        A cursor that is in use is closed when it comes back: its next user would meet the invalid database once more.
+        A cursor that is in use is closed when it is returned, so that no later user meets the invalid database again.
 
         """
         self._is_in_doubt = True

@@ -22,16 +22,16 @@ _POLL_INTERVAL_S: Final = 0.05
 
 _BUG: Final = ("INTERNAL Error", "FATAL Error")
 _AFTERMATH: Final = "has been invalidated because"
-"""Both in DuckDB's message for a whole instance and, since 1.5, in that for one file whose checkpoint failed."""
+"""DuckDB says so if a whole instance is invalid and, since 1.5, if one file is, because its checkpoint failed."""
 
 
 def is_bug(error: Exception) -> bool:
-    """Return True for a bug of DuckDB: it then refuses all statements until the file is opened again."""
+    """Return True if DuckDB met a bug of its own; it then refuses all statements until the file is opened again."""
     return str(error).startswith(_BUG) and not is_aftermath(error)
 
 
 def is_aftermath(error: Exception) -> bool:
-    """Return True if DuckDB refuses because another statement met a bug."""
+    """Return True if DuckDB refuses a statement because an earlier one made the database invalid."""
     return _AFTERMATH in str(error)
 
 
@@ -72,7 +72,7 @@ class Cursors:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._open: dict[duckdb.DuckDBPyConnection, bool] = {}  # and whether each may be interrupted
+        self._open: dict[duckdb.DuckDBPyConnection, bool] = {}  # True: the cursor may be interrupted
         self._ended: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
         self._streams: WeakSet[RowStream[Any]] = WeakSet()
 
@@ -126,7 +126,7 @@ class Cursors:
 def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Run all queries of the block on one snapshot."""
     try:
-        begin_reading(cursor)  # an interrupted one may have begun
+        begin_reading(cursor)  # inside of `try`: an interrupted BEGIN may have begun the transaction
         yield
     finally:
         roll_back(cursor)

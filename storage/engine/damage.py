@@ -29,7 +29,7 @@ LOST_RECORDS: Final = "look for other damage with `tracejury check`, and have th
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return True if DuckDB read other data than it wrote, in any statement."""
+    """Return True if DuckDB reports corrupt data, with a text that no statement of a client can imitate."""
     return str(error).startswith(_OWN_WORDS)
 
 

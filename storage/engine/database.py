@@ -45,13 +45,13 @@ _STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
 read of an attribute 35 % more, because newer compression is not used."""
 _ALONE_WAIT_S = 1.0
-"""New readers wait at most so long for earlier ones to end, if something needs a moment without any: what takes longer
-is tried again later. A guess: a page takes some tenths of it on a busy machine."""
+"""How long work that must run without readers waits for readers to end, while new ones wait for it; after that it gives
+up and is tried again later. A guess: a page takes some tenths of a second on a busy machine."""
 _SCRATCH_SIZE = "4GB"
-"""A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
+"""A guess: more than a query can fill in half a minute. DuckDB's default is nine tenths of the disk."""
 _END_S = 5.0
-"""Seconds for all readers to end before the file is opened again, which it cannot be while one of them has it open: an
-interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
+"""How long a reopening waits for interrupted readers to end, because the file cannot be opened again while a reader has
+it open. Most end within milliseconds. A guess at how long a statement takes that cannot be interrupted."""
 
 _Piece = TypeVar("_Piece")
 
@@ -61,12 +61,12 @@ class DatabaseOptions:
     """Limits of DuckDB."""
 
     memory_limit: str = "256MB"
-    query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
-    queries_at_once: int = 2  # of clients, which share those bytes
-    machine_bytes: int | None = None  # of memory, so that no more is advised; None: unknown
+    query_bytes: int | None = None  # memory that all queries of clients may take together; None: no bound
+    queries_at_once: int = 2  # queries of clients that share `query_bytes`
+    machine_bytes: int | None = None  # memory of the machine, the most that errors advise; None: unknown
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
     workarounds: Workarounds = field(default_factory=Workarounds)
-    attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None  # more catalogs, with a folder for files
+    attach: Callable[[duckdb.DuckDBPyConnection, Path], None] | None = None  # adds catalogs; gets the scratch folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Database:
             ForeignFile: the file is not one of ours.
             NewerFile: a newer version wrote it.
             OlderFile: a version before v0.1.0 wrote it.
-            ReadOnly: it is to be opened read-only, and another version wrote it, or its last server was killed.
+            ReadOnly: the file is opened read-only, but another version wrote it, or its last server was killed.
             Unusable: DuckDB cannot open the file.
         """
         if options.workarounds.hide_pandas:
@@ -113,7 +113,7 @@ class Database:
         self._cursors, self._idle = Cursors(), KeptCursors()
         self.writes = TableWrites()
         self.damage = Damage()
-        self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
+        self._own = threading.local()  # `cursor`: that of a thread within `in_snapshot`
         self.room = DiskRoom(directory)
         self.checkpoints = Checkpoints(
             lambda: self._connection, catalog=CATALOG, has_room=self.has_room, lack_of_room=self.lack_of_room
@@ -168,13 +168,13 @@ class Database:
     def cursor(
         self, *, mends: bool = True, may_end: bool = True, may_share: bool = True, is_own: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a connection of its own on the same database, during the block; within `in_snapshot`, the thread's.
+        """Open a cursor of its own for the block; within `in_snapshot`, return the cursor that the thread has.
 
-        A caller that continues after a failed statement may not share: the failure ends the thread's moment.
+        A caller that continues after a failed statement needs `may_share=False`, as a failure ends the snapshot.
 
-        If the database is invalid, a caller opens it again, or waits for another that does, unless `mends` is false.
-        All cursors end for that, except those with `may_end=False`, which are waited for: a caller that holds such a
-        cursor MUST NOT wait for another one.
+        If the database is invalid, it is opened again, or another thread's reopening is awaited, unless `mends` is
+        false. A reopening interrupts all cursors, except those with `may_end=False`, for which it waits: a caller that
+        holds such a cursor MUST NOT wait for another one.
 
         `is_own` is false for statements of clients, which may make DuckDB fail without any damage.
 
@@ -191,8 +191,8 @@ class Database:
         try:
             yield cast("duckdb.DuckDBPyConnection", kept)
             is_done = is_own and not self._cursors.was_ended(cursor)
-        except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
-            self._idle.close()  # who comes next finds out whether the database is invalid
+        except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow raises DuckDB's errors as these
+            self._idle.close()  # the database may be invalid: `USE` of the next new cursor tells
             if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
                 raise Reopened from error
             if self.damage.note_error(error, own=is_own) and not is_bug(error):
@@ -226,7 +226,7 @@ class Database:
         if not self._opening.acquire(blocking=waits):
             raise Reopened
         try:
-            # A kept one has small tables of the server's last statements, which clients could name.
+            # Not for clients: a kept cursor has small tables of the server's last statements, which they could name.
             kept = self._idle.take() if is_own else None
             cursor = self._connection.cursor() if kept is None else kept.cursor
             self._cursors.add(cursor, may_end=may_end)
@@ -239,7 +239,7 @@ class Database:
         except BaseException as error:
             cursor.close()
             self._cursors.remove(cursor)
-            if isinstance(error, duckdb.InterruptException):  # by who opens the file again
+            if isinstance(error, duckdb.InterruptException):  # by a thread that reopens the file
                 raise Reopened from error
             raise
         self._idle.trust()
@@ -251,7 +251,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a cursor whose queries all see one moment, whatever is committed or swept meanwhile."""
+        """Open a cursor whose queries all read one snapshot, whatever is committed or deleted meanwhile."""
         if self.is_at_one_moment:
             with self.cursor() as cursor:
                 yield cursor
@@ -266,7 +266,7 @@ class Database:
 
     @contextmanager
     def in_snapshot(self) -> Iterator[None]:
-        """Run all queries of this thread in the block on one snapshot, over one cursor. It MUST NOT write in it."""
+        """Run all queries of this thread in the block on one snapshot, over one cursor. The block MUST NOT write."""
         if hasattr(self._own, "cursor"):
             yield
             return
@@ -321,8 +321,8 @@ class Database:
     def shorten_log(self) -> None:
         """Checkpoint if DuckDB's log is long and no reader blocks it. For the writer's thread.
 
-        So this happens between two transactions, with buffers that were cleared for it. If it fails, the database is
-        invalid, and its next user opens it again: committed data is in the log.
+        Unlike DuckDB's own checkpoints, it runs between two transactions, after the buffers were cleared. If it fails,
+        the database is invalid, and its next user reopens it. No committed data is lost, because the log has it.
 
         """
         layout = self.checkpoints.layout
@@ -361,7 +361,7 @@ class Database:
 
     def _mind_room(self) -> None:
         self.room.keep_reserve()
-        with suppress(duckdb.Error):  # as of an invalid one: who opens it again prepares it
+        with suppress(duckdb.Error):  # if the database is invalid, its reopening calls `prepare`
             self.checkpoints.mind_room()
 
     def log_bytes(self) -> int:
@@ -372,7 +372,7 @@ class Database:
             return 0
 
     def reopen(self) -> None:
-        """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
+        """Open the file again if DuckDB declared it invalid, as after a failed write to disk or a bug of DuckDB.
 
         Other callers wait meanwhile, and share the outcome.
 
@@ -412,7 +412,7 @@ class Database:
             self.damage.note("database", because.partition("\n")[0])
 
     def refresh(self) -> bool:
-        """Open the file again to free memory that DuckDB keeps of it; return False at once while a cursor is open.
+        """Open the file again to free memory that DuckDB holds for it; return False at once if a cursor is open.
 
         New cursors wait meanwhile. A refresh that fails leaves the database closed: repeat it.
 
@@ -426,7 +426,7 @@ class Database:
     def trim(self) -> int | None:
         """Return free blocks of the file to the file system; return the bytes freed.
 
-        The file is opened again for it. None, and nothing was done, while a cursor is open.
+        The file is opened again for this. If readers do not end within a second, nothing is done: return None.
         """
         if not self.workarounds.punch_holes:
             return 0
@@ -439,7 +439,7 @@ class Database:
             return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
     def _is_alone(self) -> bool:
-        """Wait a moment for all readers to end; return False if one goes on. The caller holds `_opening`."""
+        """Wait a moment for all cursors to close; return False if one stays open. The caller holds `_opening`."""
         until_s = time.monotonic() + _ALONE_WAIT_S
         while len(self._cursors):
             if time.monotonic() > until_s:
@@ -482,7 +482,7 @@ class Database:
 
     @property
     def closed_s(self) -> float | None:
-        """Return for how many seconds it could not be opened again; None if it is open."""
+        """Return for how many seconds the file could not be opened again; None if it is open."""
         return None if self._closed_since is None else time.monotonic() - self._closed_since[0]
 
     @property
@@ -494,7 +494,7 @@ class Database:
         """Checkpoint without readers, so that DuckDB drops empty row groups. For the writer's thread.
 
         Raises:
-            Busy: a reader goes on, or the disk has no room for a checkpoint.
+            Busy: a reader does not end, or the disk has no room for a checkpoint.
 
         """
         with self._opening:
@@ -513,7 +513,7 @@ class Database:
             self._elsewhere.cleanup()
 
     def _connect(self, because: str | None = None) -> duckdb.DuckDBPyConnection:
-        if (lost := lost_commits(self._path)) is not None:  # DuckDB would not say so, and writes over it
+        if (lost := lost_commits(self._path)) is not None:  # DuckDB drops and overwrites them silently
             self.damage.note("log", lost, LOST_COMMITS)
             log.error("%s; %s", lost, LOST_COMMITS)
         return self._opener.open(
@@ -542,7 +542,7 @@ class Database:
             except duckdb.Error as error:  # undamaged data can still be read
                 if not self.damage.note_error(error, own=True):
                     raise
-        elif not self._is_current:  # once a process: this writes the views, and a reopening may meet a full disk
+        elif not self._is_current:  # not at a reopening: this writes, and the disk may be full
             migrate(connection, self._path, catalog=CATALOG, report=self._report)
             self._is_current = True
         if self._options.attach is not None:

@@ -1,4 +1,4 @@
-"""Lock of a data directory: one server each."""
+"""Lock of a data directory: for one process that writes, or several that only read."""
 
 import fcntl
 import json
@@ -51,7 +51,7 @@ class DirectoryLock:
             raise InUse(f"{msg}; stop it, or choose another directory")
 
     def _acquire(self) -> bool:
-        """Try for a moment: a process that only reads the holder's name locks for an instant itself."""
+        """Try several times, because `read_holder` in another process takes the lock for an instant."""
         if self._file is None:
             return True
         for _ in range(_TRIES):

@@ -1,9 +1,9 @@
 """Lost commits in DuckDB's log: those behind the place where DuckDB stops reading it.
 
 The log is a header and entries, each with its length and its checksum. DuckDB reports an entry whose checksum is wrong.
-A wrong length looks to it like the end that a kill tears, and it drops the rest without an error. A kill leaves a log
-that ends within a commit, and each commit ends with the same 21 bytes. So commits are lost if the log ends with these
-bytes and DuckDB stops before.
+If a length is wrong, DuckDB takes the entry for the incomplete last one that a killed process leaves, and drops the
+rest without an error. But a killed process leaves a log that ends within a commit, and each complete commit ends with
+the same 21 bytes. So commits are lost if the log ends with these bytes and DuckDB stops before.
 """
 
 import struct

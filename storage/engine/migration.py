@@ -21,11 +21,12 @@ MARK: Final = "tracejury_schema"
 """The table of the schema steps that the file has."""
 
 FIRST_STEP: Final = 49
-"""Makes all tables of v0.1.0. Files that v0.1.0 wrote have the marks of the 34 steps before it as well."""
+"""Number of the step that makes all tables of v0.1.0. Files that v0.1.0 wrote also have records of the 34 steps that it
+replaced."""
 
 _REPLACED_STEPS: Final = 34
 _MIGRATES_OLDER: Final = "a233b285c6dd3bbcc2332ca1532d70a8b00e6370"
-"""The last commit that has these steps."""
+"""The last commit of Tracejury that still has the replaced steps."""
 
 Step: TypeAlias = tuple[int, str, str]
 """The number of a schema step, its name and its statements."""
@@ -35,9 +36,10 @@ _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str, report: Report = no_report) -> None:
-    """Apply the schema steps that the file has not seen, with their records, and make the views.
+    """Apply and record the schema steps that the file does not have yet, and make the views.
 
-    Each step of an existing file is reported and has its own transaction; those of a new one share one with the views.
+    In an existing file each step is reported, and has its own transaction. In a new file all steps and the views share
+    one transaction.
 
     Raises:
         ForeignFile: the tables are not ours.
@@ -109,7 +111,7 @@ def _refuse_older(seen: set[int], path: Path) -> None:
 
 
 def _has_log(path: Path) -> bool:
-    # A long log of an earlier process is moved into the file by the commit of the views.
+    # Make the views if an earlier process left a log: their commit makes DuckDB checkpoint a long one.
     return path.with_name(f"{path.name}.wal").exists()
 
 

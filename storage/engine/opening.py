@@ -1,4 +1,4 @@
-"""DuckDB in this process, with low-priority threads."""
+"""Opening of in-memory DuckDB instances whose own threads have a low priority."""
 
 import importlib.util
 import os

@@ -1,8 +1,8 @@
 """Shortcut for DuckDB's search for pandas, which is not installed.
 
 DuckDB 1.5.5 tries twice for each parameter of a statement to import pandas, and if it is not installed, Python searches
-its path each time: 80 µs of CPU a parameter, 18 of the 58 ms that a list of 50 traces took. If the import fails without
-a search, it takes 5 to 15. (Not `sys.modules["pandas"] = None`: pyarrow takes that for a module.)
+its path each time: 80 µs of CPU a parameter, 18 of the 58 ms that a list of 50 traces took. If an import fails without
+a search, it takes 5 to 15 µs. (`sys.modules["pandas"] = None` does not help, because pyarrow takes it for a module.)
 """
 
 import sys

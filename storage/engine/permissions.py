@@ -20,7 +20,7 @@ _OURS: Final = (
 def keep_new_files_private() -> None:
     """Give every file and directory that this process creates from now on the mode 0600 or 0700.
 
-    The umask does it, because DuckDB creates the database, its log and its temporary files by itself.
+    This sets the umask, because DuckDB creates the database, its log and its temporary files without a mode.
     """
     os.umask(os.umask(_OTHERS) | _OTHERS)
 
@@ -45,7 +45,7 @@ def _restrict(path: Path) -> None:
         status = path.lstat()
         if not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS:
             path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
-    except FileNotFoundError:  # it left meanwhile
+    except FileNotFoundError:  # deleted since `glob`
         pass
     except OSError as error:  # not ours, or a read-only file system
         log.warning("%s is readable by other users, and its mode cannot be changed: %s", path, error.strerror)

@@ -1,4 +1,4 @@
-"""Cursors for queries, beside those of the server's own work."""
+"""Cursors for queries of clients and pages, which may also read rows outside of the database (`ColdReader`)."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,23 +20,23 @@ class ColdReader(Protocol):
     def reading(
         self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """Return a cursor that reads them too; `begins` if it is in no transaction, and may be in one from then on."""
+        """Return a cursor that reads those rows too; `begins`: it is in no transaction, and one may be begun on it."""
 
     def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """Split a time, latest first: the first part has no such rows."""
+        """Split a range of time into parts, latest first; all rows of the first part are in the database."""
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
-        """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
+        """Decide where rows are read, for a statement of a client and for all later statements on this cursor."""
 
     def forget(self, error: Exception) -> bool:
-        """Return True if a statement that failed so may succeed if it is repeated, because files have changed."""
+        """Return True if a statement that failed with this error may succeed when repeated, because files changed."""
 
 
 class ReadDatabase:
     """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
 
     def __init__(self, database: Database, cold: ColdReader | None = None, *, all_threads: bool = True) -> None:
-        """Without `all_threads`, statements use those that the database has anyway."""
+        """Without `all_threads`, the number of DuckDB's threads is left as it is."""
         self._database = database
         self._cold = cold
         self._threads: Callable[[], AbstractContextManager[None]] = database.threads.all if all_threads else nullcontext
@@ -99,19 +99,19 @@ class ReadDatabase:
             yield
 
     def periods(self, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """Split a time into parts that are read one after another, latest first, until there are enough rows."""
+        """Split a range of time into parts, latest first, for callers that read parts until they have enough rows."""
         if self._cold is None:
             return [(from_ns, to_ns)]
         with self._database.cursor() as cursor:
             return self._cold.periods(cursor, from_ns, to_ns)
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
-        """Decide for a statement of a client where its rows are read."""
+        """Decide where the rows of a client's statement are read."""
         if self._cold is not None:
             self._cold.route(cursor, statement, parameters)
 
     def forget_cold(self, error: Exception) -> bool:
-        """Return True if a statement that failed so may succeed if it is repeated."""
+        """Return True if a statement that failed with this error may succeed when repeated."""
         return self._cold is not None and self._cold.forget(error)
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:

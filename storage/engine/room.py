@@ -18,7 +18,7 @@ from storage.errors import NoRoom, StorageError
 log = logging.getLogger(__name__)
 
 _REFRESH_S: Final = 0.05
-"""Seconds that a reading of the free space stays valid. A guess: little is written in that time, beside the reserve."""
+"""How long a measurement of free space is reused. A guess: in that time, little is written compared to the reserve."""
 _CHECKPOINT_BYTES: Final = 12 << 20
 """What a checkpoint writes beside the log: the last row group of each table that changed, and metadata. A
 guess, which trials on full disks did not refute with spans of some hundred bytes; with texts of 5 kB and more it is too
@@ -41,7 +41,7 @@ class DiskRoom:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._reserve = directory / RESERVE_NAME
-        self._target_bytes = 0  # of the reserve: none until a server asks for one
+        self._target_bytes = 0  # wanted size of the reserve; 0 until `keep_reserve` sets it
         self._reserved_bytes = _size(self._reserve)
         self._lock = threading.Lock()
         self._free_bytes, self._look_again_s = 0, 0.0
@@ -62,7 +62,7 @@ class DiskRoom:
     def keep_reserve(self, nbytes: int | None = None) -> None:
         """Reserve `nbytes` of the disk for the next start on a full disk, or less while the disk has little room.
 
-        Without a size it is made, or grows, as soon as there is room for it.
+        Without `nbytes`, the reserve is made or enlarged towards its last size, as far as there is room now.
         """
         self._target_bytes = self._target_bytes if nbytes is None else nbytes
         if self._reserved_bytes >= self._target_bytes:
@@ -83,7 +83,7 @@ class DiskRoom:
             log.warning(
                 "cannot create the disk reserve for a start on a full disk: %s: %s", self._reserve, error.strerror
             )
-            self._target_bytes = 0  # tried once: if it is not possible, it will not be later
+            self._target_bytes = 0  # not tried again: what failed once is assumed to fail later, too
         self._reserved_bytes = _size(self._reserve)
 
 
@@ -93,7 +93,7 @@ def checkpoint_bytes(log_bytes: int) -> int:
 
 
 def release_reserve(directory: Path) -> None:
-    """Free the reserve if there is less room than that. It MUST be called before anything is written."""
+    """Delete the reserve if less space is free than its size. It MUST be called before anything is written."""
     reserve = directory / RESERVE_NAME
     size = _size(reserve)
     if size and shutil.disk_usage(directory).free < size:

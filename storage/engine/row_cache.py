@@ -8,7 +8,7 @@ from storage.engine.database import Database
 from storage.engine.table_writes import tables_read
 
 SAFETY_S: Final = 60.0
-"""An answer is read again after so long at the latest, whatever was noted: a guess at what an omission may cost."""
+"""Cached rows are read again after this time even if no write was counted, in case a write was missed. A guess."""
 
 
 class RowCache:
@@ -28,9 +28,10 @@ class RowCache:
         now_us: int | None = None,
         is_over: Callable[[list[tuple[Any, ...]]], bool] = lambda _: False,
     ) -> list[tuple[Any, ...]]:
-        """Return the rows; `is_over` returns True for cached ones that have changed with the time alone.
+        """Return the rows; `is_over` returns True if cached rows are outdated only because time has passed.
 
-        Of the parameters only the time MAY differ from call to call, by whose `now_us` the age of the rows is counted.
+        Parameters MUST be the same in each call, except for the current time. A caller that passes the time passes it
+        as `now_us`, too, from which the age of the rows is computed.
         """
         return self._current(params, now_us, is_over)[0]
 
@@ -51,7 +52,7 @@ class RowCache:
             rows, names, as_of, read_s = self._kept
             if writes == as_of and abs(now_s - read_s) < SAFETY_S and not is_over(rows):
                 return rows, names
-        with self._database.cursor(may_share=False) as cursor:  # a shared one may be of an earlier moment
+        with self._database.cursor(may_share=False) as cursor:  # a shared cursor may read an older snapshot
             rows = cursor.execute(self._query, params and dict(params)).fetchall()
             names = [column[0] for column in cursor.description or ()]
         self._kept = rows, names, writes, now_s

@@ -1,6 +1,6 @@
-"""Statements about spans copied from the store, in a DuckDB of their own that holds nothing else.
+"""Matching of rules by SQL over copied spans, in a separate DuckDB instance that holds nothing else.
 
-A statement made of a rule that breaks DuckDB, or needs too much memory, breaks this one and not the store's.
+If the statement of a rule makes DuckDB fail, or needs too much memory, only this instance fails, not the store's.
 """
 
 import logging
@@ -21,7 +21,7 @@ from storage.engine.opening import open_duckdb
 log = logging.getLogger(__name__)
 
 UNDECIDED: Final = 3
-"""The outcome if a rule could not be matched: a fault of ours, which is logged."""
+"""Outcome of a decision if the rule could not be matched because of an error, which is logged."""
 
 DECISIONS: Final = pa.schema(
     [("revision", pa.int32()), ("seq", pa.int64()), ("outcome", pa.uint8()), ("clause", pa.uint16())]
@@ -48,8 +48,8 @@ _CLAUSES: Final = pa.schema(
 )
 
 _FEW_ROWS: Final = 512
-"""The most spans that are read directly from Arrow: for this many, three statements took as long with a table of
-DuckDB's own, and creating and dropping that table are two more."""
+"""Up to this many spans are read from Arrow directly; more are copied to a table of DuckDB. For this many, three
+statements took as long with a table, which costs two more statements, to create and to drop it."""
 
 _TOGETHER: Final = 32
 """Rules that are matched in one statement: if it fails, the rules are bisected until the failing one is isolated. 18
@@ -104,7 +104,7 @@ class RuleMatcherDb:
     def __init__(self, sampled: str) -> None:
         """`sampled` is an expression over `trace_id` and `sampled_below`, the bound of the rule."""
         self._sampled = sampled
-        self.problems: dict[int, str] = {}  # why revisions could not be asked, the last time that it happened
+        self.problems: dict[int, str] = {}  # last error of each revision that could not be matched
         self._opened: duckdb.DuckDBPyConnection | None = None
         self._looked_at: pa.Table | None = None
 
@@ -150,7 +150,7 @@ class RuleMatcherDb:
         return self._answer(sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)})
 
     def find(self, spans: pa.Table, questions: Sequence[RuleQuery], releases: Sequence[ReleaseExpression]) -> Found:
-        """Match spans of some traces, which may be parts of them."""
+        """Match spans of traces; a trace may have further spans in other calls, whose results `decide_traces` joins."""
         self._look_at(spans)
         facts = "".join(
             f",\n    arg_min({one.sql}, start_time) AS r{number}"
@@ -164,7 +164,7 @@ class RuleMatcherDb:
         )
 
     def decide_traces(self, traces: pa.Table, parts: Sequence[Found], questions: Sequence[RuleQuery]) -> pa.Table:
-        """Decide each trace by each rule, from the matches of its parts; with the number of the trace."""
+        """Decide each trace by each rule, from the matches of all its parts; return `TRACE_DECISIONS`."""
         self._register("traces", traces)
         self._register("found", pa.concat_tables([part.clauses for part in parts]))
         self._register("sampling", _sampling(questions))
@@ -217,7 +217,7 @@ class RuleMatcherDb:
         return _decisions(answer, question.revision, 0)
 
     def _statement(self, questions: Sequence[RuleQuery]) -> tuple[str, dict[str, Any]]:
-        """Return the statement for some rules of one tenant, with parameters of their own for each rule."""
+        """Return one statement for some rules of one tenant; parameters are renamed, so that no two rules share one."""
         clauses = outcomes = ""
         parameters: dict[str, Any] = {"tenant": questions[0].tenant}
         for number, one in enumerate(questions):
@@ -275,7 +275,7 @@ class RuleMatcherDb:
             raise
 
     def _look_at(self, spans: pa.Table) -> None:
-        """Load these spans for statements: from a table of DuckDB each reads them at a third of the cost."""
+        """Load spans as `looked_at`: many as a table of DuckDB, which costs a statement a third of reading Arrow."""
         if spans is not self._looked_at:
             with self._closed_by_errors():
                 self._drop_looked_at()
@@ -299,7 +299,7 @@ def _asking(questions: Sequence[RuleQuery], spans: pa.Table) -> list[RuleQuery]:
 
 
 def _groups(questions: Sequence[RuleQuery], *, alone: Container[int]) -> list[list[RuleQuery]]:
-    """Group the questions of one tenant, up to a limit; those that failed by themselves before stay alone."""
+    """Group the rules of each tenant for one statement, up to `_TOGETHER`; rules that failed before stay alone."""
     by_tenant: dict[str | None, list[RuleQuery]] = {}
     for question in questions:
         if question.revision not in alone:
@@ -332,7 +332,7 @@ def _sampling(questions: Sequence[RuleQuery]) -> pa.Table:
 
 
 def _release(expressions: Sequence[str], releases: Sequence[ReleaseExpression]) -> str:
-    """Return the release by the rule of a decision, whose revision stands beside it."""
+    """Return the SQL expression of the release, which depends on the column `revision` of a decision."""
     whens = [
         f"WHEN revision IN ({', '.join(map(str, release.revisions))}) THEN {expression}"
         for expression, release in zip(expressions, releases, strict=True)

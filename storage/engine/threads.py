@@ -15,19 +15,19 @@ from storage.errors import Reopened
 log = logging.getLogger(__name__)
 
 _REST_S: Final = 1.0
-"""All threads stay for so long after a query, so that the next one of a page has them. A guess."""
+"""How long all threads are kept after a query, for the next query of the same page. A guess."""
 
 
 class Threads:
     """The threads of one database. Thread-safe.
 
-    What the server does by itself, a commit, the match of a commit, is small. Spread over two threads each of its
-    statements wakes the second for some microseconds' work: with 512 spans a commit took 205 to 226 µs of CPU a span
-    with two threads and 166 to 177 with one, and no longer.
+    Statements of the server's own work, such as a commit or its matching, are short. With two threads, each of them
+    wakes the second thread for some microseconds: with 512 spans a commit took 205 to 226 µs of CPU a span with two
+    threads and 166 to 177 with one, and the same time.
     """
 
     def __init__(self, cursor: Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]) -> None:
-        """`cursor` opens one that is never interrupted; `start` has to be called before all else."""
+        """`cursor` opens a cursor that is never interrupted; call `start` before any other method."""
         self._cursor = cursor
         self._lock = threading.Lock()
         self._all = 1
@@ -71,7 +71,7 @@ class Threads:
                 standing_back(lambda: self._set(self._all))
             else:
                 self._set(1)
-        except (duckdb.Error, Reopened) as error:  # as while it is opened again, with all of them
+        except (duckdb.Error, Reopened) as error:  # as while the file is reopened, which restores all
             log.debug("the number of threads is not changed: %s", error)
         else:
             self._has_all = has_all

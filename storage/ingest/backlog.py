@@ -1,4 +1,4 @@
-"""Backlog of the writer: durable spans and log records, dealt out in commits, and write tasks between them."""
+"""Backlog of the writer: spooled spans and log records, taken in chunks of one commit, and write tasks between them."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 SEQ_BITS = 20
-"""Bits of a span's number for its place in its commit, which has fewer rows than that counts."""
+"""Low bits of a span's number that hold its position in its commit; no commit has as many as 2^20 rows."""
 
 VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException, duckdb.ConstraintException)
 """DuckDB's errors for a value that its column cannot hold: no retry helps."""
 
-_MOST_CHARACTERS: Final = 300  # shown of DuckDB's message, which repeats the value; a guess
+_MOST_CHARACTERS: Final = 300  # of DuckDB's message that an error shows, since it repeats the value; a guess
 
 _COMING_ON, _WITHIN_INTERVALS = 4, 6
-"""Groups keep coming if the fourth-last one came less than six intervals ago. A guess: a client that sends once a
-second or less often gains nothing by waiting, and a client that sends one request and polls for its spans does
-not wait."""
+"""Groups count as many that keep coming if the fourth-last one arrived less than six intervals ago. A guess: gathering
+gains nothing for a client that sends at most once a second, and must not delay one that sends a single request and
+polls for its spans."""
 
 _GATHERED_INTERVALS = 3
 """Intervals for which a commit gathers spans while groups keep coming: more spans then share the fixed cost of a
@@ -38,7 +38,8 @@ commit, and of the matching and the sums that follow it. With 20 rules, 50 spans
 interval of 0.3 s and 0.27 with three, 1,000 spans/s 0.93 and 0.64."""
 
 _WRITE_TASK_PATIENCE_S = 1.0
-"""A guess: a commit of a whole row group takes a tenth of it, so write tasks cost spans little and are not starved."""
+"""How long a write task waits for commits of spans before it goes first. A guess: a commit of a whole row group takes a
+tenth of it, so that write tasks delay spans little and do not starve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Something else to do between the commits of spans, such as a transaction of its own."""
+    """A function that the writer's thread runs between commits of spans, such as another transaction."""
 
     run: Callable[[], None]
     rows: int
@@ -61,7 +62,7 @@ class WriteTask:
 
 
 class _WaitingGroup(NamedTuple):
-    """A group, when it came (monotonic), and whether it is one of many that keep coming."""
+    """A group with its time of arrival (monotonic); `is_one_of_many` is True if groups keep coming."""
 
     since_s: float
     is_one_of_many: bool
@@ -136,12 +137,11 @@ class Backlog:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
     def next_work(self, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | WriteTask | None:
-        """Return the next work: full row groups at once, all rows after the oldest has waited long enough.
+        """Wait for the next work and return it; None once the backlog is closed and empty.
 
-        None once closed and empty.
-
-        With fewer `most_rows`, a chunk has at most that many spans and log records. Until a chunk is `done`, the
-        next one begins at the same row.
+        A chunk is returned as soon as there is a full row group, or once the oldest group has waited long enough; then
+        it may have fewer rows. A chunk has at most `most_rows` spans and log records. Until a chunk is `done`, the next
+        one begins at the same row.
 
         A write task is returned if no commit is due, and before a due commit if the task has waited long.
         """

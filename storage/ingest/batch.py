@@ -116,7 +116,7 @@ MEANINGS = pa.schema(
         pa.field("notes", pa.string()),
         pa.field(
             "output_is_answer", pa.bool_()
-        ),  # `output` is the last text of the output messages; NULL: it is another, False: they have none
+        ),  # True: `output` is the last text of the output messages; NULL: it is another text; False: they have no text
         pa.field("pending", pa.bool_()),  # announces a span that is sent again when it has ended
     ]
 )
@@ -157,8 +157,8 @@ TOOL_CALLS = pa.schema(
         pa.field("error", pa.string()),
         pa.field("start_time", pa.timestamp("ns")),
         pa.field("end_time", pa.timestamp("ns")),
-        pa.field("call_key", pa.uint64()),  # of calls without a result, and of results of other traces' calls
-        pa.field("is_sent", pa.bool_()),  # a result of another trace's call, which the trace was sent
+        pa.field("call_key", pa.uint64()),  # matches calls without a result to results that are in other traces
+        pa.field("is_sent", pa.bool_()),  # True: not a call, but a result in this trace of another trace's call
     ]
 )
 """The calls of tools in traces, each once, and the results of calls of other traces."""
@@ -240,7 +240,8 @@ class SpanBatch:
     def to_buffers(self) -> list[pa.Buffer | bytes]:
         """Return the batch as buffers that, joined, `from_buffer` reads back.
 
-        Three Arrow IPC streams behind their lengths, and to the end a fourth of the log records if there are any.
+        The lengths of three Arrow IPC streams come first, then these streams: spans, resources, scopes. A fourth
+        stream, with the log records if there are any, takes the rest.
 
         """
         streams = [ipc_stream(table) for table in (self.spans, self.resources, self.scopes)]

@@ -13,16 +13,15 @@ from storage.ingest import presence
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.presence import Hashes
 
-_ANY: Final = (1 << 63) - 1  # a number that those of all spans are below
+_ANY: Final = (1 << 63) - 1  # larger than the number of any span
 _KEYS_AT_ONCE: Final = 1 << 18
 
 
 class KnownSpans:
-    """The stored spans: the latest by their hashes in memory, all of them by questions. For the writer's thread.
+    """Check for stored spans: the latest by hashes in memory, older ones by queries. For the writer's thread.
 
-    A commit whose keys are all unknown to the hashes, which is nearly every one, asks only for spans that are older
-    than those: with 80,000 spans of the same seconds stored, 1.5 µs of CPU a span where to read their keys took 2.1.
-    While none are older, it asks nothing.
+    In nearly every commit no key matches a hash. Then only spans that are older than the hashes are queried, if there
+    are any: with 80,000 spans of the same seconds stored, this took 1.5 µs of CPU a span, and reading all keys 2.1.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Plausible times: other values of senders are kept beside them, as received."""
+"""Replacement of impossible times by 0; the times as they were sent are kept in a column of their own."""
 
 from typing import Any, Final
 
@@ -13,13 +13,13 @@ _Mask = npt.NDArray[np.bool_]
 
 LAST_NS: Final = 2**63 - 2  # in the year 2262; DuckDB takes the next one for infinity
 SENT: Final = pa.field("sent_times", pa.list_(pa.uint64()))
-"""The start, the end and the times of the events as they were sent, if one of them cannot be true; else NULL."""
+"""Column with the start, the end and the times of events as they were sent, if one is impossible; else NULL."""
 
 
 def with_known_times(spans: pa.Table) -> pa.Table:
     """Set times outside of 1970 to 2262, and ends before their start, to 0, which is "not set"; add `sent_times`.
 
-    All that compares or subtracts times reads the columns, so no duration is negative and no sum of times overflows.
+    Code that compares or subtracts times reads these columns, so no duration is negative and no sum overflows.
     """
     starts, ends = (_numbers(spans.column(name)) for name in ("start_time", "end_time"))
     lists = spans.column("events").combine_chunks()
@@ -49,7 +49,7 @@ def with_known_times(spans: pa.Table) -> pa.Table:
 
 
 def within_known_times(time_ns: int) -> int:
-    """Return the time, or the nearest that a span can have: DuckDB makes no TIMESTAMP_NS of others."""
+    """Return the time, or the nearest that a span can have, as DuckDB cannot convert others to TIMESTAMP_NS."""
     return min(max(time_ns, 0), LAST_NS)
 
 

@@ -10,7 +10,8 @@ from storage.ingest import presence
 def new_logs(cursor: duckdb.DuckDBPyConnection, logs: pa.Table) -> pa.Table:
     """Return the log records that are not stored yet, each once.
 
-    A copy has the content of the first, its time included, so it is looked for at the times of the batch only.
+    A record that is sent again has the same content, its time included. So only stored records with times of the batch
+    are searched.
 
     """
     cursor.register("incoming_logs", logs)

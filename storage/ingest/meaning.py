@@ -1,4 +1,4 @@
-"""Interface by which the store reads the meaning of spans and traces, which it keeps with the rows."""
+"""Interface to the reader of conventions, which gives each span its meaning: the columns of `MEANINGS`."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,11 +9,11 @@ from storage.ingest.batch import MEANINGS
 
 
 class Reads(Protocol):
-    """Reader of the meaning of spans. For one thread; it never raises, whatever they hold."""
+    """Reader of the meaning of spans. For one thread; it never raises, whatever the attributes hold."""
 
     @property
     def edition(self) -> str:
-        """Return an id of the way of reading: by another one, the same spans may mean something else."""
+        """Return an id of the reader's rules; a reader with another edition may give the same spans another meaning."""
 
     @property
     def call_ids(self) -> Mapping[str, str]:

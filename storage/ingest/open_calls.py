@@ -1,4 +1,4 @@
-"""Tool calls with results in another trace, as of a client that makes each of its requests a trace."""
+"""Tool calls whose results are in another trace, as from clients that start a new trace for each request."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from storage.ingest.known_times import within_known_times
 
 _KEYS = ["tenant", "call_key", "start_time"]
 _HOUR_NS: Final = 3_600 * 10**9  # within which a result belongs to a call
-EQUAL_CALLS: Final = 5_000  # the most calls and results of one key around a change; more get no result
+EQUAL_CALLS: Final = 5_000  # if more calls and results near a change share a key, these calls get no result
 
 
 def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
@@ -21,7 +21,7 @@ def open_calls(cursor: duckdb.DuckDBPyConnection, *, from_ns: int) -> pa.Table:
 
 
 def complete_calls(cursor: duckdb.DuckDBPyConnection, *changed: pa.Table) -> None:
-    """Update the results of calls after rows with their keys came or left. For a transaction of the writer."""
+    """Update the results of calls after rows with the same keys were added or deleted. For the writer's transaction."""
     calls = pa.concat_tables([table.filter(table.column("call_key").is_valid()).select(_KEYS) for table in changed])
     if not calls.num_rows:
         return

@@ -1,8 +1,8 @@
-"""Filter of keys that may be stored: a span's key is its tenant, trace id and span id.
+"""Search for spans that may be stored already, by key: tenant, trace id and span id.
 
-Two searches complement each other. `RecentKeys` finds copies of the latest millions of spans,
-whatever start time they claim. The window query finds every copy with the same start time, however old; it costs
-little, because it reads no row groups outside of the window, and none of the spans that `RecentKeys` surely knows.
+Two searches complement each other. `RecentKeys` finds a repeated span if it is among the latest millions, whatever its
+start time. The query of a time window finds any repeated span with the same start time, however old. It costs little,
+because it reads only row groups of the window, and only spans older than those in `RecentKeys`.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _MIXERS = np.random.default_rng().integers(1, 2**63, size=8, dtype=np.uint64) | 
 
 _GAP_NS = 10 * 10**9
 _MAX_WINDOWS = 16
-"""Guesses: a batch's start times fall into few clusters; a clock that is off by years makes one of its own."""
+"""Guesses: the start times of a batch fall into few clusters, such as one for a sender whose clock is off by years."""
 
 
 def key_hashes(spans: pa.Table) -> Hashes:
@@ -84,7 +84,7 @@ def _keys(spans: pa.Table, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...]]
 
 
 def windows(start_times: pa.ChunkedArray) -> list[tuple[int, int]]:
-    """Return the times that the start times cover, first and last in nanoseconds: split at long gaps, for outliers."""
+    """Return ranges of time (first and last ns) that cover the start times, split at long gaps to exclude outliers."""
     times = np.sort(start_times.cast(pa.int64()).to_numpy())
     gaps = np.diff(times)
     cuts = np.flatnonzero(gaps > _GAP_NS)
@@ -95,11 +95,11 @@ def windows(start_times: pa.ChunkedArray) -> list[tuple[int, int]]:
 
 
 class RecentKeys:
-    """A Bloom filter over the latest keys, in two generations, so that it forgets the oldest and stays bounded.
+    """Bloom filter over the latest keys, in two generations: when one is full, the older one is dropped.
 
-    Until the first is full there is only that one: half the memory, and half the work. Holds between `capacity` and
-    twice as many keys in 8 bytes each, and takes an unknown key for a known one 6 to 12 times in a million once the
-    first is full (8 probes, 32 bits a key): each such mistake costs a look-up.
+    Until the first generation is full there is only one, which takes half the memory and half the work. After that the
+    filter holds between `capacity` and twice as many keys, in 8 bytes each. It has 8 probes and 32 bits a key, which
+    gives 6 to 12 false positives in a million; each costs a look-up.
     """
 
     _PROBES = 8
@@ -120,33 +120,33 @@ class RecentKeys:
 
     @property
     def since(self) -> int:
-        """Return the first of the commits all of whose keys are surely known."""
+        """Return the number of the commit from which on the filter has all keys."""
         return self._old_since
 
     def start(self, since: int) -> None:
-        """Set from which commits the keys added so far are, which must be within the capacity."""
+        """Set the first commit of the keys added so far; there MUST be at most `capacity` keys."""
         self._young_since = self._old_since = since
 
     @property
     def capacity(self) -> int:
-        """Return how many of the latest keys are surely known."""
+        """Return how many of the latest keys the filter has at least."""
         return self._capacity
 
     def add(self, hashes: Hashes, commit: int = 0) -> None:
-        """Remember keys, of the last commit so far where commits are counted."""
+        """Add the keys of a commit; numbers of commits must not decrease. Without commits, leave `commit` 0."""
         for start in range(0, len(hashes), self._capacity):
             part = hashes[start : start + self._capacity]
             if self._young_count + len(part) > self._capacity:
                 self._generations, self._young_count = [self._empty(), self._generations[0]], 0
                 self._old_since = self._young_since
-                self._young_since = commit + 1 if start or commit == self._last else commit  # all of its keys, or none
+                self._young_since = commit + 1 if start or commit == self._last else commit  # the first whole one
             self._last = commit
             for probe in self._probes(part):
                 self._set(probe)
             self._young_count += len(part)
 
     def suspects(self, hashes: Hashes) -> Mask:
-        """Return a mask of the keys that may be known: all that are, and hardly any others."""
+        """Return a mask of the keys that may be in the filter: all added ones, and a few false positives."""
         known = [np.ones(len(hashes), dtype=np.bool_) for _ in self._generations]
         for probe in self._probes(hashes):
             byte, bit = probe >> np.uint64(3), _bit(probe)
@@ -161,7 +161,7 @@ class RecentKeys:
             yield (hashes + np.uint64(number) * step) & self._bits
 
     def _set(self, probe: Hashes) -> None:
-        """Set bits. Of two bits for one byte in the same call, fancy assignment keeps one: so until none is missing."""
+        """Set bits, repeatedly, because fancy assignment keeps only one of two bits that are set in the same byte."""
         young, byte, bit = self._generations[0], probe >> np.uint64(3), _bit(probe)
         while len(byte):
             young[byte] |= bit
@@ -169,8 +169,8 @@ class RecentKeys:
             byte, bit = byte[missing], bit[missing]
 
     def _empty(self) -> npt.NDArray[np.uint8]:
-        # Pages of the system's are zero, and take no memory until something is written to them. Memory that was used
-        # before, which `numpy.zeros` may get, has to be cleared first: 10 ms.
+        # Anonymous pages are zero, and take no memory until they are written. `numpy.zeros` may reuse freed memory
+        # instead, and then clears it, which takes 10 ms.
         return np.frombuffer(mmap(-1, self._capacity * self._BITS_PER_KEY // 8), dtype=np.uint8)
 
 

@@ -5,27 +5,27 @@ from collections.abc import Mapping
 from typing import Final
 
 _PARTS: Final = 4
-"""The divisor of the room that one sender leaves to the others. A guess."""
+"""A sender alone may fill the buffer but for one part of this many, which stays for other senders. A guess."""
 
 _LEFT: Final = 8
-"""First requests of all senders leave an eighth of the room to smaller ones. A guess."""
+"""Requests of senders that have no other request may fill the buffer but for this fraction: an eighth. A guess."""
 
 
 class Shares:
     """Bytes of a buffer by sender. The owner serializes access.
 
-    A sender may hold three times the free bytes, so alone it gets three quarters of the room, two get three
-    sevenths each, and there is always room for one that holds nothing: the dynamic thresholds of Choudhury and Hahne,
-    "Dynamic queue length thresholds for shared-memory packet switches", 1998. A sender with one request larger than its
-    share counts as if that had the size of the share, because it must not take the rest from the others.
+    A sender may hold three times the bytes that are free. So a single sender gets three quarters of the buffer, two get
+    three sevenths each, and a sender that holds nothing always finds room. These are dynamic thresholds (Choudhury and
+    Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998). A single request may be larger
+    than three quarters; it is counted as three quarters, so that the rest stays free for others.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._most = limit - limit // _PARTS
         self._held: Counter[str] = Counter()
-        self._larger: set[str] = set()  # senders that hold more than one may
-        self._counted = 0  # of each sender at most what one may hold
+        self._larger: set[str] = set()  # senders that hold more than `_most`, with one large request
+        self._counted = 0  # sum over senders of the bytes held, of each at most `_most`
         self.total = 0
 
     def of(self, sender: str) -> int:
@@ -49,10 +49,10 @@ class Shares:
         return self._held[sender] + nbytes <= (_PARTS - 1) * (self._limit - self._counted_with(sender, nbytes))
 
     def has_room_for_only(self, sender: str, nbytes: int) -> bool:
-        """Return True if a sender's only request may hold `nbytes` more: it leaves room, or is the only large one.
+        """Return True if a sender's only request may take `nbytes` more.
 
-        A request grows while it arrives. Up to the share it may take more than others with several requests may; beyond
-        it counts as if it had that size, and no other sender may have one.
+        A request grows while it arrives. Up to `_most` it may grow if an eighth of the buffer stays free, so further
+        than `has_room` allows. Beyond `_most` it may grow only if no other sender has a request of that size.
         """
         is_one_large = self._held[sender] + nbytes > self._most and self._larger <= {sender}
         return is_one_large or self._counted_with(sender, nbytes) <= self._limit - self._limit // _LEFT

@@ -1,4 +1,4 @@
-"""Complete rows of spans: with their resources, scopes, and their meaning, which includes log records."""
+"""Meaning of spans as columns of their rows, read from the spans and from the log records that belong to them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -16,12 +16,12 @@ from storage.ingest.meaning import Reads
 from storage.ingest.windows import TraceKey, bounds_of, extents_of
 
 _SPAN_DIGITS: Final = 16
-_SCORE: Final = "gen_ai.evaluation.result"  # a log record of which nothing is read
+_SCORE: Final = "gen_ai.evaluation.result"  # log records of this event do not change the meaning of a span
 _KNOWN_LOGS: Final = 1 << 21
-"""The most log records remembered that may precede their span: the latest ones, 8 bytes each. A guess at how many come
-while one span lasts. Those of earlier commits are not searched, so that the cost of a search does not grow with the
-table: of three million records those of a span take 25 ms of CPU with such a bound and 80 without one, those of 200
-spans 35 and 210."""
+"""Number of the latest log records whose span may come in a later commit, 8 bytes each. A guess at how many arrive
+while a span lasts. Records of commits before these are not searched, so that a search does not get slower as the table
+grows: among three million records, finding those of one span takes 25 ms of CPU with this bound and 80 without, and
+those of 200 spans 35 and 210."""
 
 _READ: Final = [
     "tenant", "trace_id", "span_id", "event_name", "logged_at", "body", "body_type", "attributes", "attribute_types"
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 256  # spans that are read again together; a guess: some megab
 
 
 class SpanRows:
-    """Makes rows complete, and completes those again to which log records came later. For the writer's thread."""
+    """Meanings of new spans, and of stored spans that get log records later. For the writer's thread."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -71,7 +71,7 @@ class SpanRows:
             self._remember(telling, commit)
 
     def _remember(self, logs: pa.Table, commit: int) -> None:
-        """Remember the keys of the log records' spans, and of traces in which they report calls."""
+        """Remember the keys of spans that have log records, and of traces with a record of the end of a call."""
         self._logged.add(presence.key_hashes(logs), commit)
         ends = logs.filter(pc.is_in(logs.column("event_name"), value_set=self._events))
         if ends.num_rows:
@@ -81,7 +81,7 @@ class SpanRows:
     def complete_again(
         self, cursor: duckdb.DuckDBPyConnection, new_logs: pa.Table, *, before: int
     ) -> Mapping[TraceKey, int]:
-        """Update stored spans numbered below `before` that got log records; return how many of each trace changed."""
+        """Update the meanings of spans below number `before` that got log records; count the changed spans by trace."""
         telling = _readable(new_logs)
         if not telling.num_rows:
             return {}
@@ -119,7 +119,7 @@ class SpanRows:
             suspects |= self._logged.suspects(_trace_hashes(spans))
         if not suspects.any():
             return new_logs
-        since = self._logged.since - 1  # a part of the previous commit may be known
+        since = self._logged.since - 1  # the filter may have some keys of the commit before
         stored = _stored_logs(cursor, self._reads, spans.filter(pa.array(suspects)), since=since, before=batch)
         read = new_logs.select(_READ)
         return pa.concat_tables([stored.cast(read.schema), read])
@@ -161,7 +161,7 @@ def _stored_logs(
 
 
 def _calls_in(logs: pa.Table, keys: Mapping[str, str]) -> pa.Table:
-    """Return the tool calls whose end log records report."""
+    """Return the tool calls whose end is reported by log records."""
     tables = []
     for event, key in keys.items():
         ends = logs.filter(pc.equal(logs.column("event_name"), event))

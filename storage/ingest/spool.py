@@ -1,8 +1,8 @@
 """The spool: decoded groups on disk, synced before their senders are answered.
 
-A segment is a file of records, appended to by one thread. A record is a header (magic, CRC-32 of all that
-follows it, length of the body, sequence number) and the body, a `SpanBatch`. A torn record
-was not acknowledged, and a damaged one is found by its checksum; reading goes on at the next whole record.
+A segment is a file of records, to which one thread appends. A record is a header (magic, CRC-32 of all bytes behind it,
+length of the body, sequence number) and the body, a `SpanBatch`. A torn record is an incomplete last one after a crash,
+and was not acknowledged. A damaged one is detected by its checksum. Both are skipped up to the next whole record.
 """
 
 import logging
@@ -26,16 +26,17 @@ _MAGIC = b"TJsp"
 _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second is the end of the first
 _SUFFIX, _DIGITS = ".spool", 20  # a segment's name begins with its number, zero-padded
 _SEGMENT_BYTES = 32 << 20
-"""A guess: few enough files under overload, little to keep when most of a segment is committed."""
+"""Size at which a segment is closed. A guess: there are few files under overload, and a segment of which only a little
+is not committed yet keeps little disk space."""
 _REFRESH_S = 0.05
-"""Seconds that a reading of the free space stays valid. A guess: little is written in that time, beside the reserve."""
+"""How long a measurement of free space is reused. A guess: in that time, little is written compared to the reserve."""
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Progress of the database: all groups up to `sequence`, and `rows` of the next one."""
+    """Committed part of the spool: all groups up to `sequence`, and the first `rows` rows of the next group."""
 
     sequence: int = 0
     rows: int = 0
@@ -77,7 +78,7 @@ class SpoolLoss:
 class SpoolReport:
     """All segments that were read."""
 
-    records: int  # that are whole
+    records: int  # number of whole records
     torn: tuple[str, ...]  # places at which a kill tore a record, which was not acknowledged
     damaged: tuple[str, ...]
     loss: SpoolLoss
@@ -89,10 +90,10 @@ class _Place:
 
     path: Path
     offset: int
-    latest: int  # number that its first record may have: that of its header, or of the segment's name if that is less
-    body: pa.Buffer  # as far as it is there
+    latest: int  # highest possible number of its first record: the header's, or the segment's if that is less
+    body: pa.Buffer  # may be incomplete
     is_torn: bool
-    error: Exception | None = None  # of a complete record
+    error: Exception | None = None  # why the body of a complete record could not be read
 
     def __str__(self) -> str:
         if self.error is not None:
@@ -108,7 +109,7 @@ class Spool:
             directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._is_read_only = directory, is_read_only
         self._old = [_Segment(path, _last_sequence(path), path.stat().st_size) for path in _segments(directory)]
-        # The group that is committed in part has its number for good, also if the rest of it is lost.
+        # The number of a partly committed group is never used again, even if the rest of the group is lost.
         taken = after.sequence + bool(after.rows)
         self._sequence = max([taken, *(segment.last_sequence for segment in self._old)])
         self._active: _Segment | None = None
@@ -117,7 +118,7 @@ class Spool:
         self._file = -1
         self._set_aside: set[int] = set()  # numbers of records that could not be read
         self.lost = SpoolLoss()  # damaged records that `recover` passed over
-        self.is_damaged = False  # whether it met damage at all
+        self.is_damaged = False  # True once `recover` found damage, lost records or not
 
     @property
     def sequence(self) -> int:
@@ -140,7 +141,7 @@ class Spool:
 
     @staticmethod
     def check(directory: Path, after: Position) -> SpoolReport:
-        """Read all records on disk. Those up to `after` are committed, and none of them is lost."""
+        """Read all records on disk and report damage; damaged records up to `after` are committed, so not lost."""
         seen: list[int | _Place] = []
         for path in _segments(directory):
             seen += (each.sequence if isinstance(each, SpoolGroup) else each for each in _groups(path, after))
@@ -153,7 +154,7 @@ class Spool:
         )
 
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
-        """Yield the groups on disk beyond `after`, oldest first; then `lost` counts those that are damaged."""
+        """Yield the groups on disk beyond `after`, oldest first; when exhausted, `lost` counts the damaged records."""
         seen: list[int | _Place] = []
         for path in _segments(self._directory):
             for each in _groups(path, after):
@@ -182,8 +183,8 @@ class Spool:
             for buffer in body:
                 checksum = zlib.crc32(buffer, checksum)
             buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
-            # The waiting batch is read from the written bytes: the decoder's columns hold several times their own size,
-            # because columns that were decoded together are freed together.
+            # The batch that waits for its commit uses the buffers that are written. The decoder's columns would take
+            # several times as much memory, because columns that were decoded together are only freed together.
             groups.append(SpoolGroup(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
         self._write(buffers, groups[-1].sequence)
         self._sequence = groups[-1].sequence
@@ -228,13 +229,14 @@ class Spool:
         while True:
             self._opened += 1
             path = self._directory / f"{sequence:020d}-{self._opened:06d}{_SUFFIX}"
-            if not path.exists():  # as one is that a start before this one left empty
+            if not path.exists():  # an earlier start may have left an empty file
                 return path
 
     def _undo(self, segment: _Segment, last_sequence: int) -> None:
-        """Undo a failed append. A remaining copy is unacknowledged, and harmless, as spans are stored once.
+        """Cut a failed append off. If a part stays after a crash, it is harmless: a span is stored only once.
 
-        If that fails, its numbers are not used again: a start after a crash would find two groups of one number.
+        If it cannot be cut off, its sequence numbers are not used again, because a restart could find two groups with
+        the same number.
         """
         try:
             os.ftruncate(self._file, segment.size)
@@ -299,7 +301,7 @@ def _last_sequence(path: Path) -> int:
 
 
 def _read(path: Path) -> Iterator[tuple[int, pa.Buffer] | _Place]:
-    """Read a segment: the number and the body of each whole record, and the places between them."""
+    """Read a segment: the number and the body of each whole record, and the damaged places between records."""
     if path.stat().st_size == 0:
         return
     with pa.memory_map(str(path)) as file:
@@ -317,7 +319,7 @@ def _read(path: Path) -> Iterator[tuple[int, pa.Buffer] | _Place]:
 
 
 def _groups(path: Path, after: Position) -> Iterator[SpoolGroup | int | _Place]:
-    """Read a segment: each group beyond `after`, the number of each other one, and the places between them."""
+    """Read a segment: each group beyond `after`, the number of each earlier one, and damaged places between them."""
     for each in _read(path):
         if isinstance(each, _Place) or each[0] <= after.sequence:
             yield each if isinstance(each, _Place) else each[0]
@@ -332,7 +334,7 @@ def _groups(path: Path, after: Position) -> Iterator[SpoolGroup | int | _Place]:
 
 
 def _record_at(data: pa.Buffer, offset: int) -> tuple[int, pa.Buffer] | None:
-    """Return the number and the body of the record at a place if it is whole."""
+    """Return the number and the body of the record at an offset, or None if there is no whole one."""
     if offset > data.size - _HEADER.size:
         return None
     magic, checksum, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
@@ -344,11 +346,14 @@ def _record_at(data: pa.Buffer, offset: int) -> tuple[int, pa.Buffer] | None:
 
 
 def _after_damage(data: pa.Buffer, offset: int) -> int:
-    """Return the start of the next record, or the end: by the length, else by searching for a whole one."""
+    """Return the start of the next record, or the end of the file.
+
+    The length in the header is used if it leads to a record or to the end; else the next whole record is searched.
+    """
     magic, _, size, _ = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
     end, file_end = offset + _HEADER.size + int(size), int(data.size)
     if magic == _MAGIC and (end == file_end or _find(data, _MAGIC, end, end + len(_MAGIC)) == end):
-        return end  # what looks like a record within the body is none
+        return end  # not searched within: a body may contain bytes that look like a record
     while (offset := _find(data, _MAGIC, offset + 1, file_end)) >= 0:
         if _record_at(data, offset) is not None:
             return offset
@@ -359,7 +364,7 @@ def _place(path: Path, data: pa.Buffer, offset: int, following: int) -> _Place:
     magic, _, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
     start = offset + _HEADER.size
     body = data.slice(start, max(following - start, 0))
-    if magic == _MAGIC:  # a kill leaves less than the header says; if that is a whole batch, the header is damaged
+    if magic == _MAGIC:  # a torn body is shorter than its length; if it is a whole batch, the length is damaged
         is_torn = following == data.size < start + size and SpanBatch.count_rows(body) is None
     else:  # a power cut may leave zeros
         is_torn = following == data.size and not bytes(data.slice(offset)).strip(b"\0")
@@ -370,8 +375,8 @@ def _place(path: Path, data: pa.Buffer, offset: int, following: int) -> _Place:
 def _loss(seen: Iterable[int | _Place], after: Position) -> SpoolLoss:
     """Count the damaged, uncommitted records, from whole records and damaged places in the order of the files.
 
-    Numbers of records are consecutive, so those that are missing between whole ones say which records were in a place,
-    whatever its header says. A place between records with consecutive numbers was never acknowledged, or reported.
+    Records are numbered consecutively. So the numbers that are missing between two whole records tell which records
+    were in a damaged place, whatever its header says. A place between consecutive numbers held no acknowledged record.
     """
     rows: list[int | None] = []
     run: list[_Place] = []
@@ -388,7 +393,7 @@ def _loss(seen: Iterable[int | _Place], after: Position) -> SpoolLoss:
 
 
 def _lost_rows(run: Sequence[_Place], previous: int | None, following: int | None, after: Position) -> list[int | None]:
-    """Return how many rows each record had that is lost in places between two whole records; None: not known."""
+    """Return the number of lost rows of each record lost between two whole records; None if it is unknown."""
     places = [place for place in run if not place.is_torn]
     if previous is not None and following is not None:
         numbers = range(previous + 1, following)
@@ -407,7 +412,7 @@ def _lost_rows(run: Sequence[_Place], previous: int | None, following: int | Non
 
 
 def _find(data: pa.Buffer, needle: bytes, start: int, end: int) -> int:
-    """Return the next place of `needle` before `end`, or -1."""
+    """Return the next offset of `needle` before `end`, or -1."""
     view, step = memoryview(data)[:end], 1 << 20
     for offset in range(start, len(view), step):
         place = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)

@@ -1,4 +1,4 @@
-"""Progress of the database, and totals of the spans and log records so far."""
+"""Position in the spool up to which rows are committed, and totals of all committed spans and log records."""
 
 from dataclasses import asdict, dataclass
 
@@ -25,7 +25,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Progress of the database, and its totals."""
+    """Position in the spool up to which the database has all rows, and the totals."""
 
     position: Position
     totals: Totals

@@ -1,4 +1,4 @@
-"""Sums of traces: traces whose sums are outdated, their spans, and the storage of sums."""
+"""Sums of traces, which are a trace's columns computed from its spans: which are outdated, and their storage."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -20,11 +20,12 @@ from storage.ingest.windows import Limits, TraceKey, extents_of, fetch, key_tabl
 from storage.ingest.writer import Writer
 
 _MOST_CHANGES: Final = 200_000
-"""Traces that are remembered between two looks; forgotten ones are found again by their parts. A guess: 40 MB."""
+"""Maximum number of changed traces that are kept in memory. Beyond it all are dropped, and the follower reads stored
+changes instead. A guess: 40 MB."""
 
 
 class TraceChange(NamedTuple):
-    """A trace that changed: the number of a commit that it did in, and how many of its spans."""
+    """Changes of a trace: the first commit that changed it, and the number of spans that changed since."""
 
     batch: int
     spans: int
@@ -38,7 +39,7 @@ class Changes:
         self._arrived = threading.Event()
         self._traces: dict[TraceKey, TraceChange] = {}
         self._last_batch = 0
-        self._is_complete = False  # until the stored changes were read
+        self._is_complete = False  # False if changes are missing: at the start, and after a drop
 
     def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
         """Note how many spans of each trace a commit changed."""
@@ -56,7 +57,10 @@ class Changes:
         self._arrived.set()
 
     def take(self) -> tuple[Mapping[TraceKey, TraceChange], int, bool]:
-        """Return the changes since the last call, the last commit, and True if these are all changes since then."""
+        """Return the changes since the last call, the last commit, and whether the changes are complete.
+
+        If they are not, `TraceMeanings.changed` reads the stored ones.
+        """
         with self._lock:
             traces, self._traces = self._traces, {}
             is_complete, self._is_complete = self._is_complete, True
@@ -74,14 +78,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpans:
-    """The spans of some traces, with their meanings; if not all fit, the first of them only."""
+    """The spans of some traces, with their meanings; if not all spans fit the limits, only the first ones."""
 
     keys: Collection[TraceKey]
     spans: pa.Table
-    parts: pa.Table  # the sums of their parts, as in the view `trace_roll_up`
-    from_ns: int  # no span of them starts before
+    parts: pa.Table  # the sums of the traces' `trace_part` rows, as in the view `trace_roll_up`
+    from_ns: int  # no span of these traces starts earlier
     is_cut: bool
-    deletions: int  # the number of deletions made before these spans were read
+    deletions: int  # `Writer.deletions` when these spans were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,7 @@ class TraceSums:
     traces: pa.Table
     tool_calls: pa.Table
     batch: int
-    is_bare: bool = False  # of a trace whose sums cannot be stored: the next start tries it again
+    is_bare: bool = False  # a row without sums, for a trace whose sums cannot be stored; a restart tries it again
 
 
 class TraceMeanings:
@@ -108,7 +112,7 @@ class TraceMeanings:
         self.changes = changes
 
     def changed(self) -> tuple[dict[TraceKey, TraceChange], int]:
-        """Return the traces that changed since the last sums, by their parts and log records, and the last commit."""
+        """Return the traces with spans or log records of commits after the last sums, and the last commit."""
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("changed_traces")).fetchall()
             ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
@@ -162,7 +166,7 @@ class TraceMeanings:
         self._writer.store(lambda cursor: cursor.execute(sql.query("update_trace_state"), {"batch": batch}), 0)
 
     def read_older_spans(self, reads: Reads, limits: Limits) -> int:
-        """Read some spans again that another edition read; return how many, or 0 if none are left.
+        """Recompute the meanings of some spans that another edition computed; return how many, 0 if none are left.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -177,7 +181,7 @@ class TraceMeanings:
         return int(rows.num_rows)
 
     def older_traces(self, reads: Reads, most: int) -> list[TraceKey]:
-        """Return some of the traces whose sums were computed from spans that another edition read."""
+        """Return some of the traces whose sums were computed with another edition of the conventions."""
         with self._database.cursor() as cursor:
             parameters = {"edition": edition_number(cursor, reads.edition), "traces": most}
             return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), parameters).fetchall()]
@@ -192,7 +196,7 @@ def _parts_of_wanted(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _bounds_of(parts: pa.Table) -> dict[str, int]:
-    """Return the bounds for finding the spans of these traces, as parameters of statements; there must be one."""
+    """Return the bounds for finding the spans of these traces, as parameters of statements; `parts` is not empty."""
     return {
         "from_ns": pc.min(parts.column("start_time")).value,
         "to_ns": pc.max(parts.column("last_start_time")).value,
@@ -220,7 +224,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
         cursor.execute(sql.query("delete_tool_calls"), bounds)
         cursor.execute(sql.query("delete_trace_readings"))
         counts = sums.of.spans.group_by(["tenant", "trace_id"]).aggregate([("edition", "min"), ([], "count_all")])
-        if sums.is_bare:  # without an edition it is found among those that another edition read
+        if sums.is_bare:  # no edition, so that `older_traces` returns the trace after a restart
             edition = counts.schema.get_field_index("edition_min")
             counts = counts.set_column(edition, "edition_min", pa.nulls(counts.num_rows, pa.int32()))
         cursor.register("incoming_traces", sums.traces)

@@ -1,4 +1,4 @@
-"""Windows of spans with their log records, as many as fit."""
+"""Windows: spans with their log records, within limits of rows and bytes."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from storage.engine.arrow import arrow_reader
 from storage.engine.database import Database
 
 _LOGS_EACH = 10
-"""The most log records that are read per span, within the byte limit of the spans. A guess."""
+"""Maximum number of log records in a window, for each span that the limit allows. A guess."""
 
 _ENDS_AT_ONCE = 256  # a guess: few look-ups, and few more bytes than fit
 
@@ -22,11 +22,11 @@ COMMITS_EACH = 16
 guess: another look-up takes as long as searching this many commits."""
 
 _ENDS = 500
-"""Of a trace that does not fit, its roots and this many of its first and last spans are read: those whose texts the
-view keeps, as in `meanings_of_long_trace`."""
+"""If a trace exceeds the limits, its roots and this many of its first and of its last spans are read: the spans whose
+texts the sums of a long trace use, too (`meanings_of_long_trace`)."""
 
 SUMMED_SPANS = 50_000
-"""The most spans of a trace, its first, that the sums of the view include."""
+"""The sums of a trace in the views include at most this many of its spans, the first ones."""
 
 TRACE_ID = re.compile("[0-9a-f]{32}")
 
@@ -57,7 +57,7 @@ class Limits:
 class SpanWindow:
     """Spans as rows of the table `span`, and the log records of their traces.
 
-    `is_cut`: the limits left out requested spans, or log records of these.
+    `is_cut` is True if the limits may have cut off requested spans, or log records of their traces.
     """
 
     spans: pa.Table
@@ -70,7 +70,7 @@ class SpanWindow:
 class MeaningWindow:
     """Meanings of spans from their rows alone, which include log records. `is_cut` as in `SpanWindow`.
 
-    The column `is_complete` is false for spans whose rows lack a part, such as those of another edition.
+    The column `is_complete` is false for spans whose stored meaning is not current, such as one of another edition.
 
     """
 
@@ -79,7 +79,7 @@ class MeaningWindow:
 
 
 class Windows:
-    """Takes spans out of a store. Thread-safe."""
+    """Reader of spans by trace, session or number, within limits. Thread-safe."""
 
     def __init__(self, database: Database, edition: str) -> None:
         """`edition` is that of the conventions by which spans are read."""
@@ -89,7 +89,7 @@ class Windows:
     def traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> SpanWindow | None:
         """Return the spans of these traces, as many as fit; None if there are none.
 
-        Of one trace that does not fit, those that tell its input and its output.
+        If one trace is requested and does not fit, return the spans that determine its input and its output.
 
         """
         trace_keys = set(keys)
@@ -107,7 +107,7 @@ class Windows:
     def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
         """Return the spans of the traces of these sessions, as many as fit; None if there are none.
 
-        Of one session that does not fit, those that tell the input and the output of its traces.
+        If one session is requested and does not fit, return the spans that determine its traces' inputs and outputs.
 
         """
         by_session: dict[SessionKey, list[str]] = {}
@@ -184,14 +184,14 @@ class Extent(NamedTuple):
 
 
 def extents_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, Extent]:
-    """Return the extents of those of the traces that are stored."""
+    """Return the extent of each of the traces that is stored."""
     cursor.register("wanted_traces", key_table(keys))
     rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
     return {TraceKey(tenant, trace_id): Extent(*numbers) for tenant, trace_id, *numbers in rows}
 
 
 def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
-    """Return the bounds for finding the spans of some traces, as parameters of statements; there must be one."""
+    """Return the bounds for finding the spans of some traces, as parameters of statements; `extents` is not empty."""
     return {
         "from_ns": min(extent.first_start_ns for extent in extents),
         "to_ns": max(extent.last_start_ns for extent in extents),
@@ -229,7 +229,7 @@ def spans_within(
 def _spans(
     cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits
 ) -> tuple[pa.Table, bool]:
-    """Return the spans of some traces, at least one, that fit, and True if there may be more."""
+    """Return spans of the traces in `extents`, which is not empty, up to the limits, and True if there may be more."""
     tables: list[pa.Table] = []
     left = limits
     for group in groups_of(extents):
@@ -257,7 +257,7 @@ def _ends(
     select: str,
     **parameters: str,
 ) -> pa.Table:
-    """Return the roots and the first and last spans of some traces that do not fit, those that matter most first."""
+    """Return the roots and the first and last spans of traces that exceed the limits, the most important ones first."""
     cursor.register("wanted_traces", key_table(extents))
     bounds = bounds_of(extents.values()) | {"ends": _ENDS, "most": SUMMED_SPANS, "rows": limits.rows}
     numbers = [seq for (seq,) in cursor.execute(sql.query("ends_of_traces"), bounds).fetchall()]
@@ -296,7 +296,7 @@ def fetch(
 
 
 _KEY_DIGITS = 16  # hex digits of a trace id that make its key
-_ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
+_ROWS_AT_ONCE = 2048  # size of DuckDB's vectors, the smallest batch that it returns
 
 
 def keys_of(spans: pa.Table) -> Iterable[TraceKey]:
@@ -312,7 +312,7 @@ def counts_of(spans: pa.Table) -> dict[TraceKey, int]:
 
 
 def key_table(keys: Iterable[TraceKey]) -> pa.Table:
-    """Return the traces as a table, with the number by which their parts are found."""
+    """Return the traces as a table, with `trace_key`, by which the rows of `trace_part` are found."""
     listed = list(keys)
     return pa.table(
         {

@@ -49,14 +49,15 @@ _REFUSALS = (
 """Errors of rows that can never be stored, before or in DuckDB."""
 
 _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
-"""After which the database may have to be opened again."""
+"""Errors after which the database may have to be opened again."""
 
 _LEAST_FREE_BYTES = 512 << 10
-"""No commit is tried with less, because one that fails may leave the database invalid. A guess: the smallest takes some
-kilobytes, and one that does not fit fails without harm."""
+"""With less free disk space no commit is tried, because a failed commit may leave the database invalid. A guess: the
+smallest commit takes some kilobytes. A larger one that does not fit fails without harm."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
-"""Ten seconds for a moment without readers of an older snapshot, as queries may take longer than that. A guess."""
+"""`between` tries for ten seconds, until no reader holds an older snapshot; it gives up then, because a query may run
+for longer. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +119,13 @@ class Writer:
         self._newest_us = newest_receipt_us(database)
         self._stopping = threading.Event()
         self._rows_since_open = 0
-        self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
+        self._most_rows = _MOST_ROWS  # in the next commit; fewer during the bisection for a row that DuckDB refuses
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.attempt = ThreadWork(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
         self.edition = options.reads.edition  # of the conventions
-        self.kept_free_bytes = 0  # with less on the disk, nothing is stored but spans and what frees room
-        self.deletions = 0  # transactions that deleted spans on request; its thread counts them
+        self.kept_free_bytes = 0  # with less free disk space, only spans and writes that free space are stored
+        self.deletions = 0  # number of transactions that deleted spans on request; the writer's thread counts them
 
     @property
     def is_short_of_room(self) -> bool:
@@ -149,17 +150,17 @@ class Writer:
         self._thread.start()
 
     def enqueue(self, groups: list[SpoolGroup]) -> None:
-        """Commit these after all that came before; they are durable in the spool already."""
+        """Queue groups for commit, after all earlier ones; they are durable in the spool already."""
         self._backlog.add(groups)
 
     def ask(
         self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int, *, frees: bool = False
     ) -> "Future[None]":
-        """Queue `write`, which stores `rows` in a transaction of its own, between the commits of spans.
+        """Queue `write` to run in a transaction of its own, between commits of spans; it stores about `rows` rows.
 
-        The future fails with what `write` or the commit raises, and is cancelled when the writer stops first. While the
-        disk is nearly full it fails at once, unless `write` `frees` room: the rest of the disk is for spans and their
-        commits.
+        The future fails with the error of `write` or of the commit, and is cancelled if the writer stops first. While
+        the disk is nearly full, it fails at once unless `frees` is set, because the rest of the disk is kept for spans.
+        Set `frees` if `write` frees space, or must not wait.
 
         Raises:
             ReadOnly: the database is read-only.
@@ -175,7 +176,7 @@ class Writer:
         """Run `write` as `ask` does, and wait until it is stored. Not for the writer's own thread.
 
         Raises:
-            BadQuery: nothing was stored, because a value has no place in its column.
+            BadQuery: nothing was stored, because a column cannot hold a value.
             Overloaded: the database cannot be written now, or is being closed. The write may be stored all the same, if
                 only the checkpoint after its commit failed.
         """
@@ -184,7 +185,7 @@ class Writer:
     def between(self, act: Callable[[], None]) -> None:
         """Run `act` between two transactions and wait for it. Not for the writer's thread.
 
-        If a reader holds what `act` would change, it is repeated for some seconds.
+        If `act` raises Busy, because of a reader, it is repeated for some seconds.
 
         """
         for _ in range(_BUSY_TRIES):
@@ -220,7 +221,10 @@ class Writer:
                 return
 
     def _repeat(self, attempt: Callable[[], bool]) -> bool:
-        """Try until it succeeds; False when the writer was stopped before. Write tasks do not wait, but fail."""
+        """Call `attempt` until it returns True; return False if the writer was stopped first.
+
+        Meanwhile all write tasks fail.
+        """
         pauses = _pauses()
         while not attempt():
             why = f"the database cannot be written ({self.failing})"
@@ -268,7 +272,7 @@ class Writer:
         try:
             try:
                 write_task.run()
-            except Reopened:  # because of a reader: nothing was stored, and nothing is wrong with it
+            except Reopened:  # another statement caused it: nothing was stored, and the task may succeed now
                 write_task.run()
         except Exception as error:  # noqa: BLE001 - the caller gets it; the thread goes on
             self._mend(error)
@@ -285,8 +289,8 @@ class Writer:
     def _try(self, chunk: Chunk) -> bool:
         """Commit a chunk, or arrange that less is tried next; return False if the same should be tried again later.
 
-        A failure of the disk passes; a failure of the rows does not. The row that fails is found by
-        bisection, and every part that is committed meanwhile stays committed.
+        After an error of the disk the same chunk is tried again. After an error of its rows that would be useless: the
+        row that DuckDB refuses is found by bisection, and parts that are committed meanwhile stay committed.
         """
         try:
             try:
@@ -312,7 +316,7 @@ class Writer:
         return True
 
     def _note_receipt(self, batch: SpanBatch) -> None:
-        # Rows that come later do not expire before this one.
+        # Never lowered, so that a clock that was set back does not make later rows expire before earlier ones.
         if batch.spans.num_rows:
             latest_us = pc.max(batch.spans.column("received_at")).cast(pa.int64()).as_py()
             self._newest_us = max(latest_us, self._newest_us or latest_us)
@@ -337,11 +341,11 @@ class Writer:
 
     def _mend(self, error: Exception) -> None:
         if isinstance(error, _INVALID) or "invalidated" in str(error):
-            with suppress(Reopened):  # the log has it, and the next attempt tries again
+            with suppress(Reopened):  # `reopen` has logged the failure, and the next attempt calls it again
                 self._database.reopen()
 
     def _put_aside(self, chunk: Chunk, error: Exception) -> None:
-        """Write a row that DuckDB refuses to a file, and count it. Doing it again writes the same file again."""
+        """Write a row that DuckDB refuses to a file, and count it; a repeated call overwrites the same file."""
         batch = chunk.batch
         row = batch.spans if batch.spans.num_rows else batch.logs
         self._set_aside.mkdir(parents=True, exist_ok=True)

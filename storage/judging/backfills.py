@@ -25,7 +25,7 @@ from storage.judging.span_window import SpanSelection, cursor_of, window
 class Backfill:
     """A run of a rule over spans that started between two instants, and its progress.
 
-    It has looked at spans up to `after_seq` of those up to `until_seq`, which is -1 until it begins.
+    It decides spans up to number `until_seq`, and has decided those up to `after_seq`. Both are -1 until it begins.
     """
 
     backfill_id: str
@@ -34,14 +34,14 @@ class Backfill:
     to_ns: int
     after_seq: int
     until_seq: int
-    looked_at: int  # spans or traces that it decided; those decided before are skipped
+    looked_at: int  # number of targets it decided; targets that the revision had decided before are skipped
     matched: int
     state: str  # running, done, cancelled or failed
     error: str | None
     created_at_ns: int
     updated_at_ns: int
-    trace_ids: Sequence[str] | None = None  # of these traces only; empty texts once it has ended
-    occasion: str = "backfill"  # or baseline: monitors compare with its results
+    trace_ids: Sequence[str] | None = None  # restricts it to these traces; emptied once it has ended
+    occasion: str = "backfill"  # backfill or baseline; monitors compare with the results of a baseline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class BackfillStep:
     decisions: pa.Table
     jobs: pa.Table
     now_us: int
-    first: int  # the least number of a span about which, or about whose trace or session, it decided
+    first: int  # lowest number among the spans of the decided targets
 
     @property
     def is_last(self) -> bool:
@@ -70,7 +70,7 @@ class BackfillTable:
         self._writer = writer
 
     def running(self) -> list[Backfill]:
-        """Return those that have not ended, oldest first."""
+        """Return the backfills that have not ended, oldest first."""
         return self._found(sql.query("running_backfills"))
 
     def of_rule(self, rule_id: str) -> list[Backfill]:
@@ -78,7 +78,7 @@ class BackfillTable:
         return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
 
     def targets_of_baseline(self, request: BaselineRequest) -> BaselineTargets | None:
-        """Return what a revision has to judge, or has judged, so that monitors can compare; None if nothing is left."""
+        """Return the targets that lack results of a revision, which monitors need for a comparison; None if none do."""
         with self._database.cursor() as cursor:
             return targets_of_baseline(cursor, request)
 
@@ -88,7 +88,7 @@ class BackfillTable:
             return [Backfill(**row) for row in table.to_pylist()]
 
     def add(self, parameters: Mapping[str, Any], again: Sequence[int] = ()) -> None:
-        """Store a new backfill, and evaluate jobs again for a baseline.
+        """Store a new backfill; for a baseline, queue the jobs `again` for another evaluation.
 
         Raises:
             Overloaded: the database cannot be written now.
@@ -126,7 +126,7 @@ class BackfillTable:
             return _undecided(cursor, backfill.revision, traces, spans, until), last
 
     def sessions(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """Return undecided sessions at rest of the next spans, and the number of the last span; None at the end."""
+        """Return the settled, undecided sessions of the next spans, and the last span's number; None at the end."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             numbers = arrow_table(cursor, sql.query("numbers_to_backfill"), bounds | {"rows": rows})
@@ -183,7 +183,7 @@ def _undecided(
 def _is_undecided(
     cursor: duckdb.DuckDBPyConnection, revision: int, targets: pa.Table, spans: pa.Table
 ) -> pa.ChunkedArray:
-    """Return a mask of the traces, or sessions, of whose spans the revision has decided none."""
+    """Return a mask of the traces or sessions for which the revision has no decision."""
     decided = pa.array([], pa.int64())
     if spans.num_rows:
         cursor.register("wanted_spans", spans)
@@ -196,8 +196,8 @@ def _is_undecided(
 def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
     """Store one step. The writer's thread calls this in a transaction.
 
-    With the last step of a baseline all of its traces are decided about. What another backfill decided meanwhile, or
-    before, counts from here on, too.
+    After the last step of a baseline, all its traces are decided. From then on monitors also count results for these
+    traces that the revision got elsewhere, live or from another backfill (`take_results`).
     """
     of_baseline = step.is_last and step.backfill.occasion == "baseline"
     taken = (
@@ -239,7 +239,7 @@ def _add(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, Any], again
 
 
 def _execute(cursor: duckdb.DuckDBPyConnection, what: str, parameters: Mapping[str, Any]) -> int:
-    """Make a change to a row; return how many rows it changed."""
+    """Insert, update or end a backfill; return how many rows changed."""
     statements = {
         "insert": sql.query("insert_backfill"),
         "update": sql.query("update_backfill"),

@@ -1,4 +1,4 @@
-"""Results of a new evaluator that monitors compare with, whether live, a backfill or a baseline produced them."""
+"""Baselines: results of a new evaluator on earlier traces, which monitors need before they can compare releases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,15 @@ from storage import sql
 from storage.ingest.known_times import within_known_times
 from storage.judging.repeating import ids_table, repeat_jobs
 
-_US_NS: Final = 1_000  # results hold microseconds: a span may start later within the one that is stored
+_US_NS: Final = 1_000  # start times of results are cut to microseconds, so a span may start up to one later
 _MOST_TARGETS: Final = 1_000
-"""The most targets of one baseline: a guess that bounds the bill of a rule with many services. Services take turns."""
+"""Maximum number of targets of one baseline, which bounds the cost of a rule with many services; they are chosen from
+each service in turn. A guess."""
 
 _LOOKED_AT: Final = 10
 _MOST_ROWS: Final = 100_000
-"""Results that are read for each result that a side needs, and for a side in all, so that the memory for them has a
-bound. Results beyond these limits are not read, even if none of those before can be used. Guesses."""
+"""Candidates that are read for each result that a side needs, and their maximum for one side, which bound the memory.
+Candidates beyond these limits are not read, even if none of those before them can be used. Guesses."""
 
 _RELEASES: Final = pa.schema(
     [
@@ -37,9 +38,9 @@ class ComparedStream:
     tenant: str
     project: str | None
     service: str | None
-    before: tuple[str, ...]  # what the current release is compared with
-    current: tuple[str, ...]  # one, if there is any
-    fingerprints: tuple[str, ...]  # none before its first result
+    before: tuple[str, ...]  # the releases that the current one is compared with
+    current: tuple[str, ...]  # at most one release
+    fingerprints: tuple[str, ...]  # empty before the evaluator's first result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,13 @@ class BaselineTargets:
     trace_ids: Sequence[str]
     from_ns: int
     to_ns: int  # excluded
-    of_sessions: bool  # whose latest trace may have started later
-    again: Sequence[int]  # jobs that failed, or whose evaluator was another one: they are evaluated again
-    count: int  # of the traces, sessions or spans that are judged, some of which may have been already
+    of_sessions: bool  # the targets are sessions; the latest trace of one may have started after `to_ns`
+    again: Sequence[int]  # jobs to evaluate again, because they failed or another evaluator made their result
+    count: int  # number of targets (traces, sessions or spans), of which some may have a result already
 
 
 def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequest) -> BaselineTargets | None:
-    """Return the targets that lack results of a revision; None if no stored one is left."""
+    """Return the stored targets that lack a result of the revision; None if there are none."""
     numbered = list(enumerate(request.streams))
     releases = [
         {
@@ -105,7 +106,7 @@ def targets_of_baseline(cursor: duckdb.DuckDBPyConnection, request: BaselineRequ
 
 
 def judge_again(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> int:
-    """Make a baseline's jobs from finished jobs that still count; return how many. The writer's thread calls this."""
+    """Queue finished jobs again as jobs of a baseline, unless superseded; return how many. For the writer's thread."""
     if not job_ids:
         return 0
     cursor.register("incoming_jobs", ids_table(job_ids))
@@ -116,10 +117,10 @@ def judge_again(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_u
 
 
 def take_results(cursor: duckdb.DuckDBPyConnection, revision: int, trace_ids: Sequence[str], now_us: int) -> int:
-    """Let monitors count a revision's results on traces, present and pending; return how many are stored.
+    """Let monitors count a revision's stored and pending results on traces; return how many were stored.
 
-    Rows of results are never changed, so each is stored once more, as a further round that took nothing. The writer's
-    thread calls this.
+    Rows of results are never changed. So each is stored once more, as another round without calls and cost. For the
+    writer's thread.
     """
     params = {"revision": revision, "trace_ids": list(trace_ids)}
     cursor.execute(sql.query("take_jobs_for_baseline"), params)

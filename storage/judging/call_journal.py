@@ -1,7 +1,8 @@
-"""Requests to judges on disk before they leave, and before they are in the database.
+"""Journal of judge calls: a call is synced to disk before its request is sent, and stored in the database later.
 
-A file of records, appended to by one thread. A record is a header (CRC-32 and length of the body) and a body of JSON:
-the calls reserved, and the calls settled. A torn record was never acknowledged; nothing behind it is read.
+A file consists of records, to which one thread appends. A record is a header (CRC-32 and length of the body) and a body
+of JSON: calls that were reserved, and calls that were settled. Reading ends at a torn record, which was never
+acknowledged.
 """
 
 import json
@@ -21,8 +22,8 @@ _HEADER: Final = struct.Struct("<II")
 _SUFFIX: Final = ".calls"
 _MOST_BYTES: Final = 256 << 10
 _MOST_S: Final = 60.0
-"""A file is followed by another once it is as large or as old. Guesses: little to read at a start, and nothing in a
-file for long that has left the database."""
+"""A new file is begun when the current one has this size or age. Guesses: a start has little to read, and a file does
+not keep data for long that was deleted from the database."""
 
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
@@ -50,9 +51,9 @@ class SettledCall:
     call_id: int
     input_tokens: int | None
     output_tokens: int | None
-    tokens: int  # that count
-    usd: float | None  # that count; None if the price of a token is unknown
-    outcome: str  # answered, the kind of failure, or unsent: such a one was not tried
+    tokens: int  # charged to the budget
+    usd: float | None  # charged to the budget; None if the price of a token is unknown
+    outcome: str  # answered, the kind of failure, or unsent if no request was made
     ended_at: datetime
 
 
@@ -65,7 +66,7 @@ class JournalRecord:
 
 
 class CallJournal:
-    """The files in one directory. For one thread, but for `recover` before it begins."""
+    """The journal's files in one directory. For one thread; `recover` may be called from another before that starts."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -85,7 +86,7 @@ class CallJournal:
         """Write a record. Its reservations are durable on return; its settlements survive the end of this process.
 
         Raises:
-            Overloaded: the disk is full or failing; the record may be there all the same if only its sync failed.
+            Overloaded: the disk is full or failing; if only the sync failed, the record may still be in the file.
         """
         body = json.dumps([[_as_json(each) for each in record.reserved], [_as_json(each) for each in record.settled]])
         data = body.encode()
@@ -120,7 +121,7 @@ class CallJournal:
 
     @property
     def full(self) -> Sequence[Path]:
-        """Return the files that nothing more is written to."""
+        """Return the closed files."""
         return tuple(self._old)
 
     def release(self, files: Sequence[Path]) -> None:
@@ -137,7 +138,7 @@ class CallJournal:
         self._path, self._size, self._began_s = path, 0, time.monotonic()
         directory = os.open(self._directory, os.O_RDONLY)
         try:
-            os.fsync(directory)  # it is there after a power cut too
+            os.fsync(directory)  # so that the new file survives a power cut
         finally:
             os.close(directory)
 

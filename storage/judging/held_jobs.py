@@ -14,12 +14,12 @@ _NOTHING: Final = pa.table({"seq": pa.array([], pa.int64())})
 
 
 def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: int, last: int, now_us: int) -> None:
-    """Release held jobs whose condition was met, and drop those whose condition no longer can be, near a change.
+    """Release held jobs whose condition is met, and drop those whose condition can no longer be met.
 
-    `changed` has `tenant` and `target`, a trace or a session; `span_id` if it is about that span alone; and `revision`
-    if a result or a job of it has changed. Call it in the transaction that stores results, or decides what is
-    evaluated, so that each job is released or dropped once, and none is forgotten. Only results that end with spans
-    between two numbers are read.
+    Only jobs about the targets in `changed` are checked. Its columns are `tenant` and `target` (a trace or a session),
+    `span_id` if only that span is meant, and `revision` if a result or job of that revision changed. Call this in the
+    transaction that stores results or decisions, so that each job is released or dropped once and none is missed. Only
+    results whose last span has a number from `first` to `last` are read.
 
     """
     if not changed.num_rows or not _is_any_held(cursor):
@@ -36,14 +36,14 @@ def tell_held(cursor: duckdb.DuckDBPyConnection, changed: pa.Table, *, first: in
 
 
 def tell_held_by_results(cursor: duckdb.DuckDBPyConnection, stored: pa.Table, *, now_us: int) -> None:
-    """Release or drop jobs held for the results just stored; `stored` is what `finished` returned before."""
+    """Release or drop jobs that are held for results just stored; `stored` is the return value of `finished`."""
     if stored.num_rows:
         numbers = pc.min_max(stored["seq"])
         tell_held(cursor, stored, first=numbers["min"].as_py(), last=numbers["max"].as_py(), now_us=now_us)
 
 
 def finished(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Return the targets of incoming results whose jobs exist; none if no job is held."""
+    """Return the targets of the registered `incoming_results` whose jobs exist; an empty table if no job is held."""
     if not _is_any_held(cursor):
         return _NOTHING
     return arrow_table(cursor, sql.query("targets_of_results"))
@@ -54,7 +54,7 @@ def _is_any_held(cursor: duckdb.DuckDBPyConnection) -> bool:
 
 
 def targets_of_jobs(jobs: pa.Table) -> pa.Table:
-    """Return the traces, or sessions, that jobs to be stored are about: of a session, `trace_id` is its id."""
+    """Return the targets of jobs to be stored. The `trace_id` of a job about a session is the session's id."""
     return targets_of(jobs["tenant"], jobs["trace_id"], jobs["span_id"])
 
 

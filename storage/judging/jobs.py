@@ -1,4 +1,4 @@
-"""The ledger of evaluations to make, and of their results."""
+"""The ledger: the queue of evaluation jobs, with leases, and the storage of their results."""
 
 import datetime as dt
 import threading
@@ -43,18 +43,21 @@ class Job:
 
     job_id: int
     revision: int
-    seq: int  # of its decision: the span's, or that of the trace's last span then
+    seq: int  # of its decision: the number of the span, or of the trace's last span at the decision
     tenant: str
     project: str | None
     trace_id: str
     span_id: str | None  # None: the trace, or the session
-    session_id: str | None  # None: it is not about a session; else `trace_id` is its latest trace
-    attempts: int  # with the one that it was claimed for
+    session_id: str | None  # set for a job about a session; then `trace_id` is the session's latest trace
+    attempts: int  # includes the attempt that this claim is for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequeuedJob:
-    """A job that was claimed and not done: for another attempt, not before a time. `attempts` are those that count."""
+    """A claimed job that returns to the queue, for an attempt at `not_before_us` or later.
+
+    `attempts` is the number of attempts that count against the limit.
+    """
 
     job_id: int
     attempts: int
@@ -83,7 +86,7 @@ class JudgedByHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A wish for jobs of some revisions, those that have been due for the longest."""
+    """Request to claim up to `jobs` due jobs of some revisions, the longest due first."""
 
     revisions: Sequence[int]
     jobs: int
@@ -94,18 +97,18 @@ class LedgerTurn:
     """Changes of one transaction: results, returned jobs, renewed leases, and claims."""
 
     now_us: int
-    until_us: int  # when the leases end that it gives and renews
+    until_us: int  # end of the leases that this turn grants or renews
     finished: Sequence[JobResult] = ()
-    results: Sequence[pa.Table] = ()  # what else is done, in the columns of `job_results.RESULTS`
+    results: Sequence[pa.Table] = ()  # more results, as tables of `job_results.RESULTS`
     put_back: Sequence[RequeuedJob] = ()
     held: Sequence[int] = ()  # jobs whose leases are renewed
-    sweeps: bool = False  # after that, free the leases that have ended
+    sweeps: bool = False  # after the renewals, free jobs whose lease has expired
     claims: Sequence[Claim] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Filter of jobs; None matches all. `rule` is a name or an id; with a tenant, its own and those of none."""
+    """Filter of jobs; None matches all. `rule` is a name or an id, with a tenant of its rules and shared ones."""
 
     state: str | None = None
     rule: str | None = None
@@ -128,7 +131,7 @@ class Depth:
 
     state: str
     jobs: int
-    tried: int  # of which an attempt has failed
+    tried: int  # those with at least one failed attempt
     oldest: dt.datetime
 
 
@@ -145,10 +148,10 @@ class Failures:
 
 
 class Jobs(Repeating):
-    """The jobs' side of a store. Safe to use from any thread but the writer's.
+    """The jobs of a store. Safe to use from any thread but the writer's.
 
-    A job's row is there until its evaluation is stored, in the same transaction: so there is one evaluation a job,
-    whatever is repeated, and none is lost.
+    The transaction that stores a job's evaluation deletes the job's row. So a job has one evaluation, even if a call is
+    repeated, and no job is lost.
     """
 
     def __init__(self, database: Database, writer: Writer, read_db: ReadDatabase) -> None:
@@ -156,12 +159,12 @@ class Jobs(Repeating):
         self._database, self._read_db = database, read_db
         self._waiting = RowCache(database, sql.query("waiting_jobs"))
         self._claimed = RowCache(database, sql.query("first_claimed_job"))
-        self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
+        self.stored = threading.Event()  # set whenever results were stored; wakes the monitors
 
     def release_all(self, *, now_us: int, longest_wait_us: int) -> None:
-        """Release the jobs that a process that has ended had claimed. For the start, before anything is claimed.
+        """Release all claimed jobs: the process that claimed them has ended. For the start, before the first claim.
 
-        No job waits longer than `longest_wait_us` after it: the clock may have been wrong.
+        Jobs that wait for longer than `longest_wait_us` from now are due then, because a wrong clock may have set them.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -199,7 +202,8 @@ class Jobs(Repeating):
     def store_by_hand(self, judged: JudgedByHand, *, now_us: int) -> int:
         """Store a manual evaluation, in place of the revision's earlier result; return the id of its job.
 
-        Monitors do not count it, because the target was chosen. If a job for the same target waits, that one counts.
+        Monitors do not count it, because the user chose the target. If a job for the same target is in the queue, this
+        manual result is stored as superseded by it.
 
         Raises:
             Overloaded: the result may not be stored, because the database cannot be written now, or is being closed.
@@ -228,9 +232,9 @@ class Jobs(Repeating):
         return bool(self._claimed.rows())
 
     def left(self, until: int | None = None) -> tuple[int, int]:
-        """Return how many evaluations are left of jobs up to number `until`, or of all, and the last job's number.
+        """Count the unfinished jobs, all or those up to number `until`; return also the number of the last job.
 
-        Held jobs are left out.
+        Held jobs are not counted.
 
         """
         with self._database.cursor() as cursor:
@@ -253,7 +257,7 @@ class Jobs(Repeating):
     def failures_by_kind(self, *, limit: int, tenant: str | None = None) -> list[Failures]:
         """Return current failures by rule and kind of error, the most frequent first.
 
-        With a tenant, of its own jobs: those that `retry_failed` would evaluate again.
+        With a tenant, count only its jobs: those that `retry_failed` would evaluate again.
 
         """
         names = [each.name for each in fields(Failures)]

@@ -14,12 +14,12 @@ from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
 _COMMITS_EACH = 8_192
-"""The bound `windows.COMMITS_EACH` for results: these have fewer columns than spans, so that one more look-up takes as
-long as looking through more of them. Ten traces that lie apart in 2.4 million results took 110 ms one by one, and 14
+"""Replaces `windows.COMMITS_EACH` for results. They have fewer columns than spans, so that the time of one more look-up
+suffices to scan more commits. Ten scattered traces among 2.4 million results took 110 ms one by one, and 14 ms
 together."""
 
 MAX_DECISIONS = 20_000
-"""Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
+"""Maximum number of decisions, and of evaluations, that one call returns. A guess: those of 1,000 spans by 20 rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class StoredEvaluation:
     rule: str
     revision: int
     digest: str
-    evaluator: str  # the name of its kind
-    span_id: str | None  # None: of the trace, or the session
-    name: str  # what the evaluator's outcomes are called
+    evaluator: str  # name of the evaluator, as in the rule
+    span_id: str | None  # None for a result about the trace or the session
+    name: str  # name of the score
     fingerprint: str | None
     outcome: str  # scored, failed or skipped
     score: float | None
@@ -76,9 +76,9 @@ class ExternalScore:
 class StoredDecision:
     """Decision about a span or a trace by one revision of a rule.
 
-    `decision` is filtered (`clause` says by which), sampled_out, unflagged, waiting, held, ready, claimed, over_budget,
-    rule_disabled, failed, skipped, scored, undecided if that could not be determined, or matched if the result is not
-    kept.
+    `decision` is filtered (`clause` is the condition that failed), sampled_out, unflagged, waiting, held, ready,
+    claimed, over_budget, rule_disabled, failed, skipped or scored. It is undecided if the rule could not be matched,
+    and matched if the result is not kept.
 
     """
 
@@ -108,7 +108,7 @@ class TargetToJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceResults:
-    """Results about a trace and its spans, by rules and others; `whole` unless there are more than are read at once."""
+    """Results about a trace and its spans; `whole` is False if more than `MAX_DECISIONS` of one kind may exist."""
 
     evaluations: Sequence[StoredEvaluation] = ()
     decisions: Sequence[StoredDecision] = ()
@@ -140,9 +140,9 @@ class Judgements:
         return TraceResults(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
     def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> TraceResults:
-        """Return the rules' results for one trace, whose spans came with these commits, and for its spans.
+        """Return the rules' results for one trace and its spans, which were stored by commits in the range `commits`.
 
-        Without `decided`, evaluations only.
+        Without `decided`, return evaluations only.
 
         """
         parameters: dict[str, object] = {"tenant": tenant, "rows": MAX_DECISIONS} | _numbers_of(*commits)
@@ -172,7 +172,7 @@ class Judgements:
     ) -> Mapping[str, list[StoredEvaluation]]:
         """Return the evaluations of a tenant's traces with these extents, and of their spans, by trace id.
 
-        20,000 at most.
+        At most `MAX_DECISIONS` evaluations are returned.
 
         """
         by_trace: dict[str, list[StoredEvaluation]] = {}

@@ -1,4 +1,4 @@
-"""Storage of the matcher: spans that are committed and not matched, decisions and jobs."""
+"""Storage of the matcher: committed spans that are not matched yet, the decisions about them, and new jobs."""
 
 import re
 import threading
@@ -20,12 +20,12 @@ from storage.judging.open_traces import OpenTraces
 from storage.judging.span_window import SpanSelection, move_cursor, small_window, window
 
 EVERYTHING = 2**63 - 1
-"""Beyond the number of any span."""
+"""Larger than the number of any span."""
 
 _TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
 
 _DECISIONS_A_ROW = 12
-"""Decisions that take as much memory of DuckDB's as a row of spans does, by their columns: a guess."""
+"""Number of decisions that take as much of DuckDB's memory as one row of spans. A guess from their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class Matching:
         self._writer = writer
         self._committed = committed
         self._cursor = RowCache(database, sql.query("matching_cursor"))
-        self._known: tuple[int, int] | None = None  # how far spans are matched, and the writes of the cursor then
-        self._stored = 0  # spans, when all of them were matched
+        self._known: tuple[int, int] | None = None  # cached position, and the count of its writes when it was read
+        self._stored = 0  # number of stored spans when all were matched last
         self.open_traces = OpenTraces(database, writer)
         self.open_sessions = OpenSessions(database, writer)
         self.backfills = BackfillTable(database, writer)
@@ -88,7 +88,7 @@ class Matching:
     def _move(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int, seq: int) -> None:
         writes = self._writes()
         self._writer.store(write, rows)
-        if self._writes() == writes + 1:  # nothing else was
+        if self._writes() == writes + 1:  # no other transaction moved the cursor
             self._known = seq, writes + 1
 
     def window(self, *, after: int, until: int, selection: SpanSelection) -> tuple[pa.Table, int] | None:
@@ -103,7 +103,7 @@ class Matching:
             return window(cursor, statements, bounds, selection)
 
     def pass_over(self, state: MatchingState) -> None:
-        """Move the cursor over spans that no rule is there for."""
+        """Move the cursor past all committed spans without matching them, because there is no rule."""
         self._move(lambda cursor: _pass_over(cursor, state), 1, state.committed)
 
     def store(self, step: MatchingStep) -> None:

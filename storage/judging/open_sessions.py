@@ -1,7 +1,7 @@
-"""Sessions that have not come to rest, and their decisions once they have.
+"""Open sessions, which may still get spans, and the storage of decisions once a session was quiet for long enough.
 
-A session is decided about as a trace is, over the spans of all its traces: in the tables of a settlement `trace`
-numbers sessions, `trace_id` is a session's id, and `session_trace` the id of its latest trace.
+Rules decide a session like a trace, over the spans of all its traces. So both use the same tables. For sessions,
+`trace` numbers the session, `trace_id` is the session's id, and `session_trace` the id of its latest trace.
 """
 
 from collections.abc import Collection
@@ -23,12 +23,12 @@ from storage.judging.span_window import last_job_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestedSessions:
-    """Some sessions that have been quiet for a time, and their undecided parts."""
+    """Sessions that have been quiet for `settle_us`, to be decided by the rules that wait for that long."""
 
     settled: Settled
-    sessions: pa.Table  # all of them, also those of which nothing is stored: tenant, session_id, parts, first_part, …
+    sessions: pa.Table  # tenant, session_id, parts, first_part, …; also sessions whose spans are all deleted
     settle_us: int
-    is_last: bool  # no rule waits longer
+    is_last: bool  # True if no rule waits longer
 
 
 class OpenSessions:
@@ -44,14 +44,14 @@ class OpenSessions:
         self._writer.store(lambda cursor: cursor.execute(statement, {"now_us": now_us}), 1)
 
     def forget(self, longest_us: int) -> None:
-        """Delete fully decided sessions, as no rule waits longer than this any more."""
+        """Delete open sessions that all rules have decided, because no rule waits longer than `longest_us` any more."""
         statement = sql.query("forget_open_sessions")
         self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
 
     def rested(self, waits_us: Collection[int], settle_us: int, *, now_us: int, most: int) -> RestedSessions | None:
         """Return undecided sessions that have been quiet for `settle_us`, one of `waits_us`, or None.
 
-        Those with a trace that has not settled are left out: its end opens them again.
+        Sessions with an open trace are left out, because the settlement of the trace opens the session again.
         """
         parameters = {"settle_us": settle_us, "now_us": now_us, "sessions": most}
         with self._database.snapshot() as cursor:
@@ -76,7 +76,7 @@ class OpenSessions:
         return RestedSessions(settled=settled, sessions=due, settle_us=settle_us, is_last=is_last)
 
     def store(self, rested: RestedSessions, settlement: Settlement) -> None:
-        """Store decisions in place of earlier ones, and for how long the sessions were quiet.
+        """Store decisions in place of earlier ones, and close the sessions, or note up to which wait they are decided.
 
         Raises:
             Overloaded: the decisions may or may not be stored; check the sessions before a retry.
@@ -95,7 +95,7 @@ def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table
 
 
 def settled_sessions(sessions: pa.Table, traces: pa.Table, spans: pa.Table, until: int) -> Settled:
-    """Return the sessions of which spans are stored, with the latest trace of each.
+    """Return the sessions that have stored spans, each with its latest trace.
 
     `sessions` has `trace`, `tenant`, `session_id` and `was_settled`.
 

@@ -1,4 +1,7 @@
-"""Traces that have not settled, and their decisions once they have."""
+"""Open traces, which may still get spans, and the storage of decisions once a trace has settled.
+
+A trace has settled when it was quiet for long enough (`SettleWaits`). It opens again if more spans arrive.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -19,13 +22,13 @@ from storage.judging.held_jobs import targets_of, tell_held
 from storage.judging.span_window import SpanSelection, asked_for, fetch, last_job_of
 
 _FAR_ROWS: Final = 4096
-"""Spans that lie further apart are read by separate statements. A guess: at 2.2 µs a span, reading this many in vain
-takes 9 ms, more than another statement."""
+"""Spans with more rows than this between them are read by separate statements. A guess: at 2.2 µs a span, it takes 9 ms
+to skip this many, more than another statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleWaits:
-    """Waits for more of a trace, in microseconds: after the end of its root, without that end, and in all."""
+    """Times to wait for more spans of a trace: after a span if the root has ended, if it has not, and the maximum."""
 
     after_root_us: int
     quiet_us: int
@@ -37,7 +40,7 @@ class DueTraces:
     """Traces that have settled, or may have, and when the next open one may settle."""
 
     traces: pa.Table
-    next_us: int | None  # None: no other is open
+    next_us: int | None  # None if no other trace is open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class Settled:
     """Some traces that have settled, and their spans up to the cursor of matching, each by its number."""
 
     until: int
-    traces: pa.Table  # trace, tenant, trace_id, session_trace, seq (of the last span), was_settled; parts of open ones
+    traces: pa.Table  # trace, tenant, trace_id, session_trace, seq (of the last span), was_settled, …
     spans: pa.Table  # trace, seq, place
 
 
@@ -56,9 +59,9 @@ class Settlement:
     settled: Settled
     decisions: pa.Table  # revision, seq, outcome, clause, trace
     jobs: pa.Table
-    revisions: tuple[int, ...]  # those that decided
-    once: tuple[int, ...] = ()  # those of them whose decision stays once its evaluation was begun
-    opened: pa.Table | None = None  # traces whose sessions rules will decide about; None: there is no such rule
+    revisions: tuple[int, ...]  # the revisions that decided
+    once: tuple[int, ...] = ()  # revisions that judge once: a decision stays as soon as its evaluation has begun
+    opened: pa.Table | None = None  # traces whose sessions are open from now on; None if no rule is about sessions
     now_us: int
 
 
@@ -78,7 +81,7 @@ class OpenTraces:
         return self._database.writes.count(("trace_open",))
 
     def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> DueTraces:
-        """Find the traces that have settled, and those that may have; as many as are dealt with at once."""
+        """Find up to `most` traces that have settled, or would have if their root has ended, which `settled` checks."""
         parameters = {
             "after_root_us": waits.after_root_us,
             "quiet_us": waits.quiet_us,
@@ -94,7 +97,7 @@ class OpenTraces:
         return DueTraces(traces=traces, next_us=table["next_us"][0].as_py())
 
     def settled(self, due: pa.Table, *, until: int) -> Settled:
-        """Return the traces among these that have settled, by all their spans."""
+        """Return the traces in `due` that have settled, with all their spans up to number `until`."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", due)
             spans = numbers_of(cursor, until)
@@ -113,7 +116,7 @@ class OpenTraces:
         )
 
     def added_up(self, settled: Settled) -> tuple[Settled, bool]:
-        """Return the traces among these whose sums include all their spans, with the sums, and True if all do."""
+        """Return the traces whose sums include all their spans, with these sums; True if no trace was left out."""
         with self._database.snapshot() as cursor:
             cursor.register("wanted_traces", settled.traces.select(["trace", "tenant", "trace_id", "trace_key"]))
             totals = arrow_table(cursor, sql.query("totals_of_traces"))
@@ -168,7 +171,7 @@ def _sessions(spans: pa.Table) -> pa.Table:
 
 
 def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
-    """Return the traces among these that are of sessions of these tenants; None: of all."""
+    """Return the traces that belong to a session, of some tenants; None means all tenants."""
     mask = traces["session_id"].is_valid()
     if tenants is not None:
         mask = pc.and_(mask, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
@@ -176,7 +179,7 @@ def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table
 
 
 def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
-    """Yield the spans in their order, in groups that are close together."""
+    """Yield the spans in order, in groups of at most `most` whose rows lie close together in the table."""
     places = spans["place"].to_numpy()
     starts = [0, *(np.flatnonzero(np.abs(np.diff(places)) > _FAR_ROWS) + 1), spans.num_rows]
     for start, stop in itertools.pairwise(starts):
@@ -185,7 +188,7 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
 
 
 def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, selection: SpanSelection) -> Iterator[pa.Table]:
-    """Yield the spans with the selected columns, in one piece or bisected."""
+    """Yield the spans with the selected columns, in one table, or bisected until each table fits the byte limit."""
     cursor.register("wanted_spans", spans)
     text, parameters = asked_for(sql.query("spans_of_traces_to_match"), selection.columns)
     bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}
@@ -240,7 +243,7 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
 def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
     """Revoke earlier decisions about the same traces, with their jobs.
 
-    The returned settlement has only new decisions: for rules that judge once, none about a trace that was judged.
+    The returned settlement lacks decisions of rules that judge once about traces whose evaluation has begun.
     """
     again = settlement.settled.traces.filter(settlement.settled.traces["was_settled"])
     if not again.num_rows:
@@ -277,7 +280,7 @@ def _final(earlier: pa.Table, once: tuple[int, ...]) -> pa.Table:
 
 
 def _without(settlement: Settlement, final: pa.Table) -> Settlement:
-    """Return the settlement without what these rules decided about these traces."""
+    """Return the settlement without the decisions and jobs that `final` names by revision and trace."""
     traces = settlement.settled.traces.select(["trace", "tenant", "trace_id"])
     by_number = final.join(traces, _TARGET[1:]).select(["revision", "trace"])
     return replace(

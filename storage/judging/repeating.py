@@ -10,13 +10,13 @@ from storage import sql
 from storage.ingest.writer import Writer
 
 MOST_RETRIED = 200_000
-"""Evaluations that are made again at once."""
+"""Maximum number of evaluations that one call repeats."""
 
 _LEFT_OUT = frozenset({"over_budget", "rule_disabled"})
-"""Reasons for which an evaluation was left out. That is final for the server; a person may know better."""
+"""Error kinds of skipped evaluations that a user may repeat, such as after raising the budget. The server does not."""
 
 _REPEATABLE = _LEFT_OUT | {"failed"}
-"""Outcomes that can be evaluated again manually: failures, and what was left out for these reasons."""
+"""States of jobs that a user may evaluate again: failed, and skipped for one of the reasons above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +28,15 @@ class Repeated:
 
 
 class Repeating:
-    """The wish to evaluate again. Safe to use from any thread but the writer's."""
+    """Requests to evaluate finished jobs again. Safe to use from any thread but the writer's."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def retry(self, job_ids: Sequence[int], *, now_us: int, tenant: str | None = None) -> Repeated:
-        """Evaluate failed jobs again, and those left out; jobs that wait for their next attempt are due at once.
+        """Evaluate again jobs that failed, or were skipped for a reason in `_LEFT_OUT`; make waiting jobs due at once.
 
-        With a tenant, jobs of others count as missing.
+        With a tenant, jobs of other tenants count as missing.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -59,9 +59,8 @@ class Repeating:
     ) -> Repeated:
         """Evaluate failed jobs again: of one rule, by name or id, and with one kind of error, if given.
 
-        With the kind `over_budget` or `rule_disabled`: the jobs skipped for that reason.
-
-        With a tenant, of its own jobs. Of more than `MOST_RETRIED` the oldest.
+        With the kind `over_budget` or `rule_disabled`, evaluate the jobs that were skipped for that reason. With a
+        tenant, only its jobs. If there are more than `MOST_RETRIED`, the oldest.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -79,7 +78,7 @@ class Repeating:
     def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
         """Evaluate again the jobs skipped for lack of budget between two instants; return how many.
 
-        Of more than `MOST_RETRIED` the oldest.
+        If there are more than `MOST_RETRIED`, the oldest.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
@@ -106,7 +105,7 @@ def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) ->
 def repeat_jobs(
     cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int, occasion: str | None = None
 ) -> None:
-    """Make jobs of finished ones. The numbers are taken in the transaction that uses them: there is one writer."""
+    """Queue new jobs in place of finished ones. The writer's thread calls this, so that no number is used twice."""
     if not job_ids:
         return
     cursor.register("repeated_jobs", ids_table(job_ids))

@@ -1,4 +1,4 @@
-"""Export of results: those that were not sent yet, and the progress."""
+"""Export of results: the results that were not exported yet, and the position of the export."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -24,11 +24,11 @@ class ExportedResult:
     project: str | None
     trace_id: str
     span_id: str | None  # None: of the trace, or the session
-    session_id: str | None  # whose latest trace it is
+    session_id: str | None  # set for a result about a session; then `trace_id` is the session's latest trace
     rule_id: str
     rule: str
     digest: str
-    evaluator: str  # the name of its kind
+    evaluator: str  # name of the evaluator, as in the rule
     name: str
     fingerprint: str | None
     outcome: str
@@ -42,7 +42,7 @@ class ExportedResult:
     round: int
     occasion: str
     created_at_ns: int
-    root_span_id: str | None = None  # of a result about a trace that is still there
+    root_span_id: str | None = None  # root of the trace, for a result about a trace that is still stored
 
     @property
     def key(self) -> TraceKey:
@@ -52,7 +52,7 @@ class ExportedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutState:
-    """Results up to `number` were exported; `instance` identifies this data directory in them."""
+    """Position of the export, the number of the last exported result, and the id of this data directory in exports."""
 
     number: int
     instance: str

@@ -14,10 +14,10 @@ from storage.limit import Limit
 from storage.records import Origin
 
 MAX_RULES: Final = 1_000
-"""Rules of no tenant. A guess: each costs a statement for each window of spans."""
+"""Maximum number of rules without a tenant. A guess: each rule is matched with each window of spans."""
 
 MAX_OF_TENANT: Final = 100
-"""Rules of one tenant, which count for no other. A guess."""
+"""Maximum number of rules of each tenant. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +25,16 @@ class RuleDraft:
     """New content of a rule."""
 
     tenant: str
-    project: str | None  # None: about all
+    project: str | None  # None: all projects
     name: str
     origin: Origin
-    file: str | None  # of a rule from a file, its name
-    text: str  # as it was written
+    file: str | None  # name of the file that the rule is from
+    text: str  # source text, as the author wrote it
     enabled: bool
     digest: str
     target: str
     evaluator: str
-    document: str  # everything it says, as JSON
+    document: str  # the parsed rule, as JSON
     clauses: tuple[str, ...]
 
 
@@ -79,7 +79,7 @@ class StoredRevision:
 
 
 class RuleChange:
-    """Pending changes of rules, on top of the stored rules, which no other thread changes meanwhile."""
+    """Pending changes of rules, computed from a snapshot of the stored rules; `write` checks that it is current."""
 
     def __init__(self, rules: Sequence[StoredRule], numbers: Iterable[tuple[str, str, int]], now_us: int) -> None:
         self._rules = {rule.rule_id: rule for rule in rules}
@@ -120,7 +120,7 @@ class RuleChange:
             raise Conflict(f"{_of(draft.project)} there is a rule {draft.name!r} already, which {by}")
 
     def refuse_many(self, draft: RuleDraft) -> None:
-        """Refuse one more rule than there may be.
+        """Refuse another rule if the limit is reached.
 
         Raises:
             Conflict: the limit of rules is reached.
@@ -135,7 +135,7 @@ class RuleChange:
         """Set a rule from a file, which may exist already, and return its id.
 
         Raises:
-            Conflict: the API made one of that name, or there are too many.
+            Conflict: a rule of that name was made by the API, or the limit of rules is reached.
 
         """
         holder = self._holder(draft)

@@ -10,14 +10,15 @@ from storage.engine.database import Database
 
 _DAY_US: Final = 86_400_000_000
 _AVERAGED: Final = 200
-"""Evaluations of which an average is made. A guess: enough to be steady, and only of late."""
+"""Number of the latest evaluations whose cost is averaged. A guess: enough for a steady average of recent ones."""
 
 _MOST_KINDS: Final = 20
-"""Kinds of failures and skips that are listed: a guess at more than there are."""
+"""Maximum number of reasons for missing scores that are listed. A guess: more than occur."""
 
 _NAMED_SPANS: Final = 500
 _MOST_KEYS: Final = 200
-"""Spans whose attributes are listed, and the most names. Guesses: all kinds of spans, and a list to choose from."""
+"""Number of the latest spans whose attribute keys are listed, and maximum number of keys. Guesses: these spans have all
+kinds of an application, and a list of this length can still be searched by eye."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,9 @@ class PastRevision:
 
     revision: int
     digest: str
-    rule: str  # its name then
+    rule: str  # the rule's name in that revision
     project: str | None
-    document: str  # everything it says, as JSON
+    document: str  # the parsed rule, as JSON
     created_at_ns: int
 
 
@@ -39,7 +40,7 @@ class PastResult:
     revision: int
     trace_id: str
     span_id: str | None  # None: of the trace, or the session
-    session_id: str | None  # whose latest trace it is
+    session_id: str | None  # set for a result about a session; then `trace_id` is the session's latest trace
     outcome: str  # scored, failed or skipped
     passed: bool | None
     score: float | None
@@ -54,7 +55,7 @@ class PastResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedBy:
-    """Number of targets by decision; of those filtered, by clause."""
+    """Number of targets with a decision; filtered targets are counted by the clause that they failed."""
 
     decision: str  # filtered, sampled_out, matched or undecided
     clause: str | None
@@ -74,7 +75,7 @@ class UnscoredBy:
 class PastCost:
     """Average cost of one evaluation. None means unknown."""
 
-    evaluations: int  # of which the average is made
+    evaluations: int  # number of evaluations in the average
     tokens: float | None
     usd: float | None
 
@@ -91,7 +92,7 @@ class RuleRecord:
         return [PastRevision(**row) for row in self._rows(sql.query("revisions_of_rule"), bounds)]
 
     def results(self, rule_id: str, *, rows: int, tenant: str | None = None) -> list[PastResult]:
-        """Return the latest results of a rule, newest first; with a tenant, those about its spans and spans of none."""
+        """Return the latest results of a rule, newest first; with a tenant, about its spans and spans without one."""
         parameters = {"rule_id": rule_id, "rows": rows, "tenant": tenant}
         return [PastResult(**row) for row in self._rows(sql.query("results_of_rule"), parameters)]
 
@@ -120,9 +121,9 @@ class RuleRecord:
         return PastCost(evaluations=count, tokens=tokens, usd=usd)
 
     def start_of_newest(self, since_ns: int, rows: int, *, tenant: str | None = None) -> tuple[int | None, int]:
-        """Return the start of the first of the newest `rows` spans since an instant, and the number of all.
+        """Return the start of the oldest of the newest `rows` spans, and the number of all spans since an instant.
 
-        The start is None if there are no more than `rows`. With a tenant, of its spans.
+        The start is None if there are no more than `rows`. With a tenant, only its spans count.
 
         """
         with self._database.cursor() as cursor:

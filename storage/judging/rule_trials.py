@@ -1,4 +1,4 @@
-"""Statements for trying a rule on stored data. They read documented views, with bound parameters."""
+"""SQL statements that try a rule on stored data; they read the documented views, and have bound parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _SAME: Final[Mapping[TrialTarget, str]] = {
     "TRACE": "e.trace_id = t.trace_id AND e.session_id IS NULL",
     "SESSION": "e.session_id = t.session_id",
 }
-"""Conditions that results `e` are about a target `t`."""
+"""SQL conditions under which a result `e` is about a target `t`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,12 @@ class TrialQuestion:
 
     target: TrialTarget
     clause: str  # the number of the clause that a span fails first
-    sampled: str  # whether a target is sampled
-    sums: Mapping[str, str]  # columns of the view `traces` that its conditions read, by the names that these use
-    goes_by_results: bool  # of another rule
+    sampled: str  # condition of sampling
+    sums: Mapping[str, str]  # columns of the view `traces` that the conditions read, by their names in the conditions
+    goes_by_results: bool  # True if results of another rule select the targets
 
     def counts(self) -> str:
-        """Return the statement that counts targets by decision, of those that started within a window."""
+        """Return the statement that counts by decision the targets that started within a window."""
         return self._asking(sql.query("trial_counts"))
 
     def examples(self) -> str:
@@ -58,7 +58,7 @@ def spans_of_trace(columns: Sequence[str], sums: Mapping[str, str]) -> str:
 
 
 def spans_called_for() -> str:
-    """Return the statement for the spans of one trace, and NULL for it, that results of another rule call for."""
+    """Return the statement for the spans of one trace that results of another rule select; NULL is the trace itself."""
     return sql.bare(sql.query("spans_called_for")).replace("$results", sql.bare(sql.query("results_that_call")))
 
 

@@ -20,12 +20,12 @@ Made = TypeVar("Made")
 
 _TRIES: Final = 3
 _MOST_NAMES: Final = 500
-"""A guess: more than anyone looks through in a menu. Clients choose names, so there is no bound to how many exist."""
+"""Maximum number of names in a menu of projects. Clients choose names, so any number may exist. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project that was made, or one that only traces name: that has no id."""
+    """A project. One that exists only as a name in traces has no id."""
 
     tenant: str
     name: str
@@ -43,9 +43,9 @@ class _CountedParts:
 
 
 class _TracedProjects:
-    """The projects that traces name: counted once, then updated, or recounted if any part was deleted.
+    """The projects that traces name, cached: new trace parts are added, and all are read again if any was deleted.
 
-    Reading all of 100,000 parts takes 3 ms, and each list of traces needs them for its filter.
+    Reading 100,000 parts takes 3 ms, and each list of traces needs the names for its filter.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _TracedProjects:
 class Rulebook:
     """Storage of rules. Thread-safe; changes are serialized.
 
-    Of one rule, the same digest is the same revision whenever it comes back.
+    A rule that returns to earlier content gets its earlier revision again, because revisions go by digest.
     """
 
     def __init__(self, database: Database, writer: Writer, *, now_ns: Callable[[], int] = time.time_ns) -> None:
@@ -95,7 +95,7 @@ class Rulebook:
         return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in rows]
 
     def projects(self, tenant: str | None = None) -> list[Project]:
-        """Return projects that were made or that traces name, by name: of a tenant and of none; None for all."""
+        """Return projects, made or only named by traces, sorted by name: of a tenant plus shared ones; None for all."""
         with self._database.snapshot() as cursor:
             made = [_project(row) for row in cursor.execute(sql.query("projects"), {"tenant": tenant}).fetchall()]
             traced = self._traced.named(cursor)
@@ -115,7 +115,7 @@ class Rulebook:
         return sorted(heapq.nsmallest(_MOST_NAMES, places, key=places.__getitem__))
 
     def project(self, tenant: str | None, key: str) -> Project | None:
-        """Return the project of that name or id, of a tenant or of none; None if unknown and in no trace."""
+        """Return a tenant's or a shared project by name or id; None if it was not made and no trace names it."""
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("project_of"), {"tenant": tenant, "key": key}).fetchone()
             if row is not None:
@@ -124,7 +124,7 @@ class Rulebook:
         return Project(tenant=tenant or "", name=key, project_id=None, created_at_ns=None) if named else None
 
     def project_ids(self, tenant: str | None = None) -> dict[tuple[str, str], str]:
-        """Return the ids of the projects that were made, by tenant and name: of a tenant and of none; None for all."""
+        """Return ids of made projects by tenant and name: of a tenant plus shared ones (None: all)."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
         return {(owner, name): project_id for owner, name, project_id in rows}
@@ -148,7 +148,7 @@ class Rulebook:
         """Replace a rule's content, if it has one of the versions in `seen`, or any if None.
 
         Raises:
-            Missing: no rule has this id.
+            NotFound: no rule has this id.
             Stale: the rule has another version.
             Conflict: another rule has that name.
             Overloaded: the database cannot be written now.
@@ -165,7 +165,7 @@ class Rulebook:
         """Delete a rule, if it has one of the versions in `seen`.
 
         Raises:
-            Missing: no rule has this id.
+            NotFound: no rule has this id.
             Stale: the rule has another version.
             Overloaded: the database cannot be written now.
         """
@@ -174,10 +174,10 @@ class Rulebook:
     def follow_files(self, drafts: Sequence[RuleDraft], *, keep: Collection[str]) -> list[tuple[RuleDraft, str]]:
         """Set the rules from files, in one transaction; a rule whose file is in `keep` stays as it is.
 
-        A rule that comes back after its file was gone is the same rule.
+        Rules whose file is gone are deleted. A rule whose file returns later keeps its id.
 
         Returns:
-            Those that were refused, with the reason.
+            The refused drafts, each with the reason.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now.
@@ -200,7 +200,7 @@ class Rulebook:
         return self._changed(make)
 
     def _changed(self, make: Callable[[RuleChange], Made]) -> Made:
-        """Apply the changes that `make` prepares, and return its result; start over if a late commit interferes."""
+        """Apply the changes that `make` prepares, and return its result; start over if a rule changed meanwhile."""
         with self._changing:
             for _ in range(_TRIES):
                 change = self._change()

@@ -1,4 +1,4 @@
-"""Windows of spans for rules: their columns, further expressions of rules, within limits of rows and bytes."""
+"""Windows of spans for rules: consecutive spans with the columns that rules read, within limits of rows and bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from storage.engine.arrow import arrow_reader, arrow_table
 from storage.engine.rule_matcher_db import Expression
 from storage.errors import WriteConflict
 
-_ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
+_ROWS_AT_ONCE = 2048  # size of DuckDB's vectors, the smallest batch that it returns
 
 NOTHING_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -42,10 +42,10 @@ def window(
     selection: SpanSelection,
     more: Mapping[str, Any] = NOTHING_MORE,
 ) -> tuple[pa.Table, int] | None:
-    """Return the next spans in their order, and the number up to which they are all; None if there are none.
+    """Return the next spans in order, and the number up to which they are complete; None if there are none.
 
-    The first statement finds the numbers of the next `$rows` spans `$after` one; the second, which has `more`
-    parameters, takes the spans `$until` the last of them out.
+    The first statement returns the numbers of the next `$rows` spans after number `$after`. The second returns the
+    spans themselves, up to the last of these numbers (`$until`); `more` are further parameters of the second.
 
     """
     rows, limits = selection.limits.rows, selection.limits
@@ -65,7 +65,7 @@ def window(
 def small_window(
     cursor: duckdb.DuckDBPyConnection, statement: str, bounds: Mapping[str, Any], selection: SpanSelection
 ) -> tuple[pa.Table, int] | None:
-    """Return all spans after one number until another, of which there are few; None if they have too many bytes."""
+    """Return all spans in a short range of numbers, in one statement; None if they have too many bytes."""
     text, parameters = asked_for(statement, selection.columns)
     spans, nbytes = fetch(cursor, text, {**parameters, **bounds}, selection.limits.nbytes)
     return (spans.sort_by("seq"), bounds["until"]) if nbytes <= selection.limits.nbytes else None
@@ -81,7 +81,7 @@ def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[s
 def fetch(
     cursor: duckdb.DuckDBPyConnection, text: str, parameters: Mapping[str, Any], most_bytes: int
 ) -> tuple[pa.Table, int]:
-    """Return the rows in any order, and their bytes: reading stops beyond the limit."""
+    """Return the rows in any order, and their size in bytes; if that exceeds the limit, rows are missing."""
     reader = arrow_reader(cursor, _ROWS_AT_ONCE, text, dict(parameters))
     batches, nbytes = [], 0
     for batch in reader:
@@ -96,7 +96,7 @@ def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
     """Return the number of the last job.
 
     Raises:
-        WriteConflict: the cursor is somewhere else.
+        WriteConflict: spans are not matched up to `expected_seq`.
 
     """
     seq, last_job = cursor_of(cursor)

@@ -1,4 +1,4 @@
-"""Requests to judges: recorded before they leave, settled after, and summed by day."""
+"""Requests to judge models: each is recorded before it is sent, settled with its usage after, and summed by day."""
 
 import logging
 import threading
@@ -25,14 +25,13 @@ log = logging.getLogger(__name__)
 NANO: Final = 1_000_000_000
 
 _GATHER_S: Final = 0.5
-"""Recorded calls gather for so long before they are written to the database together. A guess: as soon as the next
-look."""
+"""How long recorded calls are gathered before one transaction writes them to the database. A guess."""
 
 _PAUSE_S: Final = 1.0
-"""Before calls that the database could not take are written again. A guess."""
+"""Pause before calls that could not be written to the database are written again. A guess."""
 
 _MOST_UNWRITTEN: Final = 10_000
-"""Calls that the database may lack before no more are made. A guess: a minute of a database that cannot be written."""
+"""If the database cannot be written and lacks more calls than this, new calls are refused. A guess: about a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +43,18 @@ class SpentRow:
     project: str | None
     connection_id: str
     calls: int
-    unpriced_calls: int  # of these, over connections without a price: `nano_usd` lacks them
-    failed_calls: int  # that were not answered, and cost nothing
+    unpriced_calls: int  # calls whose connection has no price, so that they are missing in `nano_usd`
+    failed_calls: int  # calls without an answer, which cost nothing
     tokens: int
     nano_usd: int
-    held_calls: int  # besides, of requests that are under way, or were when a process died
+    held_calls: int  # unsettled calls, not in the counts above: under way, or cut off by the end of a process
     held_tokens: int
     held_nano_usd: int
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """Calls that the database lacks; or may have, if they are written again."""
+    """Calls to write to the database; with `is_again` it may have some of them, after a write that seemed to fail."""
 
     reserved: dict[int, ReservedCall] = field(default_factory=dict)
     settled: dict[int, SettledCall] = field(default_factory=dict)
@@ -69,15 +68,15 @@ class _Gathered:
         self.settled.update((call.call_id, call) for call in settled)
 
     def under(self, later: "_Gathered") -> "_Gathered":
-        """Return both, to be written again."""
+        """Return these calls and the later ones, to be written again."""
         return _Gathered(self.reserved | later.reserved, self.settled | later.settled, is_again=True)
 
 
 class JudgeCallStore:
-    """The judge calls' side of a store. Thread-safe.
+    """Storage of judge calls. Thread-safe.
 
-    A call is on record as soon as the journal has it, which takes one sync of the disk for all that ask meanwhile. The
-    database has it a moment later: under full ingest a transaction may wait a second for its turn.
+    A call is on record as soon as the journal has it; one sync of the disk covers all calls reserved meanwhile. The
+    database gets it later, because under full load a transaction may wait a second for its turn.
     """
 
     def __init__(self, database: Database, writer: Writer, journal: Path) -> None:
@@ -88,7 +87,7 @@ class JudgeCallStore:
         self._reserving: list[tuple[ReservedCall, Future[None]]] = []
         self._settling: list[SettledCall] = []
         self._last_call = 0
-        self._noted = self._on_record = self._stored = 0  # calls reserved and settled, by how far they have come
+        self._noted = self._on_record = self._stored = 0  # counts of calls reported, in the journal, in the database
         self._gathered = _Gathered()
         self._write_at_s = 0.0
         self._written: list[Path] = []  # files of the journal that the database has
@@ -136,7 +135,7 @@ class JudgeCallStore:
         return [SpentRow(**dict(zip(names, row, strict=True))) for row in rows]
 
     def unsettled(self, last: int) -> list[ReservedCall]:
-        """Return the calls up to a number that are not settled: at first those of processes that ended."""
+        """Return the unsettled calls up to a number. At a start, they are calls of a process that ended."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("unsettled_calls"), {"last": last}).fetchall()
         names = tuple(ReservedCall.__dataclass_fields__)
@@ -145,8 +144,8 @@ class JudgeCallStore:
     def reserve(self, call: ReservedCall) -> "Future[None]":
         """Record a call. The future is done once it survives a crash; only then may the request leave.
 
-        It fails if the disk cannot be written, and is cancelled if the store closes first; `settle` such a call as
-        unsent, because it may be on record all the same.
+        The future fails if the disk cannot be written, and is cancelled if the store closes first. The caller MUST then
+        `settle` the call as unsent, because the journal may have it nevertheless.
 
         Raises:
             ReadOnly: the data directory is read-only.
@@ -167,7 +166,7 @@ class JudgeCallStore:
         return stored
 
     def settle(self, call: SettledCall) -> None:
-        """Settle a call, soon; until then, and if the process dies before, it counts as reserved."""
+        """Settle a call, without waiting. Until that is on record, the call counts as reserved, even after a crash."""
         with self._changed:
             self._noted += 1
             self._settling.append(call)
@@ -261,7 +260,7 @@ class JudgeCallStore:
             self._is_writing, covers = True, self._on_record
         if self._journal.due_in_s == 0:
             self._journal.rotate()
-        full = self._journal.full  # its files have no calls that are newer than those written
+        full = self._journal.full  # closed files have no newer calls than `writing`, so the write releases them
         write = self._writer.ask(lambda cursor: _write(cursor, writing), len(writing))
         write.add_done_callback(partial(self._note_written, writing, covers, full))
 
@@ -293,7 +292,7 @@ def _tell(stored: "Future[None]", error: Exception | None) -> None:
 
 
 def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
-    """Write the gathered calls in one go; calls that are already settled get their final state."""
+    """Insert the reserved calls, with their settlement if there is one, and settle calls that the database has."""
     reserved, settled = gathered.reserved, gathered.settled
     if reserved:
         cursor.register("incoming_calls", _table({**_RESERVED, **_SETTLED}, [reserved, settled]))
@@ -305,7 +304,7 @@ def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
 
 
 def _table(columns: Mapping[str, pa.DataType], maps: Sequence[Mapping[int, ReservedCall | SettledCall]]) -> pa.Table:
-    """Build the table of the calls in the first map; a column comes from the first record that has it."""
+    """Build the table of the calls in the first map; a value comes from the first map's record with this field."""
     calls = [[each.get(number) for each in maps] for number in maps[0]]
     arrays = {
         name: pa.array([next((getattr(each, name) for each in of if hasattr(each, name)), None) for of in calls], kind)

@@ -1,4 +1,4 @@
-"""What has moved to the lake: the commits before a boundary."""
+"""Boundaries of the move to the lake: which commits have left the database."""
 
 import datetime as dt
 from typing import Final, NamedTuple
@@ -9,7 +9,10 @@ from storage.ingest.writer import Writer
 
 
 class Boundary(NamedTuple):
-    """Traces without a part in the database from before `first_batch` are, as far as that, in the lake alone."""
+    """Boundary of the move, before the commit `first_batch`.
+
+    Rows from before it are only in the lake, unless the database still has a trace part of their trace from before it.
+    """
 
     day: dt.date
     first_batch: int
@@ -20,24 +23,24 @@ NOTHING: Final = Boundary(dt.date.min, 0, 0)
 
 
 class Boundaries:
-    """The boundary of each name that this directory had in the lake."""
+    """The boundaries of this data directory, one for each id that it has had in the lake."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database, self._writer = database, writer
 
     def all(self) -> dict[str, Boundary]:
-        """Return the boundaries by names."""
+        """Return the boundaries by id of the directory."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("lake_boundaries")).fetchall()
         return {name: Boundary(*boundary) for name, *boundary in rows}
 
     def at(self, day: dt.date) -> Boundary:
-        """Return the boundary for a day: before commits of that day, and before those that are not worked off yet."""
+        """Return the boundary for a day: before its commits, and before commits that a follower has yet to process."""
         with self._database.cursor() as cursor:
             ((first_batch, first_seq),) = cursor.execute(sql.query("lake_boundary_at"), {"day": day}).fetchall()
         return Boundary(day, first_batch, first_seq)
 
     def put(self, directory_id: str, boundary: Boundary) -> None:
-        """Store the boundary of a name."""
+        """Store the boundary of an id of the directory."""
         parameters = {"directory_id": directory_id, **boundary._asdict()}
         self._writer.store(lambda cursor: cursor.execute(sql.query("put_lake_boundary"), parameters), 1)

@@ -1,7 +1,7 @@
-"""The catalog `lake` beside that of the database file: its tables have the rows of both, under the same names.
+"""The DuckDB catalog `lake`, whose tables have the rows of the database and of the lake, under the same names.
 
-A cursor that has chosen files (`storage.lake.reading`) and uses this catalog reads hot and cold rows with any
-statement.
+Hot rows are those in the database, cold rows those in the lake alone. A cursor that has chosen files
+(`storage.lake.reading`) and uses this catalog reads both with any statement.
 """
 
 from pathlib import Path
@@ -24,11 +24,11 @@ COLD_TABLES: Final = (
     "trace_part",
     *(table.name for table in LAKE_TABLES if table.moves and table.name != "trace_part"),
 )
-"""Tables with rows in the lake alone. Each comes after those that its rows are found by."""
+"""Tables with rows in the lake alone. A table comes after the tables through which its rows are found."""
 
 HOT_VIEWS: Final = frozenset({"changed_trace", "changed_part", "evaluation_by_day", "evaluation_days"})
-"""Views of what the latest commits changed, of which nothing is in the lake alone; and sums by day, which the database
-keeps of results that moved."""
+"""Views without cold rows: changes by the latest commits, which have not moved yet, and daily sums of results, which
+stay in the database when the results move."""
 
 
 def attach(connection: duckdb.DuckDBPyConnection, uri: str, folder: Path, endpoint: str | None = None) -> None:
@@ -69,7 +69,7 @@ def attach(connection: duckdb.DuckDBPyConnection, uri: str, folder: Path, endpoi
 
 
 def _reach_store(connection: duckdb.DuckDBPyConnection, endpoint: str | None) -> None:
-    # It takes credentials and region from the environment, as delta-rs does, but no endpoint.
+    # The extension takes credentials and region from the environment, as delta-rs does, but not the endpoint.
     connection.execute(f"LOAD {_text(str(extension('httpfs', 'lake')))}")
     connection.execute("SET GLOBAL allow_persistent_secrets = false")
     connection.execute("FROM duckdb_secrets()")  # reads the folder of secrets, which fails once access is closed
@@ -83,7 +83,7 @@ def _reach_store(connection: duckdb.DuckDBPyConnection, endpoint: str | None) ->
 
 
 def totals_of_readings() -> str:
-    """Return the part of the view `trace_totals` that reads stored sums; no commit changes those of a moved trace."""
+    """Return the part of the view `trace_totals` that reads stored sums; for moved traces it is the whole view."""
     select, _, _ = sql.select_of("trace_totals").partition("\nANTI JOIN changed_trace")
     return select
 
@@ -116,7 +116,7 @@ def _with_columns(connection: duckdb.DuckDBPyConnection, table: str, statement: 
 
 
 def restored(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
-    """Return the expression of a value of the database, of that which the lake has of it (see `delta_rows`)."""
+    """Return the SQL expression that converts a value of the lake to the database's type; reverses `delta_rows`."""
     members = cast("list[tuple[str, DuckDBPyType]]", kind.children) if kind.id in {"list", "struct"} else []
     match kind.id:
         case "timestamp_ns":

@@ -1,4 +1,4 @@
-"""Files of the lake that can have the rows of a question, by the bounds of their columns in Delta's log."""
+"""Choice of the lake's files for a query: Delta's log has the bounds of each column of each file."""
 
 import datetime as dt
 import threading
@@ -25,17 +25,21 @@ Bounds = Mapping[str, tuple[int, int]]
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 DAY_NS: Final = 86_400_000_000_000
 _STALE_S: Final = 10
-"""Files are listed again for a question after so long: what was erased is gone from the next list. A guess."""
+"""A query lists the files again if the list is older; erased files stay in it until then. A guess."""
 _UNSIGNED: Final = frozenset({"trace_key", "call_key", "record_id"})
-"""Columns whose bounds in the log are of signed numbers with the same bits."""
+"""Unsigned columns, stored as signed numbers with the same bits, so that their bounds in the log have another order."""
 _MOVED_BY: Final = {"evaluation": "seq", "decision": "seq", "trace_reading": "start_time", "tool_call": "start_time"}
 _BY_TRACE_PART: Final = ("trace_reading", "tool_call")
-"""Tables whose rows in the lake are found by the parts of their traces, which may begin up to a day apart. A guess."""
+"""Tables whose cold rows are found through the parts of their traces. Parts of one trace may begin up to a day apart, a
+guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of the commits that moved, over all names of the directory, and the day before which they came."""
+    """Limits of what has moved: commits below `batch` and spans below `seq`, received before `day_ns`.
+
+    They are the highest over all ids of the directory; `names` are the single boundaries.
+    """
 
     batch: int
     seq: int
@@ -72,12 +76,12 @@ class ColdFiles:
         self._failure: Exception | None = None
 
     def forget(self) -> None:
-        """List the files again for the next choice: one of those in the list is gone."""
+        """Make the next choice list the files again, because a listed file is gone."""
         with self._lock:  # after a listing under way, which may have begun before the file was gone
             self._until_s = 0.0
 
     def _refresh(self, limits: Limits, *, may_be_old: bool) -> None:
-        """List the files, unless that was done since the latest move, and lately or it may be old."""
+        """List the files, if rows have moved since, or if the list is stale and `may_be_old` is false."""
         if limits == self._limits and (may_be_old or time.monotonic() < self._until_s):
             return
         with self._lock:
@@ -100,7 +104,7 @@ class ColdFiles:
             self._files[name] = delta.version(), _listed(uri, pa.table(delta.get_add_actions(flatten=True)))
 
     def newest_start_ns(self, limits: Limits) -> int:
-        """Return a time after which no moved trace started a span; if the store is away, after which hardly any did."""
+        """Return a time after which no span of a moved trace starts; an estimate while the store cannot be reached."""
         self._refresh(limits, may_be_old=True)
         files = self._of("trace_part")
         moved = files.within({"batch": (LEAST, limits.batch - 1)})
@@ -108,7 +112,7 @@ class ColdFiles:
         return newest_ns if self._failure is None else max(newest_ns, limits.day_ns)
 
     def choose(self, limits: Limits, scans: Mapping[str, Sequence[Bounds]]) -> dict[str, list[str]]:
-        """Return the files by table that can have moved rows within one of the bounds of that table.
+        """Return for each table the files that may have moved rows within one of the scans' bounds.
 
         Raises:
             Overloaded: the store cannot be reached.
@@ -138,7 +142,7 @@ class ColdFiles:
         return chosen
 
     def first_day_of(self, table: str, bounds: Bounds) -> int:
-        """Return the day before which no file of a table has rows within bounds."""
+        """Return the first day whose files of a table may have rows within bounds."""
         files = self._of(table)
         days, _ = files.bounds.get(PARTITION, (np.empty(0, np.int64),) * 2)
         return int(days[files.within(bounds)].min(initial=MOST))

@@ -1,4 +1,4 @@
-"""The tables of a lake as Delta tables: the one place that opens them."""
+"""Opening and scanning of the lake's Delta tables."""
 
 import functools
 import operator
@@ -81,7 +81,7 @@ class DeltaTables:
 def scan(
     delta: DeltaTable, columns: Sequence[str], *, where: Mapping[str, tuple[object, object]]
 ) -> pa.RecordBatchReader:
-    """Read columns of the rows whose values are within bounds, both included; Delta's log leaves files out by these."""
+    """Read columns of the rows whose values are within bounds, inclusive; files outside the bounds are not read."""
     conditions = [(_compared(name, low) >= low) & (_compared(name, low) <= high) for name, (low, high) in where.items()]
     scanner = delta.to_pyarrow_dataset().scanner(
         columns=list(columns),
@@ -93,5 +93,5 @@ def scan(
 
 
 def _compared(name: str, value: object) -> Expression:
-    # Delta writes the texts of merged files as views, with whose bounds Arrow does not compare texts.
+    # Merged files have columns of type `string_view`, which Arrow cannot compare with a `string`.
     return field(name).cast(pa.string()) if isinstance(value, str) else field(name)

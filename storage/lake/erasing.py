@@ -1,4 +1,4 @@
-"""Removal of whole traces from the lake: of those that clients deleted, and of those that expired there."""
+"""Removal of whole traces from the lake: traces that clients deleted, and traces that expired in the lake."""
 
 import datetime as dt
 import itertools
@@ -38,7 +38,7 @@ _PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", 
 
 
 class LakeErasure:
-    """Removes traces from the lake, and finds those that a deletion selects."""
+    """Removal of traces from the lake, and the search for traces that a deletion selects."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class LakeErasure:
         self._database, self._writer = database, writer
 
     def find(self, criteria: Mapping[str, object], *, until_batch: int = GREATEST) -> pa.Table:
-        """Return the traces up to a commit in the lake that match all criteria, with the bounds of their parts.
+        """Return traces in the lake, of commits up to one, that match all criteria, with the bounds of their parts.
 
         Raises:
             Unpublished: the lake cannot be read now.
         """
-        deltas = DeltaTables(self._lake.uri)  # while rows are published
+        deltas = DeltaTables(self._lake.uri)  # not the lake's own, which its thread may be using
         equal = {name: (value, value) for name, value in criteria.items() if name in _EQUAL and value is not None}
         person = {name: equal.pop(name) for name in _PERSON if name in equal}
         parameters = {"project": criteria["project"], "before_ns": criteria["before_ns"], "of_person": bool(person)}
@@ -76,10 +76,10 @@ class LakeErasure:
                 return arrow_table(cursor, sql.query("traces_in_lake"), parameters)
 
     def erase(self) -> None:
-        """Remove the traces that the lake has to lose, and all files with earlier versions of rows.
+        """Remove the traces that deletions noted for removal from the lake, and all files with earlier row versions.
 
         Raises:
-            Unpublished: not now; what is removed stays removed.
+            Unpublished: the lake cannot be written now; some traces may have been removed.
             Overloaded: the database cannot be written now.
         """
         with self._lake.lock:
@@ -89,7 +89,7 @@ class LakeErasure:
                     self._lake.load(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def remove_requested(self) -> None:
-        """Remove the traces that the lake has to lose.
+        """Remove the traces that deletions noted for removal from the lake.
 
         Raises:
             Unpublished, Overloaded: as `erase`.
@@ -119,7 +119,9 @@ class LakeErasure:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
                 traces = arrow_table(cursor, sql.query("expired_in_lake"))
-            self._erasure.forget_moved(traces)  # first: by what is left in the lake they are found again
+            self._erasure.forget_moved(
+                traces
+            )  # first: if the removal is interrupted, the rest in the lake is found again
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)

@@ -1,4 +1,4 @@
-"""Upkeep of the files of the lake: few and large ones, and none that no reader needs."""
+"""Maintenance of the lake's files: small ones are merged, and unused ones removed."""
 
 import datetime as dt
 import itertools
@@ -17,10 +17,10 @@ from storage.lake.tables import LAKE_TABLES, PARTITION
 _TARGET_BYTES: Final = 256 << 20
 _SMALL_BYTES: Final = _TARGET_BYTES // 2
 _READING_H: Final = 1
-"""Files that were replaced stay for so long, for readers that have begun. A guess: no statement may take an hour."""
+"""Hours for which replaced files stay, for statements that began before. A guess: no statement may take an hour."""
 
 _WRITING_H: Final = 24
-"""Files that no commit names stay for so long: their commit may be under way. A guess: commits take seconds."""
+"""Hours for which files without a commit stay, because the commit may be under way. A guess: commits take seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Publication of committed rows in Delta tables, each row exactly once.
 
-The commit that adds rows to a table carries Delta's *application transaction*: the name of this data directory, and the
+The commit that adds rows to a table carries Delta's *application transaction*: the id of this data directory, and the
 number of the last row. So the position is as durable as the rows. Delta refuses a commit if its snapshot is older than
-another commit under the same name, and the position is read from the very snapshot that is written with: of two
-publishers one fails. After any failure the table is loaded again, and its position shows which rows are left.
+another commit with the same id. Since the position is read from that snapshot, one of two concurrent publishers fails.
+After any failure the table is loaded again, and its position shows which rows are left.
 """
 
 import datetime as dt
@@ -32,35 +32,38 @@ from storage.lake.tables import BY_NAME, LakeTable, delta_rows
 
 MOST_ROWS: Final = 131_072
 _MOST_BYTES: Final = 64 << 20
-"""The most bytes of one commit, in memory. A guess: some 30,000 spans of 1.2 kB."""
+"""Rows of one commit are read until they take this many bytes of memory. A guess: some 30,000 spans of 1.2 kB."""
 
 _MOST_ATTEMPTS: Final = 1000
-"""Attempts that are remembered while none succeeds. A guess: eight hours of them."""
+"""Maximum number of failed attempts whose last row numbers are kept, as one may still arrive. A guess: eight hours."""
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _FIRST_ROWS: Final = 256
 _BYTES_AT_ONCE: Final = 16 << 20
-"""The size of one query: rows are read in pieces of about this many bytes, at most a row group, and the first is small.
-Guesses; to read a span of 3.9 kB takes 10 µs of CPU in pieces of a row group, and 16 to 19 in pieces of 2,048 rows."""
+"""One query reads about this many bytes, and at most a row group; the first reads `_FIRST_ROWS`, to learn the size of
+rows. Guesses; reading a span of 3.9 kB takes 10 µs of CPU by row groups, and 16 to 19 by 2,048 rows."""
 
 PARQUET: Final = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Progress of a table: rows up to `published` are in the lake, and up to one of `attempted` may be."""
+    """Progress of a table: rows up to `published` are in the lake; rows up to a number in `attempted` may be, too."""
 
     published: int = 0
     attempted: tuple[int, ...] = ()
 
     def trying(self, after: int, last: int) -> "Position":
-        """Return the position before a commit; earlier attempts after the same number may still arrive."""
+        """Return the position to store before a commit of rows up to `last`.
+
+        Earlier attempts that began after the same number are kept, because the store may still apply them.
+        """
         earlier = self.attempted if after == self.published else ()
         return Position(published=after, attempted=tuple(sorted({*earlier, last}))[-_MOST_ATTEMPTS:])
 
 
 class Lake:
-    """Rows of one data directory in the tables of the lake. One thread publishes; others take the lock."""
+    """Publisher of the rows of one data directory. One thread publishes; others hold `lock` to change tables."""
 
     def __init__(self, database: Database, writer: Writer, uri: str) -> None:
         self._database, self._writer = database, writer
@@ -71,7 +74,7 @@ class Lake:
 
         self._directory_id = ""
         self._positions: dict[str, Position] = {}
-        self._seen: dict[str, int] = {}  # number of writes of a table whose rows are all published
+        self._seen: dict[str, int] = {}  # by table: count of its writes when all its rows were published
         self.rows: Counter[str] = Counter()  # published since the start, by table
 
     def check(self) -> None:
@@ -87,7 +90,7 @@ class Lake:
         """Publish the next rows of a table in one commit; return True if there are more.
 
         Raises:
-            Unpublished: not now, or not before the operator acts.
+            Unpublished: the lake cannot be written now, or until the operator acts; the message says which.
             Overloaded: the position could not be stored in the database.
         """
         writes = self._database.writes.count((table.name,))
@@ -97,7 +100,7 @@ class Lake:
         try:
             with self.lock, reaching(self.uri):
                 has_more = self._publish(table)
-        except BaseException:  # whatever it was, the lake knows how far it is
+        except BaseException:  # whether the commit succeeded is unknown; the next load reads it from the lake
             self._deltas.forget(table.name)
             raise
         if not has_more:
@@ -124,7 +127,7 @@ class Lake:
         return has_more
 
     def _read_positions(self) -> None:
-        with self.lock, self._database.cursor() as cursor:  # else two threads may make two names
+        with self.lock, self._database.cursor() as cursor:  # or two threads might create two ids
             if self._directory_id:
                 return
             rows = cursor.execute(sql.query("lake_positions")).fetchall()
@@ -143,7 +146,7 @@ class Lake:
 
     @property
     def directory_id(self) -> str:
-        """Return the name of this directory in the lake."""
+        """Return the id of this data directory in the lake."""
         self._read_positions()
         return self._directory_id
 
@@ -172,12 +175,12 @@ class Lake:
             self._note(BY_NAME[name], Position(published=number, attempted=later))
 
     def own_position(self, table: LakeTable, delta: DeltaTable) -> int:
-        """Return the number up to which the lake has rows of this directory, all of which are this directory's.
+        """Return the number up to which the lake has rows of this directory, as the snapshot in `delta` says.
 
-        The number may be lower than the last published one, if the lake is another one or was restored.
+        It may be lower than the last published number, if the lake was replaced or restored.
 
         Raises:
-            Unpublished: some are not.
+            Unpublished: it is higher than this directory can have published, so a copy of the directory publishes too.
         """
         self._read_positions()
         position = self._positions.get(table.name, Position())
@@ -192,7 +195,7 @@ class Lake:
         return stored
 
     def _next_rows(self, table: LakeTable, after: int) -> tuple[pa.Table, int, bool]:
-        """Return the next rows in any order, the number up to which they are all, and True if there are more."""
+        """Return the next rows in any order, the number up to which they are complete, and True if there are more."""
         with self._database.cursor() as cursor:
             select = table.about(sql.query("lake_numbers"))
             left = arrow_table(cursor, select, {"after": after, "rows": MOST_ROWS}).column("number").to_numpy()
@@ -222,7 +225,7 @@ def _rows(cursor: duckdb.DuckDBPyConnection, table: LakeTable, *, first: int, la
 
 @contextmanager
 def reaching(uri: str) -> Iterator[None]:
-    """Turn failures of the store, and refused commits, into one error.
+    """Convert failures of the store, and refused commits, to `Unpublished`.
 
     Raises:
         Unpublished: the store cannot be reached, or refuses the commit.

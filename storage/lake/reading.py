@@ -1,4 +1,8 @@
-"""Reading hot and cold rows as one: for each statement the files that its time leaves, or the database alone."""
+"""Cursors that read hot and cold rows together.
+
+For each statement, files of the lake are chosen by its conditions. If no file can have a row, only the database is
+read.
+"""
 
 import datetime as dt
 import itertools
@@ -27,20 +31,21 @@ _EPOCH: Final = dt.date(1970, 1, 1)
 _KEY_DIGITS: Final = 16
 _BITS: Final = 1 << 64
 _STARTS: Final = ("from_ns", "floor_ns", "before_ns", "first_ns")
-"""Parameters of our statements after which all traces start that they read."""
+"""Parameters of the server's statements that are lower bounds for the start of the traces that the statement reads."""
 _BATCHES: Final = ("span", "trace_part")
 _SEQS: Final = ("evaluation", "decision")
 _SUMS: Final = "evaluation_day"
-"""The table with sums of the results that moved. A statement of ours that adds them to results reads those here."""
+"""Table with the sums of results that moved. A statement of the server that reads it adds hot results only."""
 _PLACE: Final = " AS place"
 _ROW_ID: Final = re.compile(r"\browid\b")
 _LONGER: Final = 4
-"""Each part of the time of a list is so many times as long as the one after it. A guess."""
+"""A list reads its range of time in parts, latest first; each part is this many times as long as the one before. A
+guess."""
 _PLACED: Final = frozenset({"batch", "seq", "start_time"})
-"""Columns by which few files have the rows of some traces."""
+"""Columns whose bounds already select few files, so that a look-up of the traces is not needed."""
 _TRACE: Final = "trace_id"
 _MOST_IDS: Final = 2_000
-"""Traces that are looked up one by one; all files are read for more. A guess."""
+"""Maximum number of traces whose files are looked up; for more, all files are read. A guess."""
 _GONE: Final = (duckdb.IOException, duckdb.HTTPException)
 
 _Query = str | duckdb.Statement
@@ -51,7 +56,7 @@ class LakeReader:
     """Source of cursors that read the lake with the database. Thread-safe."""
 
     def __init__(self, uri: str, endpoint: str | None = None) -> None:
-        """`endpoint` is the URL of an object store, unless its provider has one."""
+        """`endpoint` is the URL of an object store whose provider has no default endpoint."""
         self._uri, self._endpoint = uri, endpoint
         self._folder = Path()
         self.files = ColdFiles(uri)
@@ -65,7 +70,7 @@ class LakeReader:
     def reading(
         self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Return a cursor that reads both; `begins` if it is in no transaction, and may be in one from then on."""
+        """Return a cursor that reads hot and cold rows; `begins`: it is in no transaction, and may begin one."""
         reading = ColdCursor(cursor, self, begins=begins, is_own=is_own)
         try:
             yield cast("duckdb.DuckDBPyConnection", reading)
@@ -73,11 +78,11 @@ class LakeReader:
             reading.leave()
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: _Values) -> None:
-        """Decide for a statement of a client, and all that follows on such a cursor, where rows are read."""
+        """Decide where rows are read, for a statement of a client and for all later ones on this cursor."""
         cast("ColdCursor", cursor).route(statement, parameters)
 
     def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """Split a time, latest first: after the last moved trace, then a day before that, and ever longer ones."""
+        """Split a range of time, latest first: the time after all moved traces, the day before, then longer parts."""
         boundary = self.boundary(cursor)
         latest_ns = LEAST if boundary is None else self.files.newest_start_ns(boundary) + 2
         if not from_ns < latest_ns:
@@ -89,7 +94,7 @@ class LakeReader:
         return [(first_ns, end_ns) for end_ns, first_ns in itertools.pairwise(edges)]
 
     def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Limits | None:
-        """Return what has moved as of the cursor's moment; None: nothing."""
+        """Return the limits of what has moved, in the cursor's snapshot; None if nothing has."""
         rows = cursor.execute(sql.query("lake_boundaries")).fetchall()
         if not rows:
             return None
@@ -99,13 +104,13 @@ class LakeReader:
         return Limits(batch=max(batches), seq=max(seqs), day_ns=day_ns, names=frozenset(rows), rows=due)
 
     def forget(self, error: Exception) -> bool:
-        """Return True if a statement that failed so may succeed if it is repeated, because files have changed."""
+        """Return True if a statement that failed with this error may succeed when repeated, because files changed."""
         if isinstance(error, _GONE):
             self.files.forget()
         return isinstance(error, _GONE)
 
     def parameters(self, boundary: Limits, chosen: Mapping[str, list[str]]) -> dict[str, Any]:
-        """Return those of `choose_files`."""
+        """Return the parameters of the statement `choose_files`."""
         empty = {table: [str(self._folder / f"{table}.parquet")] for table in COLD_TABLES}
         lists = {table: "\n".join(empty[table] + chosen.get(table, [])) for table in COLD_TABLES}
         until = max(self.files.newest_start_ns(boundary), 0)
@@ -116,20 +121,20 @@ class ColdCursor:
     """A cursor whose statements read the lake too if their rows may be there. Everything else goes to the cursor."""
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, reader: LakeReader, *, begins: bool, is_own: bool) -> None:
-        """`is_own`: its statements are ours, whose parameters say by their names what they are about."""
+        """`is_own`: the statements are the server's, so parameter names show which traces and times they read."""
         self._cursor, self._reader, self._begins, self._is_own = cursor, reader, begins, is_own
         self._has_begun = self._is_cold = self._is_routed = self._has_files = False
         self._boundary: Limits | None = None
         self._knows_boundary = False
-        self._near: Bounds = {}  # where the parts of traces are searched that statements of ours name
-        self._places: dict[tuple[frozenset[str], Limits], Mapping[str, Bounds] | None] = {}  # of traces
+        self._near: Bounds = {}  # bounds for the search of trace parts, from the times of the server's statements
+        self._places: dict[tuple[frozenset[str], Limits], Mapping[str, Bounds] | None] = {}  # cached `_bounds_of`
         self._registered: dict[str, pa.Table] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as that of the cursor
         return getattr(self._cursor, name)
 
     def execute(self, query: _Query, parameters: _Values = None) -> Any:  # noqa: ANN401 - as that of the cursor
-        """Execute a statement where its rows are."""
+        """Execute a statement over the database, or over the database and the lake if the lake may have its rows."""
         return self._run(query, parameters, lambda text: self._cursor.execute(text, parameters))
 
     def sql(self, query: _Query, *, params: _Values = None) -> Any:  # noqa: ANN401 - as that of the cursor
@@ -137,7 +142,7 @@ class ColdCursor:
         return self._run(query, params, lambda text: self._cursor.sql(text, params=params))
 
     def register(self, name: str, table: pa.Table) -> None:
-        """Delegate to the cursor; the traces in a table say which rows a statement with its name is about."""
+        """Delegate to the cursor; a statement that names the table is assumed to read only the table's traces."""
         self._registered[name] = table
         self._cursor.register(name, table)
 
@@ -154,7 +159,7 @@ class ColdCursor:
         except _GONE as error:
             if not (self._is_own and self._has_files and self._reader.forget(error)):
                 raise
-            if not self._begins:  # the moment of the caller is over
+            if not self._begins:  # the error has ended the caller's transaction
                 raise Reopened(FILE_IS_GONE) from error
         self.leave()
         self._has_begun = self._knows_boundary = False
@@ -165,14 +170,15 @@ class ColdCursor:
             raise Reopened(FILE_IS_GONE) from error
 
     def _suited(self, text: str, query: _Query) -> _Query:
-        # Views have no row ids. Those that one statement returns and another one gets are of one kind.
+        # Views have no row ids, so numbers replace them. A statement that returns ids which a later statement uses
+        # (`AS place`) always returns numbers once rows have moved, because the later statement may read the lake.
         if not self._is_own or not (self._is_cold or (self._boundary is not None and _PLACE in text)):
             return query
         number = "number" if "FROM evaluation AS e" in text else "write_number"
         return _ROW_ID.sub(number, text.replace(f"{CATALOG}.trace_part", "trace_part"))
 
     def route(self, statement: str, parameters: _Values = None) -> None:
-        """Decide for a client's statement, and all that follows until the cursor is left, where rows are read."""
+        """Decide where rows are read, for a client's statement and for all later ones until `leave`."""
         self._route(statement, parameters)
         self._is_routed = True
 
@@ -192,7 +198,7 @@ class ColdCursor:
         if self._begins and not self._has_begun:
             begin_reading(self._cursor)
             self._has_begun = True
-        if not self._knows_boundary:  # all statements of a cursor are of one moment
+        if not self._knows_boundary:  # read once, because all statements of a cursor read one snapshot
             self._boundary, self._knows_boundary = self._reader.boundary(self._cursor), True
         boundary = self._boundary
         chosen: Mapping[str, list[str]] = {}
@@ -235,7 +241,7 @@ class ColdCursor:
         return files.choose(boundary, bounds)
 
     def _bounds_of(self, trace_ids: frozenset[str], boundary: Limits, files: ColdFiles) -> Mapping[str, Bounds] | None:
-        """Return by table where the cold rows of traces are; None: they have none."""
+        """Return by table the bounds of the cold rows of traces, or None if these traces have no cold rows."""
         keys = {int(trace_id[_KEY_DIGITS:], 16) for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)}
         texts = {"keys": ",".join(map(str, keys)), "day_ns": boundary.day_ns}
         hot = self._cursor.execute(sql.query("traces_that_are_hot"), texts).fetchall() if keys else []
@@ -256,14 +262,14 @@ class ColdCursor:
         return {
             **dict.fromkeys(_BATCHES, commits),
             **dict.fromkeys(_SEQS, numbers),
-            "log_record": {PARTITION: (first_day - 1, MOST)},  # one may come at any time after its span
+            "log_record": {PARTITION: (first_day - 1, MOST)},  # a log record may arrive long after its span
             "trace_reading": {"start_time": (start_ns, end_ns)},
             "tool_call": {"start_time": (start_ns - DAY_NS, end_ns + DAY_NS)},
         }
 
 
 def _is_later(text: str, parameters: _Values, boundary: Limits) -> bool:
-    """Return True if a statement of ours reads spans of later commits alone."""
+    """Return True if a statement of the server reads only commits that have not moved."""
     return (
         parameters is not None
         and "trace_part" not in text
@@ -277,7 +283,7 @@ def _starts(parameters: _Values) -> list[int]:
 
 
 def _ids(parameters: _Values, registered: Iterable[pa.Table]) -> frozenset[str] | None:
-    """Return the traces that a statement of ours is about, or None."""
+    """Return the ids of the traces that a statement of the server reads; None if unknown, or too many."""
     named = parameters or {}
     texts = [named.get(name) for name in ("ids", "trace_ids", "trace_id")]
     ids = [text.split(",") for text in texts if isinstance(text, str)]

@@ -1,4 +1,4 @@
-"""Removal of rows from the lake, by their numbers, so that no text of them is in Delta's log."""
+"""Removal of rows from the lake, by number, because Delta's log keeps the predicate of each removal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ _KEYS: Final = ("tenant", "trace_id", "write_number")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Comparison of the lake with the rows that are to move.
+    """State of the lake after `remove_stale`, which the deletion of moved rows relies on.
 
-    Of traces that were not `pinned`, the lake has no other rows than the database, up to the `numbers` of each table
-    that moves.
+    Up to the `numbers` of each table that moves, the lake has exactly the database's rows of the traces that are to
+    move. That does not hold for traces that were `pinned` at that time.
     """
 
     numbers: Mapping[str, int]
@@ -41,18 +41,18 @@ class Compared:
 
 
 class Removal:
-    """Removes rows from the lake. For the thread of the lake."""
+    """Removal of rows from the lake. For the thread of the lake."""
 
     def __init__(self, lake: Lake, database: Database) -> None:
         self._lake, self._database = lake, database
 
     def remove_stale(self, before: Mapping[str, Boundary], boundary: Boundary) -> Compared:
-        """Remove what the database had of traces that are to move, and has no more: earlier versions, expired traces.
+        """Remove rows of the lake that the database has no more: earlier versions of rows, and expired traces.
 
-        `before` are the boundaries so far, by names.
+        Only traces between the boundaries so far, `before` by directory id, and the new one are compared.
 
         Raises:
-            Unpublished: not now.
+            Unpublished: the lake cannot be written now.
         """
         with self._lake.lock, reaching(self._lake.uri):
             deltas = {table.name: self._lake.load(table) for table in LAKE_TABLES}
@@ -62,13 +62,13 @@ class Removal:
                 pinned = frozenset(cursor.execute(sql.query("pinned_ids")).fetchall())
             own = self._lake.directory_id
             self._remove_stale(deltas, own, before.get(own, NOTHING), boundary, is_own=True)
-            for name, earlier in before.items():  # of a restored directory: traces that it has move under its new name
+            for name, earlier in before.items():  # a restored directory has a new id, under which its traces move again
                 if name != own:
                     self._remove_stale(deltas, name, earlier, earlier, is_own=False)
         return Compared(numbers=numbers, pinned=pinned)
 
     def remove(self, table: LakeTable, delta: DeltaTable, directory_id: str, numbers: NDArray[np.int64]) -> None:
-        """Remove the rows of a name with these numbers."""
+        """Remove the rows with these numbers that the directory `directory_id` published."""
         numbers = np.sort(numbers)
         for begin in range(0, len(numbers), _AT_ONCE):
             some = numbers[begin : begin + _AT_ONCE]
@@ -111,15 +111,15 @@ class Removal:
                 later = {"write_number": (least_number, GREATEST)}
                 stale(table, sql.query("stale_of_traces"), _KEYS, later, first | {"all": not is_own})
         if is_own and before.first_batch < boundary.first_batch:
-            for table in ("log_record", "trace_part"):  # parts last: by them, rows about expired traces are found
+            for table in ("log_record", "trace_part"):  # parts last, as rows of expired traces are found by them
                 stale(table, sql.query("stale_of_commits"), ("batch", "write_number"), {"batch": new["batch"]}, first)
 
 
 def committed(delta: DeltaTable, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Commit beside others: Delta refuses a commit if another one changed what it had read.
+    """Repeat a commit that Delta refuses because another commit changed the data that it had read.
 
     Raises:
-        CommitFailedError: Delta refused the commit as often as it was tried.
+        CommitFailedError: Delta refused all attempts.
     """
     for attempt in range(1, _TRIES + 1):
         try:

@@ -1,6 +1,6 @@
-"""What a statement asks of the tables: the conditions that DuckDB's own plan pushes into its scans.
+"""Conditions of a statement on each table, as DuckDB's query plan pushes them down into table scans.
 
-The plan is made in a DuckDB of its own, whose tables are empty, so it costs the same whatever is stored.
+The plan is made in a separate DuckDB instance with empty tables, so that its cost does not depend on the stored data.
 """
 
 import datetime as dt
@@ -22,14 +22,14 @@ from storage.lake.catalog import COLD_TABLES, HOT_VIEWS, totals_of_readings
 from storage.lake.cold_files import LEAST, MOST
 
 _NOT_THESE: Final = "statistics_propagation,empty_result_pullup,late_materialization,join_order"
-"""Optimizers that leave out scans of empty tables, or scan a table twice."""
+"""Optimizers that are off, because they drop scans of empty tables or scan a table twice."""
 
 _NUMBER: Final = r"-?\d+|'[\d .:+-]+'::(?:TIMESTAMP_NS|TIMESTAMP|TIMESTAMP WITH TIME ZONE|DATE)"
 _CONDITION: Final = re.compile(rf"\b(\w++)(>=|<=|>|<|=)({_NUMBER})")
 _CONDITIONS: Final = re.compile(rf"{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*")
 _ID: Final = "'[0-9a-f]{32}'"
 _IDS: Final = re.compile(rf"trace_id={_ID}|(?:optional: )?trace_id IN \({_ID}(?:, {_ID})*\)")
-_OPTIONAL: Final = " AND optional: "  # before conditions that are known while the plan runs
+_OPTIONAL: Final = " AND optional: "  # precedes conditions that are only known at execution
 _WORDS: Final = re.compile(r"\w+")
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times of the database have no zone
 
@@ -40,13 +40,16 @@ class Scan:
 
     table: str
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    trace_ids: frozenset[str] | None = None  # None: of any
+    trace_ids: frozenset[str] | None = None  # None: any trace
 
 
 def scans_of(
     statement: str, parameters: Mapping[str, Any] | None, registered: Mapping[str, pa.Schema] | None = None
 ) -> list[Scan]:
-    """Return the scans of the tables that have rows in the lake; none if the statement reads others only."""
+    """Return a statement's scans of tables that have rows in the lake.
+
+    If the statement cannot be planned, return a scan without bounds for each table that it may read.
+    """
     if not names_cold(statement):
         return []
     with _lock:
@@ -57,7 +60,7 @@ def scans_of(
             cursor.register(name, schema.empty_table())
         try:
             ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {statement}", parameters or None).fetchall()
-        except duckdb.Error:  # what it is about stays unknown
+        except duckdb.Error:  # no plan: read all files of the tables
             words = set(_WORDS.findall(statement.lower()))
             return [Scan(table=table) for table in (COLD_TABLES if words & _views() else words & {*COLD_TABLES})]
     return [_scan(table, node["extra_info"].get("Filters", [])) for table, node in _scanning(json.loads(plan))]
@@ -102,7 +105,7 @@ def _scan(table: str, filters: str | list[str]) -> Scan:
 
 
 def _number(value: str) -> int:
-    """Return a constant of a plan as the lake has it; one outside of Python's times excludes nothing."""
+    """Convert a constant of a plan to the lake's number; a time outside of Python's range becomes LEAST or MOST."""
     if not value.startswith("'"):
         return int(value)
     text, _, kind = value[1:].partition("'::")

@@ -19,7 +19,7 @@ STORE_OPTIONS: Final = {
     "retry_timeout": "20s",
 }
 """Credentials, region and endpoint of an object store come from the environment (`AWS_ACCESS_KEY_ID`, …). The times are
-guesses: a thread of its own waits for the store, and the server waits for that thread when it ends."""
+guesses: only the lake's thread waits for the store, but at shutdown the server waits for that thread."""
 
 _RACERS: Final = 8
 _TABLE: Final = "store_check"
@@ -43,7 +43,7 @@ def check_store(uri: str) -> None:
     if winners > 1:
         raise Unpublished(
             f"{uri} is not safe to publish to: of {_RACERS} writers of the same log entry {winners} succeeded, where"
-            " one may. Use a store whose PUT with If-None-Match is atomic"
+            " only one may. Use a store whose PUT with If-None-Match is atomic"
         )
     if not winners:
         raise failures[0]

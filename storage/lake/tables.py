@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 PARTITION: Final = "partition_day"
-"""Name of the column by which tables are partitioned: the day when a row was received, made or published, in UTC."""
+"""Name of the column by which tables are partitioned: the UTC day of `LakeTable.time`, else of the publication."""
 
 DIRECTORY: Final = "directory_id"
 """Name of the column of the data directory that published the row."""
@@ -20,8 +20,8 @@ class LakeTable:
     """A table, which has the same name in the database and in the lake."""
 
     name: str
-    time: str | None = None  # the server's own time in a row; None: there is none, and the time of publication counts
-    number: str = "write_number"  # distinct, and greater for each later write
+    time: str | None = None  # column with a time of the server's clock, for the partition; None: use the publication's
+    number: str = "write_number"  # column with a unique number that grows with each write
     moves: bool = True  # its rows leave the database with their trace
 
     def about(self, statement: str) -> str:
@@ -41,13 +41,13 @@ LAKE_TABLES: Final = (
     LakeTable(name="review_entry", time="added_at", moves=False),
     LakeTable(name="judge_call", time="started_at", moves=False),
 )
-"""Times that senders set are no partitions: one request could make a hundred thousand of them."""
+"""`time` is never a time that senders set, because one request could then make a hundred thousand partitions."""
 
 BY_NAME: Final = {table.name: table for table in LAKE_TABLES}
 
 
 def delta_schema(rows: pa.Schema) -> pa.Schema:
-    """Return the columns of a table in the lake, of those in the database."""
+    """Return the schema of a table in the lake for its schema in the database."""
     columns = [pa.field(field.name, _delta_type(field.type)) for field in rows]
     return pa.schema([*columns, pa.field(DIRECTORY, pa.string()), pa.field(PARTITION, pa.date32())])
 
@@ -68,7 +68,7 @@ def delta_rows(table: LakeTable, rows: pa.Table, *, directory_id: str, today: dt
 
 
 def columns_with_bounds(schema: pa.Schema) -> str:
-    """Return the columns whose bounds are in Delta's log: none of texts, since an erasure does not reach the log."""
+    """Return the columns whose bounds Delta's log gets: no texts, because an erasure does not rewrite the log."""
     bounded = (field.name for field in schema if field.name != PARTITION and _is_number(field.type))
     return ",".join(bounded)
 

@@ -1,7 +1,8 @@
-"""Upkeep of a lake: what has moved there, what has to leave it, and its files.
+"""Upkeep of a lake: the move of traces to it, the removal of traces from it, and its files.
 
-For moving, the lake is made exactly what is to move. Then the boundary is stored, by which readers take these traces
-from the lake unless they are still in the database; and then they are deleted there (`storage.upkeep.moving`).
+A move has three steps. Stale rows are removed, so that the lake has exactly the rows of the traces that move. The
+boundary is stored, and from then on readers read these traces from the lake, unless the database still has them. Then
+the traces are deleted from the database (`storage.upkeep.moving`).
 """
 
 import datetime as dt
@@ -32,10 +33,10 @@ class LakeUpkeep:
         return max((each.day for each in self._boundaries.all().values()), default=None)
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
-        """Move the boundary to a day, or as near as work that is not done allows, and never back.
+        """Move the boundary to a day, or only to the first commit that is not matched or summed; never move it back.
 
         Raises:
-            Unpublished: not now; the boundary stays where it was.
+            Unpublished: the lake cannot be written now; the boundary is unchanged.
             Overloaded: the database cannot be written now.
         """
         self.erasure.remove_requested()
@@ -51,10 +52,10 @@ class LakeUpkeep:
         return boundary, compared
 
     def tidy(self, now: dt.datetime, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Remove what has expired, and files that are not needed.
+        """Remove expired traces, and files that no reader needs.
 
         Raises:
-            Unpublished: not now.
+            Unpublished: the lake cannot be written now.
             Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)

@@ -1,8 +1,8 @@
 """Datasets: cases that an application is run on, in numbered versions that never change.
 
-What an item says is stored once, however many versions have it; a version is the list of its items. Items are stored
-first and are not visible until the version that has them is, in a transaction of its own: an import that is killed
-leaves items behind that no version has, which the same import finds again.
+The content of an item is stored once, however many versions have the item; a version is a list of items. Items are
+stored first, and become visible with their version, in a later transaction. An interrupted import leaves items without
+a version, which a repeated import reuses.
 """
 
 import uuid
@@ -24,18 +24,18 @@ from storage.sql import dict_rows
 from storage.versioned import write_rows
 
 MOST_ITEMS: Final = 1_000_000
-"""The most items of one version. A guess: larger ones are no test sets, and the ids of this many items take 200 MB
-while they are read."""
+"""Maximum number of items of one version. A guess: test sets are smaller, and reading the ids of this many items takes
+200 MB."""
 
 VERSION: Final = Limit(value=MOST_ITEMS, unit="items", remedy="make several datasets of it")
 
 _ITEMS_AT_ONCE: Final = 8_192
-"""Items of one transaction, as spans have it."""
+"""Maximum number of items stored or deleted in one transaction; the same as for spans."""
 
 _PAGE: Final = 2_000  # items that are read at once for an export
 
 Mode: TypeAlias = Literal["replace", "append"]
-"""`replace`: the version has the given items and no others. `append`: those of the version before it too."""
+"""`replace`: the version has only the given items. `append`: it also has the items of the version before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class DatasetText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A dataset, with its latest version; 0 without one."""
+    """A dataset. `latest_version` is 0 if it has no versions."""
 
     tenant: str
     dataset_id: str
@@ -103,7 +103,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """An item that differs between two versions. What one of them does not have is None."""
+    """An item that differs between two versions. The fields of a version that lacks the item are None."""
 
     status: Literal["ADDED", "REMOVED", "CHANGED"]
     item_id: str
@@ -123,7 +123,7 @@ class Datasets:
         self._writer = writer
 
     def all(self, tenant: str | None) -> list[Dataset]:
-        """Return the datasets of a tenant and the shared ones, or with None those of all, by name."""
+        """Return the datasets of a tenant plus shared ones, by name; None returns those of all tenants."""
         return self._datasets(tenant, None)
 
     def named(self, tenant: str | None, key: str) -> list[Dataset]:
@@ -210,7 +210,7 @@ class Datasets:
         created_by: str | None = None,
         now_us: int,
     ) -> tuple[Version, bool]:
-        """Add a version with these stored items; return it, and True if it is new: the latest one may be equal.
+        """Add a version with these stored items; return it, and False if it is the latest one, which has equal items.
 
         Raises:
             Conflict: the version would have no items, or too many.
@@ -240,11 +240,11 @@ class Datasets:
         return self._items(sql.query("items_of_version"), parameters)
 
     def items_by_id(self, version: Version, ids: Sequence[str]) -> list[Item]:
-        """Return the items of a version that are among these."""
+        """Return the items of a version that have one of these ids."""
         return self._items(sql.query("items_by_id"), {"version_key": version.version_key, "ids": list(ids)})
 
     def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
-        """Return the items among these that the version of a run has, by their ids; of a deleted dataset none."""
+        """Return by id the items that a run's version of a dataset has; none if the dataset was deleted."""
         with self._database.cursor() as cursor:
             parameters = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
             cursor.execute(sql.query("dataset_versions"), parameters)
@@ -297,7 +297,7 @@ class Datasets:
 
 @dataclass(slots=True, kw_only=True)
 class _NextVersion:
-    """A version that is made in the writer's transaction, so that no other version comes between."""
+    """A version, computed within the writer's transaction, so that no other version is added meanwhile."""
 
     dataset: Dataset
     members: pa.Table

@@ -45,23 +45,23 @@ class Evaluation:
     created_by: str | None
     created_at_ns: int
     ended_at_ns: int | None
-    continues_at_us: int | None  # of the pause that its judge asked for
-    scored: int = 0  # items so far; known of the evaluations of one run
+    continues_at_us: int | None  # end of a pause that the judge's API asked for
+    scored: int = 0  # items so far; this and the next two are only filled by `of_run`
     failed: int = 0
     skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unscored:
-    """An item that is to be scored. The maps are JSON."""
+    """An item that the evaluation has yet to score. The maps are JSON."""
 
     item_number: int
     inputs: str
     expected_outputs: str
     actual_outputs: str
     metadata: str
-    has_failed: bool  # the task, so that there is nothing to judge
-    trace_id: str | None = None  # of the trace that supplies what the maps lack
+    has_failed: bool  # True if the task failed, so that there is nothing to judge
+    trace_id: str | None = None  # trace that supplies values that are missing in the maps
     span_id: str | None = None
 
 
@@ -121,7 +121,7 @@ class RunEvaluations:
         write_rows(self._writer, sql.query("pause_run_evaluation"), values)
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
-        """Return items without its score, after a number."""
+        """Return items that the evaluation has not scored yet, after an item number."""
         parameters = {
             "run_id": evaluation.run_id,
             "evaluation_id": evaluation.evaluation_id,
@@ -133,14 +133,14 @@ class RunEvaluations:
             return [Unscored(**row) for row in dict_rows(cursor)]
 
     def count_unscored(self, evaluation: Evaluation) -> int:
-        """Count the items without its score."""
+        """Count the items that the evaluation has not scored yet."""
         params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
         with self._database.cursor() as cursor:
             ((count,),) = cursor.execute(sql.query("count_unscored_run_items"), params).fetchall()
         return int(count)
 
     def problem_of(self, evaluation: Evaluation) -> str | None:
-        """Return why an evaluation with no items left is no success: none of its items has a verdict."""
+        """Return why a finished evaluation counts as failed, because no item got a score; None if one did."""
         params = {"run_id": evaluation.run_id, "evaluation_id": evaluation.evaluation_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("verdicts_of_run_evaluation"), params)

@@ -60,7 +60,7 @@ class Reported:
 
     stored: int
     already_present: int
-    conflicting: Sequence[str]  # keys
+    conflicting: Sequence[str]  # keys of items already present with other content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ItemCriteria:
 
 @dataclass(frozen=True, slots=True)
 class OutlinedItem:
-    """An item of a run in short."""
+    """Number, key, trial and outcome of a run's item."""
 
     number: int
     key: str
@@ -98,7 +98,7 @@ class EvaluatedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvaluator:
-    """Configuration with which an evaluator judged a run's items; `is_one` if it is the same for all."""
+    """Configuration with which an evaluator judged a run's items; `is_one` is True if all items had the same."""
 
     name: str
     direction: str | None
@@ -111,7 +111,7 @@ class StoredEvaluator:
 class RunStamp:
     """Counters that change with a run's items or scores."""
 
-    items: int  # each trial one
+    items: int  # each trial of an item counts
     scores: int
     last_score: int | None
 
@@ -137,7 +137,7 @@ class UndecidedCriteria:
 
 
 _LATEST_RUNS: Final = 100
-"""The runs that are searched for items without a decision. A guess: older ones have been replaced."""
+"""Number of the latest runs that are searched for items without a human decision. A guess: older runs are outdated."""
 
 
 class RunItems:
@@ -150,10 +150,10 @@ class RunItems:
     def add(
         self, run: Run, items: Sequence[NewRunItem], scores: Sequence[Sequence[NewScore]], *, now_us: int
     ) -> Reported:
-        """Store items, each with its scores, in one transaction; those that the run has already are left as they are.
+        """Store items, each with its scores, in one transaction; items that the run already has are not changed.
 
         Raises:
-            Conflict: the run has ended, and some of them are new to it.
+            Conflict: the run has ended, and some of the items are new.
             NotFound: the run was deleted.
             Overloaded: nothing was stored.
         """
@@ -219,7 +219,7 @@ class RunItems:
         return [items[row["item_number"]] | row for row in rows]
 
     def outline(self, run_id: str) -> list[OutlinedItem]:
-        """Return all items of a run in short, the trials of a case together."""
+        """Return number, key, trial and outcome of all items of a run, the trials of a case together."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
         return [OutlinedItem(*row) for row in rows]
@@ -252,7 +252,7 @@ class RunItems:
             return [EvaluatedTrial(**row) for row in dict_rows(cursor)]
 
     def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
-        """Return an item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
+        """Return an item by number, with the dataset of its run; of a tenant or shared, None for all tenants."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("run_item_by_number"), {"tenant": tenant, "item_number": number})
             return next(iter(dict_rows(cursor)), None)
@@ -266,7 +266,7 @@ class RunItems:
 
 @dataclass(slots=True, kw_only=True)
 class _Adding:
-    """Adding of items in the writer's transaction, so that no other thread adds the same."""
+    """Addition of items within the writer's transaction, so that no other thread can add the same items meanwhile."""
 
     run: Run
     items: Sequence[NewRunItem]
@@ -301,7 +301,7 @@ class _Adding:
         cursor.execute(sql.query("touch_run"), of_it | {"now_us": self.now_us})
 
     def _places(self, cursor: duckdb.DuckDBPyConnection, of_it: dict[str, object]) -> tuple[list[int], list[str]]:
-        """Return the places of new items, and the keys of items that are stored with other content."""
+        """Return the indices of new items, and the keys of items that are stored, or sent twice, with other content."""
         cursor.register("new_run_items", _item_table(self.items))
         known = cursor.execute(sql.query("known_run_items"), of_it).fetchall()
         gone = {place for place, _, _ in known}

@@ -1,4 +1,4 @@
-"""Runs that have ended and were not compared yet, and notification of those that are worse."""
+"""Ended runs that are due for a comparison with their baseline, and notification if one is worse."""
 
 from typing import Final
 
@@ -11,7 +11,8 @@ from storage.engine.row_cache import RowCache
 from storage.ingest.writer import Writer
 
 _LONGEST_WAIT_US: Final = 3_600_000_000
-"""From the end of a run, or of an evaluation of it: the longest pause that a judge can request."""
+"""Maximum time for which a comparison waits for open evaluations, after the run or an evaluation of it ended. It is the
+longest pause that a judge's API can request."""
 
 
 class RunLooks:
@@ -24,9 +25,9 @@ class RunLooks:
         self._due = RowCache(database, sql.query("runs_to_look_at"))
 
     def due(self, *, most: int, now_ns: int) -> list[str]:
-        """Return runs that have ended and were not cancelled, or were judged again, since they were last looked at.
+        """Return runs that ended without being cancelled, or got new scores, since they were last compared.
 
-        A run waits up to an hour for its evaluations, and for those of earlier runs, which may become its baseline.
+        A run waits up to an hour for its own evaluations, and for those of earlier runs that may become its baseline.
         """
         params = {"runs": most, "waits_after_us": now_ns // 1000 - _LONGEST_WAIT_US}
         return [run_id for (run_id,) in self._due.rows(params, now_us=now_ns // 1000)]

@@ -14,7 +14,7 @@ from storage.rates import pass_rate
 from storage.sql import dict_rows
 
 _KEPT_RUNS: Final = 1_000
-"""Runs with cached sums, a kilobyte each; a page of experiments shows up to a hundred. A guess."""
+"""Number of runs whose sums are cached, a kilobyte each; a page of experiments shows up to a hundred. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ class RunSums:
 class KeptSums:
     """The sums of runs. Thread-safe.
 
-    Adding up 100,000 items with four scores each takes 0.14 s of CPU, and telling that nothing has changed 5 ms: items
-    and scores are only ever added.
+    Adding up 100,000 items with four scores each takes 0.14 s of CPU. Checking that nothing has changed takes 5 ms,
+    since items and scores are only ever added (`stamp_of_run`).
     """
 
     def __init__(self, database: Database) -> None:

@@ -24,14 +24,14 @@ Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCE
 Ending: TypeAlias = Literal["SUCCESS", "FAILED", "CANCELLED"]
 
 _ROWS_AT_ONCE: Final = 8_192
-"""Rows of one transaction that deletes."""
+"""Maximum number of rows that one transaction deletes."""
 
 _EXPIRED_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run that is to be begun."""
+    """Parameters of a new run."""
 
     tenant: str
     project: str
@@ -77,7 +77,7 @@ class Run:
     verdict: str | None
     idle_s: int
     created_by: str | None
-    is_pinned: bool  # is kept beyond its expiry
+    is_pinned: bool  # True: the run does not expire
     started_at_ns: int
     reported_at_ns: int
     completed_at_ns: int | None
@@ -121,7 +121,7 @@ class Runs:
         """Begin a run, creating its project and experiment if needed; return the existing run of a known key.
 
         Raises:
-            NotFound: the run was deleted at once.
+            NotFound: another request deleted the run before it was read back.
             Overloaded: nothing was stored.
         """
         values = asdict(new) | {"run_id": _run_id(), "now_us": now_us}
@@ -145,7 +145,7 @@ class Runs:
         return run, run.run_id == values["run_id"]
 
     def find(self, tenant: str | None, run_id: str) -> Run | None:
-        """Return a run of a tenant or of none; None for all."""
+        """Return a run of a tenant, or a shared one; None finds those of all tenants."""
         return next(iter(self._runs(tenant=tenant, run_id=run_id)), None)
 
     def of_experiment(self, experiment_id: str, *, skip: int = 0, most: int = 1) -> list[Run]:
@@ -153,11 +153,11 @@ class Runs:
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
 
     def latest(self, tenant: str | None, *, dataset: str | None = None, skip: int = 0, most: int = 1) -> list[Run]:
-        """Return runs of all experiments, newest first: of a tenant and of none, or with None of all."""
+        """Return runs of all experiments, newest first: of a tenant plus shared ones; None for all."""
         return self._runs(tenant=tenant, dataset=dataset, runs=most, skip=skip)
 
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
-        """Return the latest runs on versions of a dataset, newest first: of a tenant and of none, or all with None."""
+        """Return the latest runs on versions of a dataset, newest first: of a tenant plus shared ones; None for all."""
         parameters = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs_on_dataset"), parameters)
@@ -166,7 +166,7 @@ class Runs:
     def experiments(
         self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None
     ) -> list[Experiment]:
-        """Return experiments by name: of a tenant and of none, or with None of all."""
+        """Return experiments by name: of a tenant plus shared ones; None for all."""
         parameters = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("experiments"), parameters)
@@ -177,7 +177,7 @@ class Runs:
         return self._sums.of(run_ids)
 
     def end(self, run: Run, state: Ending, *, reason: str | None = None, now_us: int) -> Run:
-        """End a run; one that has ended with this state is left as it is. Its sums are computed for the next read.
+        """End a run, unless it has ended in this state already; compute its sums, so that the next read finds them.
 
         Raises:
             Conflict: the run has ended in another state.
@@ -213,7 +213,7 @@ class Runs:
         return self._again(run)
 
     def pin(self, run: Run, *, keep: bool, now_us: int) -> Run:
-        """Keep a run until it is deleted, or no longer.
+        """Pin a run, so that it does not expire, or unpin it.
 
         Raises:
             Overloaded: nothing was stored.
@@ -243,18 +243,18 @@ class Runs:
         self._writer.store(forget, 1)
 
     def abandon(self, *, now_us: int) -> int:
-        """End runs without a report for too long, unless the clock is in doubt; return how many.
+        """End runs that got no report for longer than their `idle_s`, unless the clock is in doubt; return how many.
 
         Raises:
             Overloaded: nothing was stored.
         """
         if self._aging.doubt() is not None:
             return 0
-        self._delays.now_ns()  # stored times have been shifted if the clock was set
+        self._delays.now_ns()  # shifts stored times if the clock was set
         return len(write_rows(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:
-        """Delete runs that ended before a moment, but for those that are pinned, if that may be; return how many.
+        """Delete unpinned runs that ended before an instant, unless `Aging` refuses; return how many.
 
         Raises:
             Overloaded: some runs were deleted, one of them perhaps in part; a repeated call removes the rest.

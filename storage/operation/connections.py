@@ -1,4 +1,4 @@
-"""Connections to judges as rows: documents without their keys, and the keys encrypted."""
+"""Stored connections to judge models: each has a document without the API key, and the encrypted key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from storage.records import Origin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A connection. Those declared in files keep their id if they are removed and return."""
+    """A connection. One from the configuration file keeps its id if it is removed from the file and added again."""
 
     tenant: str
     connection_id: str
@@ -24,13 +24,13 @@ class ConnectionRow:
     document: str  # JSON, without the key
     secret: bytes | None = field(repr=False)
     version: int
-    created_at: datetime  # UTC without a zone, as DuckDB has it
+    created_at: datetime  # UTC, as a naive datetime
     updated_at: datetime
     is_deleted: bool = False
 
 
 class Connections:
-    """The connections' side of a store."""
+    """The connections of a store."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
@@ -42,16 +42,18 @@ class Connections:
             return [_row(*values) for values in cursor.execute(sql.query("llm_connections")).fetchall()]
 
     def store(self, *, new: Sequence[ConnectionRow] = (), changed: Sequence[ConnectionRow] = ()) -> None:
-        """Store rows, all of them or none; a changed one has the number of the version after the stored one.
+        """Store rows, all of them or none. The version of a changed row MUST be one more than the stored version.
 
         Raises:
-            WriteConflict: nothing was stored, because a changed one has another version by now.
+            WriteConflict: nothing was stored, because a changed row has another stored version.
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
         self._writer.store(_storing(new, changed), len(new) + len(changed))
 
     def replace_secret(self, connection_id: str, *, sealed: bytes, before: bytes) -> None:
-        """Store the same secret encrypted otherwise, which is no change of the connection, if it is still this one.
+        """Replace the encrypted secret `before`, if it is still stored, by `sealed`, which holds the same secret.
+
+        The version of the connection stays the same.
 
         Raises:
             Overloaded: nothing was stored.
@@ -64,7 +66,7 @@ class Connections:
         self._writer.store(write, 1)
 
     def named_by_rules(self, tenant: str) -> list[tuple[str, str]]:
-        """Return each enabled rule that names a connection, with that name."""
+        """Return pairs of an enabled rule and the name of the connection that it uses."""
         with self._database.cursor() as cursor:
             return cursor.execute(sql.query("connections_of_rules"), {"tenant": tenant}).fetchall()
 

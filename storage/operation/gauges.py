@@ -17,7 +17,7 @@ from storage.engine.row_cache import RowCache
 from storage.timing import Times
 
 _KEPT_S: Final = 0.5
-"""One read serves all the numbers of one scrape. A guess."""
+"""How long the backlogs are cached, so that one read serves a whole scrape of metrics. A guess."""
 
 _BLOCK_BYTES: Final = 512  # the unit of `st_blocks` on every file system
 
@@ -51,31 +51,31 @@ class WaitingCounts:
 
 
 _RECENT_US: Final = 3_600 * 10**6
-_BY_CHANCE: Final = 2  # calls without a response id that two scopes may have alike by chance, which is a guess
+_BY_CHANCE: Final = 2  # so many equal calls without a response id may be a coincidence; a guess
 _LEAST_SHARE: Final = 2 / 3
-"""The least share of a model's calls, in the scope with fewer, that another scope must also have, unless by response
-id.
+"""Minimum share of equal calls, among the calls of a model in the scope that has fewer, for calls to count as recorded
+twice. It does not apply to calls with equal response ids.
 
-Libraries that record a call twice do so with every call; calls that started late or lack usage on one side leave some
-room below one. By chance a call is alike if one of the other scope with its usage is under way: more than every second
-one only if that scope always has about one.
+Two libraries that record the same calls do so for every call. The share may be less than 1 because calls start late or
+lack usage in one scope. Two different calls look equal if they overlap and have the same usage; more than half of the
+calls do only if the other scope nearly always has a call under way.
 """
 
 
 class RecordedTwice(NamedTuple):
-    """Two scopes that recorded the same calls of models, each in traces of its own."""
+    """Two instrumentation scopes that recorded the same model calls, each in other traces."""
 
     tenant: str
     project: str
     scope: str
     other_scope: str
     calls: int
-    is_sample: bool  # more calls were received than were looked at, so that there may be more of these
-    expendable: str | None  # the scope that recorded less beside these calls
+    is_sample: bool  # only some of the received calls were compared, so that more may be recorded twice
+    expendable: str | None  # the scope whose traces hold fewer other spans, so that it can be turned off
 
 
 class _Calls(NamedTuple):
-    """Calls of one minute and model that two scopes recorded, or all of one scope."""
+    """Count of calls of one minute and model: those that two scopes recorded, or, without `other_scope`, all."""
 
     tenant: str
     project: str
@@ -93,8 +93,9 @@ class _Calls(NamedTuple):
 class _RecentlyTwice:
     """Calls of the last hour that two scopes recorded. Thread-safe.
 
-    Each look reads the spans since the last but one, so that its cost follows the traffic and not the table: one of
-    two spans of a call may be received after the look that reads the other. The first two looks read an hour.
+    Each look reads only the spans since the look before the last one, so that its cost depends on the traffic, not on
+    the table. Two looks back, because the second span of a call may arrive after the first was read. The first two
+    looks read an hour.
     """
 
     def __init__(self, database: Database) -> None:
@@ -104,7 +105,7 @@ class _RecentlyTwice:
         self._calls: list[_Calls] = []
 
     def look(self, until: int, now_us: int) -> list[RecordedTwice]:
-        """Find the scopes, the first ones first; `until` is the number of the last span that is committed."""
+        """Find pairs of scopes that recorded the same calls; `until` is the number of the last committed span."""
         since_us = now_us - _RECENT_US
         with self._lock:
             if until > self._after:
@@ -152,7 +153,7 @@ def _recorded_twice(
 
 
 class Gauges:
-    """Reads of backlogs; with a cursor of its own each time. Thread-safe."""
+    """Backlogs and sizes on disk. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -174,11 +175,12 @@ class Gauges:
 
     @property
     def disk_bytes(self) -> Mapping[str, int]:
-        """Return the bytes on the disk: the database, its log, the spool, and as `other` `tmp` and `set-aside`."""
+        """Return the bytes on the disk by part of the data directory: database, its log, spool, and other."""
         database = self._database.path
         log = database.with_name(f"{database.name}.wal")
         sizes = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
-        return sizes | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
+        folders = [database.parent, *(each for each in database.parent.iterdir() if each.is_dir())]
+        return sizes | {"other": max(sum(map(_in_folder, folders)) - sum(sizes.values()), 0)}
 
     def look(self) -> WaitingCounts:
         """Return the backlogs, at most half a second old."""

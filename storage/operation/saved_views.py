@@ -8,7 +8,7 @@ from storage.sql import dict_rows
 from storage.versioned import Records
 
 MOST_VIEWS: Final = 200
-"""The most views of one tenant. A guess: more than people choose from."""
+"""Maximum number of views of one tenant. A guess: more than a menu can offer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class SavedViewText:
     """The part of a view that a client writes: its name, and the query of its list."""
 
     name: str
-    project: str | None  # that its filters name
+    project: str | None  # the project in the filters of `query`
     query: str
 
 
@@ -38,7 +38,7 @@ class SavedViews(Records[SavedViewText, SavedView]):
     table, key, kind, most = "saved_view", "view_id", "saved view", MOST_VIEWS
 
     def find(self, tenant: str | None, view_id: str | None = None) -> list[SavedView]:
-        """Return the views of a tenant and of none (None: of all) by name, or the one of an id."""
+        """Return the views of a tenant plus shared ones (None: all) by name, or the one with an id."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("saved_views"), {"tenant": tenant, "view_id": view_id})
             return [SavedView(**row) for row in dict_rows(cursor)]

@@ -22,7 +22,7 @@ class Lag:
     """Stored spans that are not matched yet, or whose traces have outdated sums."""
 
     spans: int
-    since_ns: int | None  # when the first of them came
+    since_ns: int | None  # when the first of these spans was received
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class JudgeSpending:
     """The calls, tokens and cost of judges, as budgets count them."""
 
     calls: int
-    failed_calls: int  # that were not answered, and cost nothing: no budget counts them
+    failed_calls: int  # calls without an answer, which cost nothing, so that no budget counts them
     tokens: int
     usd: float  # without the cost of unpriced calls, which is unknown
     unpriced_calls: int
@@ -42,15 +42,15 @@ class Status:
 
     totals: Totals
     matching: Lag
-    adding_up: Lag  # traces
-    older_spans: int  # that another edition of the conventions read
+    adding_up: Lag  # of the sums of traces
+    older_spans: int  # number of spans whose meaning another edition of the conventions computed
     jobs: Mapping[str, int]  # ready, waiting, held and claimed
-    tried_jobs: int  # of those ready and waiting: an attempt has failed
-    oldest_job_ns: int | None  # when the oldest of those ready and waiting was made
+    tried_jobs: int  # ready and waiting jobs with a failed attempt
+    oldest_job_ns: int | None  # when the oldest ready or waiting job was made
     open_traces: int
-    deletions: Mapping[str, int]  # that are not done: deleting and erasing
-    outcomes: Mapping[str, int]  # of the results that count of the last 24 hours: scored, failed and skipped
-    spent_today: JudgeSpending  # by UTC
+    deletions: Mapping[str, int]  # unfinished ones: deleting and erasing
+    outcomes: Mapping[str, int]  # results of the last 24 hours that were not replaced: scored, failed and skipped
+    spent_today: JudgeSpending  # since midnight UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +131,9 @@ class StatusReader:
 
         With a tenant, only the activity on its spans.
 
-        Counted are decisions (filtered, sampled_out, matched, undecided), results that count, which are those that no
-        later one replaced (passed, not_passed, failed, skipped), and the usage of judges as budgets count it (calls,
-        unpriced_calls, failed_calls, tokens, nano_usd).
+        The activity counts decisions (filtered, sampled_out, matched, undecided), results that no later result replaced
+        (passed, not_passed, failed, skipped), and the usage of judges as budgets count it (calls, unpriced_calls,
+        failed_calls, tokens, nano_usd).
         """
         now_us = now_ns // 1_000
         activity: dict[str, dict[str, float]] = {}
@@ -157,7 +157,7 @@ def _lag(cursor: duckdb.DuckDBPyConnection, seq: int) -> Lag:
 def _spent_by_rule(
     cursor: duckdb.DuckDBPyConnection, now_us: int, tenant: str | None
 ) -> dict[str | None, dict[str, int]]:
-    """Return today's spending by rule id, from the statement that budgets start from."""
+    """Return today's spending by rule id, by the statement that budgets use, so that both agree."""
     rows = cursor.execute(sql.query("spent_on_day"), {"day": _day(now_us), "tenant": tenant})
     names = [name for name, *_ in rows.description or ()]
     spent: dict[str | None, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_SPENT, 0))

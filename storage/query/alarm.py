@@ -15,15 +15,15 @@ from storage.memory import LackOfMemory
 from storage.query.query_limits import late
 
 _POLL_INTERVAL_S: Final = 0.05
-"""Seconds between two checks, each of 1.5 to 4.6 ms. Shorter queries are never checked."""
+"""Seconds between two checks, which take 1.5 to 4.6 ms each. Queries that end within this time are not checked."""
 
 
 class QueryAlarm:
-    """Interrupts a query that takes too long, or while all queries together take too much memory.
+    """Watchdog that interrupts a query that takes too long, or while all queries together take too much memory.
 
-    DuckDB has one limit for the whole process. Measured with 256 MB, two queries that sort and join at the same time
-    as an insert of 8,192 rows every 50 ms: 5 of 230 inserts found no memory. `Database.query_bytes` is what keeps
-    such queries well below that limit; what the tables themselves have in memory can be let go of, and does not count.
+    DuckDB has one memory limit for the whole process. Measured with 256 MB and two queries that sort and join, while
+    8,192 rows were inserted every 50 ms: 5 of 230 inserts found no memory. `Database.query_bytes` keeps queries well
+    below that limit. Cached blocks of tables do not count, because DuckDB can evict them.
     """
 
     def __init__(self, database: ReadDatabase, interrupt: Callable[[], None], timeout_s: float) -> None:
@@ -60,7 +60,7 @@ class QueryAlarm:
 
     def _used_bytes(self) -> int:
         try:
-            with self._database.cursor(mends=False) as cursor:  # whose query holds a cursor, and waits for this thread
+            with self._database.cursor(mends=False) as cursor:  # the query holds a cursor: no reopening
                 ((used,),) = cursor.execute(sql.query("memory_of_queries")).fetchall()
         except LackOfMemory:
             return 1 << 62

@@ -15,16 +15,16 @@ _SOURCES: Final = frozenset(
     query_table range repeat repeat_row unnest
     """.split()  # noqa: SIM905 - easier to read and to keep sorted
 )
-"""Functions that a query may read FROM. Of all others some change the process (`enable_logging`, `checkpoint`), some
-crash it (`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text that hides such a call (`query`)."""
+"""Table functions that a query may use. Some others change the process (`enable_logging`, `checkpoint`), some crash it
+(`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text in which such a call is hidden (`query`)."""
 
 _WRITES: Final = frozenset(("nextval", "write_log"))
 
 _INTERNAL: Final = frozenset((LAKE_CATALOG, "alone"))
-"""The catalog and a schema of the lake, which the server reads where a statement needs its rows."""
+"""The catalog of the lake and a schema in it. Clients must not name them; the server uses them if rows are cold."""
 
 _FILES: Final = frozenset("csv gz json jsonl ndjson parquet tsv xlsx zst".split())  # noqa: SIM905
-"""Ends of names that DuckDB takes as those of files."""
+"""File extensions: DuckDB reads a table whose name ends with one as a file."""
 
 _SETTINGS: Final = frozenset(("calendar", "max_memory", "memory_limit", "threads", "timezone"))
 """Settings that `current_setting` may return: others hold paths, such as the folders that may be read."""
@@ -36,7 +36,7 @@ def refuse_calls(tree: str) -> None:
     A read-only transaction does not stop these calls.
 
     Raises:
-        BadQuery: the SELECT calls such a function, or names a table of the lake.
+        BadQuery: the SELECT calls a function that is not allowed, or names a file or a table of the lake.
     """
     for node in nodes_of(tree):
         if (writes := str(node.get("function_name")).lower()) in _WRITES:
@@ -52,7 +52,7 @@ def refuse_calls(tree: str) -> None:
 
 
 def _refuse_places(node: dict[str, Any]) -> None:
-    """Refuse a table that is a file, which DuckDB may read where the lake is, or a table of the lake's own."""
+    """Refuse the name of a file, because DuckDB may read files of the lake, and of a table in the lake's catalog."""
     *before, table = (str(node.get(part) or "").lower() for part in ("catalog_name", "schema_name", "table_name"))
     is_file = any(mark in part for part in (*before, table) for mark in "./\\")
     if is_file or (any(before) and table in _FILES):  # "/lake/part".parquet is a file too

@@ -1,4 +1,4 @@
-"""Concurrency limit with places that one caller leaves to others."""
+"""Concurrency limit that no single caller can use up."""
 
 import threading
 from collections import Counter
@@ -24,15 +24,15 @@ def hint(client_id: str) -> str:
 
 
 def group_of(client_id: str) -> str:
-    """Return the group of a client: `acme/` of `acme/key_1`. A client of no tenant is a group of its own."""
+    """Return the group of a client, such as `acme/` for `acme/key_1`. A client without a tenant is its own group."""
     tenant, slash, _ = client_id.rpartition("/")
     return tenant + slash or client_id
 
 
 class Places:
-    """Places that callers, keys or addresses, hold for a while. A caller holds at most as many as are free then.
+    """Semaphore shared by callers (API keys or addresses). A caller may hold at most as many places as stay free.
 
-    So one holds half of them, two hold a half and a third, and a caller that holds none finds one for longer.
+    So a single caller gets at most half of the places, and a caller that holds none still finds one when others do not.
     """
 
     def __init__(self, at_once: int, work: str, *, retry_after_s: int) -> None:
@@ -47,7 +47,7 @@ class Places:
 
     @contextmanager
     def take(self, client_id: str | None) -> Iterator[None]:
-        """Hold a place during the block; None is a caller of its own.
+        """Hold a place during the block. With None, each call counts as another caller.
 
         Raises:
             Overloaded: no place is free for this caller.
@@ -67,4 +67,4 @@ class Places:
         finally:
             with self._lock:
                 self._held[name] -= 1
-                self._held += Counter()  # without those that hold none
+                self._held += Counter()  # drops callers with a count of 0

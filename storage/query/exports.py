@@ -1,7 +1,7 @@
-"""Any number of spans, by start time, in windows that fit into memory.
+"""Export of any number of spans by start time, in windows that fit into memory.
 
-A window is read whole before its first span is handed out, so no cursor is open while the client is slow.
-Spans that are stored or leave meanwhile may or may not be among those that are handed out; no span is twice.
+A window is read completely before its first span is returned, so that no cursor is open while a client is slow. Spans
+that are stored or deleted during an export may or may not be in it; no span is in it twice.
 """
 
 import json
@@ -26,24 +26,25 @@ from storage.records import Span
 _Item = TypeVar("_Item")
 
 WINDOW_ROWS: Final = 8192
-"""Spans of one window. If its spans lie in seven row groups, because thousands came in a second, reading one costs
-17 µs of CPU with 2,048, and 6 with 8,192; if they came in the order of their start, less with either."""
+"""Maximum number of spans in a window. If the spans of a window lie in seven row groups, because thousands came in a
+second, reading a span costs 17 µs of CPU with windows of 2,048 and 6 µs with 8,192. It costs less with either if spans
+came in the order of their start."""
 
 WINDOW_BYTES: Final = 16 << 20
-"""Bytes of a window that are read before it is cut: 8,192 spans of agents have some 12 MB."""
+"""A window with more bytes is split. 8,192 spans of agents have some 12 MB."""
 
 BATCH_ROWS: Final = 512
-"""Spans that are handed out at once. Measured, ms of CPU for a window of 7,063: 282 with 64, 67 with 256, 52 with
-1,024 and 48 with all of them; and 512 are some 900 kB of OTLP/JSON, little enough for one request."""
+"""Number of spans in a yielded batch. Measured, ms of CPU for a window of 7,063 spans: 282 with 64, 67 with 256, 52
+with 1,024 and 48 with all. 512 spans are some 900 kB of OTLP/JSON, little enough for one request."""
 
-_FILLED: Final = 0.75  # of a window, by spans as large as the last ones, so that few windows are read in vain; a guess
-_AT_ONCE: Final = 6  # exports that may run, three of one caller; a guess: each holds a window or two
+_FILLED: Final = 0.75  # share of a window that the estimate fills, so that few windows turn out too large; a guess
+_AT_ONCE: Final = 6  # concurrent exports, at most three of one caller; a guess: each has a window or two in memory
 _RETRY_AFTER_S: Final = 30  # a guess
 _STRETCHES: Final = 1024  # number of stretches counted at once: 84 s each for a day; a guess
 _DAMAGED_STRETCHES: Final = 16
 _LEFT_OUT_ROWS: Final = 64
-"""Spans that are left out if one is damaged. A guess: a damaged window of 8,192 is read in at most 272 pieces."""
-_LEFT_OUT_NS: Final = 10 * 10**9  # the same if even their numbers are damaged; a guess
+"""A damaged window with no more spans is left out. A guess: a damaged window of 8,192 is read in at most 272 pieces."""
+_LEFT_OUT_NS: Final = 10 * 10**9  # the same for a window by time, if even numbers of spans are damaged; a guess
 _MAX_INT64: Final = (1 << 63) - 1
 
 
@@ -58,7 +59,7 @@ class _Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ExportWindow:
-    """Times and numbers of spans, first and last; `rows` once they were counted."""
+    """Bounds of spans by start time and by number, inclusive; `rows` is their count, once it is known."""
 
     first_ns: int
     last_ns: int
@@ -72,7 +73,7 @@ class DamagedRange(NamedTuple):
 
     first_ns: int
     last_ns: int
-    rows: int | None  # None: not even counted
+    rows: int | None  # None: could not be counted
 
 
 LEFT_OUT: Final = "leftOut"
@@ -97,7 +98,7 @@ def left_out_in(text: bytes) -> list[DamagedRange]:
 
 
 class _WindowSize:
-    """Estimate of the spans that fit into a window, if they are as large as the last ones that were read."""
+    """Estimate of how many spans fit into a window, from the size of the spans that were read last."""
 
     def __init__(self) -> None:
         self.rows = WINDOW_ROWS
@@ -140,11 +141,11 @@ class Exports:
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of the view `spans` that start between two instants, after an empty batch with the schema.
 
-        They are those of a tenant and the shared ones, or with None those of all. Damaged spans are skipped and
+        Rows of a tenant plus shared ones are returned; None returns those of all tenants. Damaged spans are skipped and
         appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
-            Overloaded: at the first batch: this caller (`client_id`), or all together, have the most exports at once.
+            Overloaded: at the first batch, if this caller (`client_id`), or all callers, run too many exports.
 
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
@@ -165,12 +166,12 @@ class Exports:
         client_id: str | None = None,
         unread: list[DamagedRange] | None = None,
     ) -> Generator[list[Span], None, None]:
-        """Yield spans that start between two instants, some hundreds at a time: of a tenant and of none; None for all.
+        """Yield spans that start between two instants, of a tenant plus shared ones (None: all), in batches.
 
         Damaged spans are skipped and appended to `unread`; without `unread`, damage ends the export.
 
         Raises:
-            Overloaded: at the first batch: this caller (`client_id`), or all together, have the most exports at once.
+            Overloaded: at the first batch, if this caller (`client_id`), or all callers, run too many exports.
 
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
@@ -181,7 +182,7 @@ class Exports:
     def trace(self, trace_id: str, *, tenant: str | None) -> Generator[list[Span], None, None] | None:
         """Return all spans of one trace, some hundreds at a time; None if no span of it is stored.
 
-        Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+        If several traces have the id, return the tenant's own before the shared one; with None, the shared one first.
 
         """
         with self._database.snapshot() as cursor:
@@ -220,7 +221,7 @@ class Exports:
             yield from self._read(export, part)
 
     def _whole(self, export: _Export[_Item], window: _ExportWindow) -> Iterable[_Item] | None:
-        """Return the converted rows of a window, or None if they do not fit here, or into DuckDB's memory."""
+        """Return the converted rows of a window, or None if they exceed `WINDOW_BYTES` or DuckDB's memory."""
         try:
             with self._database.snapshot() as cursor:
                 table = _fetch(cursor, export, window)
@@ -232,7 +233,7 @@ class Exports:
             return None
 
     def _parts(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_ExportWindow]:
-        """Yield windows that fit, in order, and that together hold the spans of this one."""
+        """Split a window into windows that are estimated to fit, in order."""
         gathered: _ExportWindow | None = None
         for part in self._stretches(export, window, most=_STRETCHES):
             if gathered is not None and gathered.rows + part.rows <= export.pace.rows:
@@ -258,7 +259,7 @@ class Exports:
         return self._halves(window, export.unread)
 
     def _halves(self, window: _ExportWindow, unread: list[DamagedRange]) -> list[_ExportWindow]:
-        """Halve a window whose spans cannot even be counted: by their numbers, in whose order they are stored."""
+        """Halve a window whose spans cannot even be counted: by number, the order of storage, or else by time."""
         last_seq = self._last_seq() if window.last_seq == _MAX_INT64 else window.last_seq
         if last_seq is not None and last_seq - window.first_seq >= _LEFT_OUT_ROWS:
             middle = (window.first_seq + last_seq) // 2
@@ -277,7 +278,7 @@ class Exports:
         return None
 
     def _counted(self, selection: _Selection, window: _ExportWindow, most: int) -> list[_ExportWindow]:
-        if window.first_ns < 0 <= window.last_ns:  # DuckDB's whole numbers could not count so long a time
+        if window.first_ns < 0 <= window.last_ns:  # a difference across 0 could overflow BIGINT
             return [replace(window, last_ns=-1), replace(window, first_ns=0)]
         in_time = window.last_ns > window.first_ns
         first, last = (window.first_ns, window.last_ns) if in_time else (window.first_seq, window.last_seq)
@@ -318,7 +319,7 @@ def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Ex
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.Table | None:
-    """Return the rows of a window; None if they do not fit. Those of a single span always do."""
+    """Return the rows of a window, or None if they exceed `WINDOW_BYTES`. A single span is always returned."""
     batches, rows, nbytes = [], 0, 0
     reader = _open(cursor, export, window)
     try:
@@ -343,5 +344,5 @@ def _spans(table: pa.Table) -> Iterator[list[Span]]:
 
 
 def _by_start(table: pa.Table) -> list[pa.Array]:
-    order = pc.sort_indices(table, sort_keys=[("start_time", "ascending")])  # equal ones stay as they are
+    order = pc.sort_indices(table, sort_keys=[("start_time", "ascending")])  # stable
     return [order.slice(first, BATCH_ROWS) for first in range(0, len(order), BATCH_ROWS)]

@@ -1,4 +1,4 @@
-"""Facets: values of traces with their counts, counted over the numbers of traces, without sorting any."""
+"""Facets: the most frequent values of traces, with the number of traces that have each, counted without sorting."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facet:
-    """The most frequent values of one kind, and how many there are of it."""
+    """The most frequent values of one property of traces, and the number of distinct values."""
 
     values: Sequence[FacetValue] = ()
     many: int = 0
@@ -37,9 +37,10 @@ def facet_of_column(column: pa.ChunkedArray, most: int) -> Facet:
 
 
 def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> Facet:
-    """Return the most frequent values of a column of groups, each with `numbers` of traces, which may repeat.
+    """Return the most frequent values of a column, counting each trace once per value.
 
-    Empty values are skipped, and so are groups that are too small for the result.
+    A row has a value, and the `numbers` (indices) of traces that have it; rows with the same value may repeat traces.
+    Empty values are skipped, and counting stops at values too rare to be among the `most`.
     """
     held = groups.filter(pc.not_equal(groups[name], "")).combine_chunks()
     if not held.num_rows:
@@ -49,7 +50,7 @@ def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> F
     lists = held["numbers"].combine_chunks()
     rows = np.bincount(codes, weights=pc.list_value_length(lists).to_numpy())
     values: list[FacetValue] = []
-    least: list[int] = []  # of the greatest counts so far, as a heap
+    least: list[int] = []  # heap of the `most` greatest counts so far
     for code in np.argsort(-rows, kind="stable"):
         if len(least) == most and rows[code] < least[0]:
             break

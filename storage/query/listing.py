@@ -28,11 +28,12 @@ from storage.records import TraceSummary
 _FIRST_PARTS: Final = 4  # parts of traces that the first step searches, per requested trace
 _MORE: Final = 4
 _MUCH_MORE: Final = 16
-"""A step has at most this many times the parts of the previous step, whose duration the estimate uses. A guess."""
+"""A step searches at most this many times the parts of the previous step, because the estimate of its duration is based
+on that step. A guess."""
 
 _MOST_PARTS: Final = 400_000
-"""The most parts of traces that one step searches: a second or less, so that the walk notices when the time is over.
-Guesses."""
+"""Maximum number of trace parts that one step searches. It takes a second or less, by which the search may overrun its
+deadline. Guesses."""
 
 _DEFAULT_S: Final = 1.5
 _LAST_COMMIT: Final = (1 << 43) - 1
@@ -41,7 +42,7 @@ _PREVIEW_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPosition:
-    """A place in the list: after this trace."""
+    """Position in the list, behind this trace."""
 
     start_ns: int
     trace_id: str = ""
@@ -50,7 +51,7 @@ class ListPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A page of traces; `next` is None at the end of the list. It has fewer than requested if the time ran out."""
+    """A page of traces; `next` is None at the end of the list. `is_full` is False if the time ran out."""
 
     traces: Sequence[TraceSummary]
     commits: tuple[int, int]  # the first and last commit with spans of these traces
@@ -72,7 +73,7 @@ class RuleResults:
     passed: int
     not_passed: int
     broken: int
-    score: float | None  # the mean
+    score: float | None  # mean score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +82,8 @@ class TraceDetails:
 
     input: str | None = None
     output: str | None = None
-    final_response: str | None = None  # of one trace alone, not of a list
-    finish_reason: str | None = None  # of one trace alone
+    final_response: str | None = None  # only returned by `reading`, not in lists
+    finish_reason: str | None = None  # only returned by `reading`
     session_id: str | None = None
     user_id: str | None = None
     input_tokens: int | None = None
@@ -101,10 +102,10 @@ class SpansNamed:
 
 
 class Listing:
-    """Lists of a tenant's and shared traces, or with None of all. Thread-safe.
+    """Lists of a tenant's and shared traces; a tenant of None lists all. Thread-safe.
 
-    It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts. Each stretch is
-    several times as long as the previous one, and should hold the missing traces if matches stay as rare as before.
+    A list is searched back in time, in steps. A trace belongs to the step in which it starts. Each step is several
+    times as long as the previous one, and long enough for the missing traces if matches stay as rare as before.
     """
 
     def __init__(self, database: ReadDatabase, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -120,7 +121,7 @@ class Listing:
         tenant: str | None = "",
         within_s: float = _DEFAULT_S,
     ) -> Listed:
-        """Return a page of matching traces after a place; after about `within_s`, an incomplete page and its place."""
+        """Return a page of matching traces after a position; once `within_s` is over, the page as far as it is."""
         deadline_s = self._clock_s() + within_s
         page: list[TraceSummary] = []
         commits = (_LAST_COMMIT, 0)
@@ -149,7 +150,7 @@ class Listing:
     def _gathered(
         self, walk: "_Walk", place: ListPosition, limit: int, deadline_s: float
     ) -> tuple[list[TraceSummary], ListPosition | None]:
-        """Return matching traces, one more than `limit` if there are, and the place where time ran out, or None."""
+        """Return up to `limit` + 1 matching traces, and the position at which the time ran out, or None."""
         pace = _LookAhead()
         page: list[TraceSummary] = []
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
@@ -172,7 +173,7 @@ class Listing:
     def ranked(self, criteria: TraceCriteria, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
         """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.
 
-        `criteria` says in which time, which had better be bounded: all traces of it are looked at.
+        All traces within the time range of `criteria` are searched, so the caller should bound it.
 
         """
         with self._database.snapshot() as cursor:
@@ -182,7 +183,7 @@ class Listing:
     def briefs(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int], *, characters: int = _PREVIEW_CHARACTERS
     ) -> Mapping[tuple[str, str], TraceDetails]:
-        """Return the details of traces, whose spans came with these commits, by tenant and trace id.
+        """Return the details of traces by tenant and trace id; their spans must be of commits in this range.
 
         Inputs and outputs are cut to `characters`.
 
@@ -200,7 +201,7 @@ class Listing:
         return {key: TraceDetails(results=results[key], **readings.get(key, {})) for key in keys}
 
     def reading(self, trace: TraceSummary) -> TraceDetails:
-        """Return the stored reading of a trace with its texts, without results of evaluations."""
+        """Return the stored sums and texts of one trace, uncut, without results of evaluations."""
         of = {"tenant": trace.tenant, "trace_id": trace.trace_id, "start_ns": trace.start_ns}
         with self._database.snapshot() as cursor:
             return TraceDetails(**next(iter(_rows(cursor, sql.query("reading_of_trace"), of)), {}))
@@ -208,7 +209,7 @@ class Listing:
     def named_by_spans(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int]
     ) -> Mapping[tuple[str, str], SpansNamed]:
-        """Return models and releases of traces, whose spans came with these commits; as `briefs`."""
+        """Return models and releases in the spans of traces; keys and `commits` are as for `briefs`."""
         if not traces:
             return {}
         of = {
@@ -222,7 +223,7 @@ class Listing:
         return {(row.pop("tenant"), row.pop("trace_id")): SpansNamed(**row) for row in rows}
 
     def questions(self, trace_ids: Sequence[str], *, tenant: str | None, characters: int) -> dict[str, str]:
-        """Return the inputs of a tenant's and shared traces, cut, by trace id, if stored."""
+        """Return by trace id the stored inputs of a tenant's and shared traces, cut to `characters`."""
         with self._database.snapshot() as cursor:
             return questions_of(cursor, tenant, trace_ids, characters)
 
@@ -239,7 +240,7 @@ class _LookAhead:
         self._before, self._last = self._last, (parts, took_s)
 
     def fitting(self, left_s: float) -> int:
-        """Return how many parts fit. The first step is too short to estimate by."""
+        """Return how many parts can be searched in `left_s`. One step alone is too short for an estimate."""
         if left_s <= 0:
             return 0
         (fewer, before_s), (more, last_s) = self._before, self._last
@@ -273,7 +274,7 @@ class _Walk:
         if not seen:
             return [], None
         floor_ns = oldest_ns - 1 if is_last else oldest_ns
-        if not is_last and floor_ns >= place.start_ns:  # all of them start at one instant, and more may
+        if not is_last and floor_ns >= place.start_ns:  # all start at one instant, maybe others too
             return self.step(place, parts * _MORE, limit)
         bounds["floor_ns"] = floor_ns
         bounds |= self._extent(floor_ns, place.start_ns)
@@ -309,7 +310,7 @@ class _Walk:
         return asking(sql.query("traces_like"), questions, len(self._like.attributes)), values
 
     def _surely(self, rows: Sequence[tuple[Any, ...]], floor_ns: int) -> list[TraceSummary]:
-        """Return the traces that really start in the time window, by all of their parts."""
+        """Check rows, which may be based on some parts of a trace, against all parts; return those that still match."""
         order = {(tenant, trace_id): number for number, (tenant, trace_id, _) in enumerate(rows)}
         summaries = summaries_of(self._cursor, self._tenant, [trace_id for _, trace_id, _ in rows])
         for _, bounds in summaries:
@@ -353,7 +354,7 @@ def _readings(
 
 
 def _ids_of(traces: Sequence[TraceSummary]) -> str:
-    # One text that statements split: each value of a list as a parameter costs some time.
+    # One text that statements split, because a list parameter costs time for each of its values.
     return ",".join(trace.trace_id for trace in traces)
 
 

@@ -1,4 +1,4 @@
-"""TIMESTAMP_NS as text in the answers to SQL, at any depth: values would lose the last three digits."""
+"""TIMESTAMP_NS as text in results of SQL, at any depth, because Python's times would lose the last three digits."""
 
 import itertools
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def with_texts(select: str, types: list[str]) -> str:
 def _without_end(select: str) -> str:
     """Return the text without final semicolons and comments behind them, which a subquery does not allow.
 
-    `query(…)` would accept them in its text, but takes no parameters.
+    DuckDB's function `query(…)` accepts such a text, but not with parameters.
 
     """
     text = select.encode()

@@ -23,7 +23,7 @@ class OutlineSpan:
     end_ns: int | None
     is_error: bool
     span_type: str
-    is_read: bool  # whether its meaning was read already
+    is_read: bool  # True once the span's meaning was computed
     model: str | None
     tool_name: str | None
     input_tokens: int | None
@@ -42,13 +42,13 @@ class Outline:
 
     @property
     def commits(self) -> tuple[int, int]:
-        """Return the first and the last commit with spans of it."""
+        """Return the first and the last commit with spans of the trace."""
         return self.bounds["first_batch"], self.bounds["last_batch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeSpan:
-    """A span, and the log records that belong to it, of the first 10,000 of its trace."""
+    """A span, and up to `MAX_LOGS` log records that belong to it."""
 
     span: Span
     logs: tuple[LogRecord, ...]
@@ -61,7 +61,7 @@ class Outlines:
         self._database = database
 
     def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:
-        """Return a trace in short; None if no span of it is stored. Of several with one id, as in `Queries.trace`."""
+        """Return the outline of a trace, or None if it is not stored. Traces with equal ids: see `Queries.trace`."""
         with self._database.snapshot() as cursor:
             summaries = summaries_of(cursor, tenant, [trace_id])
             if not summaries:
@@ -74,7 +74,7 @@ class Outlines:
         return Outline(summary=summary, spans=tuple(OutlineSpan(**line) for line in lines), bounds=bounds)
 
     def digests(self, outline: Outline) -> Mapping[str, tuple[int, int]]:
-        """Return by span id the digests of input and output, to compare traces."""
+        """Return by span id the digests of input and output, by which the texts of two traces can be compared."""
         key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id, "spans": len(outline.spans)}
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("span_text_digests"), key | dict(outline.bounds)).fetchall()

@@ -1,4 +1,4 @@
-"""A time at a glance: outcomes of traces, usage of models, failures of spans, results of rules."""
+"""Overview of a time window: outcomes of traces, usage of models, failures of spans, results of rules."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ _ROWS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlanceAt:
-    """Traces at a glance: from one instant to another, beside those from `before_ns` on. None matches all."""
+    """Time window from `from_ns` to `until_ns`, compared with `before_ns` to `from_ns`, and filters (None: all)."""
 
     before_ns: int
     from_ns: int
@@ -31,13 +31,13 @@ class StepSums:
     step: int | None
     traces: int
     failed: int
-    latencies_ms: Sequence[float] | None  # the 50th, 95th and 99th percentile; None: no span of them ended
+    latencies_ms: Sequence[float] | None  # 50th, 95th and 99th percentile; None if no trace has ended
     cost_usd: float | None
     tokens: int
 
     @property
     def error_rate(self) -> float | None:
-        """Return the share with a span that failed."""
+        """Return the share of traces with a failed span."""
         return self.failed / self.traces if self.traces else None
 
 
@@ -62,7 +62,7 @@ class FailureSums:
     failed: int
     failed_before: int
     traces: int
-    error_type: str | None  # of the latest
+    error_type: str | None  # of the latest failed span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class RuleSums:
 
     @property
     def rate_before(self) -> float | None:
-        """Return the share that passed in the time before."""
+        """Return the share that passed in the window before."""
         return pass_rate(self.passed_before, self.not_passed_before)
 
 
@@ -97,11 +97,11 @@ _NOTHING: Final = StepSums(step=None, traces=0, failed=0, latencies_ms=None, cos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """A time at a glance."""
+    """Sums of a time window, and of the window before."""
 
     now: StepSums
     before: StepSums
-    steps: Sequence[StepSums]  # those of the time in which a trace began
+    steps: Sequence[StepSums]  # only steps in which a trace began
     models: Sequence[ModelSums]
     failures: Sequence[FailureSums]
     rules: Sequence[RuleSums]

@@ -1,4 +1,4 @@
-"""The tree of a SELECT, in one form whichever DuckDB is installed, and with nothing in it that is not known."""
+"""Parsing of a SELECT to a tree of one form, whichever DuckDB is installed; SELECTs with unknown nodes are refused."""
 
 import functools
 from collections import Counter
@@ -25,25 +25,25 @@ _KINDS: Final = frozenset(
     POSITIONAL_REFERENCE STAR TYPE WINDOW
     """.split()  # noqa: SIM905 - easier to read
 )
-"""Kinds of nodes that the allow-lists know of, of which they may refuse some."""
+"""Kinds of nodes that the allow-lists handle, be it by refusing them."""
 _TYPE_INFO: Final = "_TYPE_INFO"  # end of the kinds of nodes that describe a type
 
 _UNCOUNTED: Final = frozenset(
     "COLUMN_REF CONSTANT FUNCTION LIMIT_MODIFIER ORDER_MODIFIER TYPE list_value".split()  # noqa: SIM905
 )
-"""What the newest form may have more of: types are nodes with constants, UNPIVOT has columns, and a slice without an
-end has an empty list. Functions count by their names."""
+"""Nodes of which the newest form may have more than the oldest: there, types are nodes with constants, UNPIVOT has
+columns, and a slice without an end has an empty list. Functions are compared by name instead."""
 
 
 def tree_of(text: str) -> str:
-    """Return the JSON of one SELECT; nothing if the text is no SELECT, or one that the allow-lists could misread.
+    """Return the tree of one SELECT as JSON, or "" if the text is no SELECT, or the allow-lists could misread its tree.
 
     Raises:
         BadQuery: the SELECT is nested too deeply.
 
     """
     oldest = _serialized(_OLDEST, text)
-    if not oldest or not IS_DUCKDB_2:  # 1.5 has no other form; the comparison doubles the time of a long statement
+    if not oldest or not IS_DUCKDB_2:  # DuckDB 1.5 has one form; comparing two doubles the time of a long text
         return oldest
     newest = _serialized(_NEWEST, text)
     return oldest if newest and is_readable(oldest, newest) else ""
@@ -55,7 +55,7 @@ def is_readable(oldest: str, newest: str) -> bool:
     kinds = [kind for kind in map(_kind, nodes + all_nodes) if kind is not None]
     return (
         all(kind in _KINDS or kind.endswith(_TYPE_INFO) for kind in kinds)
-        # Should DuckDB leave something out of the oldest form instead of refusing to write it, the allow-lists miss it.
+        # If DuckDB left something out of the oldest form, instead of refusing, the allow-lists would not see it.
         and not _contents(all_nodes) - _contents(nodes)
     )
 
@@ -68,13 +68,13 @@ def _serialized(form: str, text: str) -> str:
 
 @functools.cache
 def _parser(form: str) -> duckdb.DuckDBPyConnection:
-    # The form is a setting of a whole DuckDB.
+    # One instance for each form, because the form is a setting of the whole instance.
     return open_duckdb({"threads": 1, "storage_compatibility_version": form, "enable_external_access": False})
 
 
 def _kind(node: Mapping[str, Any]) -> str | None:
     kind = node.get("class") or node.get("type")
-    return kind if isinstance(kind, str) else None  # of a cast it is a dict
+    return kind if isinstance(kind, str) else None  # a cast's `type` is a dict
 
 
 def _contents(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:

@@ -1,8 +1,8 @@
 """Server side of DuckDB's remote protocol (Quack): an empty DuckDB that fetches answers from the server.
 
-Clients see the views as tables. The server writes the answer to each query into a file of its own. The
-statement that runs in place of the query reads that file and nothing else. Queries of the catalog are answered by a
-second DuckDB, which has the views as empty tables, and which a hostile statement may break.
+Clients see the views as tables. The answer to each query is written to a file, and the client's query is replaced by a
+statement that reads only this file. Queries of the catalog run in a second DuckDB, which has the views as empty tables,
+so that a hostile statement can break only that.
 """
 
 import itertools
@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,21 +39,22 @@ log = logging.getLogger(__name__)
 
 _EXTENSIONS: Final = ("httpfs", "quack")  # the second needs the cryptography of the first
 _MEMORY: Final = "256MB"
-"""A guess: it holds 24 vectors of each answer on its way to a client."""
+"""Memory limit of each of the two DuckDB instances. A guess: 24 vectors of each answer are held while it is sent."""
 
 MAX_SESSIONS: Final = 1_000
-"""A guess. Quack forgets a session when its client closes it, and never that of a client that was killed."""
+"""Sessions after which the process is replaced. Quack keeps the session of a killed client for ever. A guess."""
 
 _CATALOG_S: Final = 5.0  # timeout of a query of the catalog alone, which has a few hundred rows; a guess
 _CATALOG_ROWS: Final = 2048  # in a batch
 _KEPT_S: Final = 600.0
-"""A guess. Who still reads has the file open, and keeps it."""
+"""Age at which the file of an answer is deleted. A client that still reads it has it open, and is not affected. A
+guess."""
 
 _CALLBACKS: Final = ("tracejury_admit", "tracejury_answer")
 
 
 class QuackRefused(Exception):
-    """A statement is refused for this key, or for now; the message is for the client."""
+    """A statement is refused, always for this key or only now; the message is for the client."""
 
 
 class QuackServer(Protocol):
@@ -79,7 +80,7 @@ class QuackOptions:
     views: Mapping[str, Sequence[tuple[str, str]]]  # name, and names and types of columns in their order
     answers: Path
     answer_bytes: int  # a client that reads more gets an error
-    all_bytes: int  # that the answers of all clients may take on the disk
+    all_bytes: int  # maximum size on disk of the answers of all clients
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def require_extensions() -> None:
 
 
 class Quack:
-    """Serves from the call of `serve` to the end of the process."""
+    """Listener for Quack clients, from the call of `serve` to the end of the process."""
 
     def __init__(self, options: QuackOptions, server: QuackServer) -> None:
         self._options = options
@@ -117,7 +118,7 @@ class Quack:
         return len(self._sessions) >= MAX_SESSIONS and not self._asking
 
     def serve(self) -> None:
-        """Accept clients, in threads of DuckDB's.
+        """Begin to accept clients; threads of DuckDB serve them.
 
         Raises:
             Unusable: the address cannot be bound.
@@ -167,11 +168,12 @@ class Quack:
         return True
 
     def tidy(self) -> None:
-        """Remove the answers of closed sessions, and those that are too old to be read still."""
+        """Delete the answers of closed sessions, and answers older than `_KEPT_S`."""
         before_s = time.time() - _KEPT_S
         for path in self._options.answers.iterdir():
-            if path.stat().st_mtime < before_s:
-                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # other threads, and the server's erasure, delete files here too
+                if path.stat().st_mtime < before_s:
+                    path.unlink()
         known = set(self._sessions)
         with self._connection.cursor() as cursor:
             alive = cursor.execute("SELECT connection_id FROM quack_active_connections()").fetchall()
@@ -180,7 +182,7 @@ class Quack:
         self._new.clear()
 
     def _answer(self, session_id: str | None, statement: str | None) -> str | None:
-        """Return the statement to run in place of a client's, or None for none. Called by Quack before each."""
+        """Return the statement that replaces a client's, or None to refuse it. Quack calls this before each one."""
         session = self._sessions.get(session_id or "")
         if session is None or statement is None:
             return None
@@ -208,9 +210,9 @@ class Quack:
                 case [duckdb.StatementType.SELECT | duckdb.StatementType.EXPLAIN]:
                     tree = tree_of(statement)
                 case [duckdb.StatementType.TRANSACTION]:
-                    return "SELECT true AS done"  # each answer is of one moment, and two are not of the same
+                    return "SELECT true AS done"  # no effect: each answer has its own snapshot
                 case [duckdb.StatementType.INSERT]:
-                    return None  # of rows that a client sends: no replacement statement would matter
+                    return None  # Quack sends rows apart from the statement, so refuse it
                 case _:
                     raise QuackRefused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
             if tree and reads_catalog_only(tree) and is_plain(nodes_of(tree), {}):
@@ -220,7 +222,7 @@ class Quack:
             else:
                 select = self._written(session, self._desk.batches(session.token, statement))
             tree = tree_of(select)
-            if not tree or not reads_one_file(tree):  # whatever the names of columns and types are made to be
+            if not tree or not reads_one_file(tree):  # names of columns and types may hold injected SQL
                 raise QuackRefused("the columns of this answer have names or types that cannot be handed on")
             return select
 
@@ -242,7 +244,7 @@ class Quack:
 
     def _written(self, session: _QuackSession, batches: Iterator[pa.RecordBatch]) -> str:
         """Write an answer into a file; return the SELECT that reads it."""
-        if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
+        if _nbytes(self._options.answers) > self._options.all_bytes:
             limit = Limit(
                 value=self._options.all_bytes, unit="bytes", remedy="read or close answers, or try again later"
             )
@@ -297,7 +299,7 @@ def _answer_limit(nbytes: int) -> Limit:
 
 
 def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:
-    """Return the SELECT of the written answer, in DuckDB's types. If it is incomplete, its last row is an error."""
+    """Return the SELECT that reads an answer in DuckDB's types; its last row raises an error if the answer was cut."""
     types = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
     too_much = f"this needs more of the server's rows than {_answer_limit(limit.answer_bytes)}"
     columns = []
@@ -312,6 +314,14 @@ def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit:
 
 def _numbered(schema: pa.Schema) -> pa.Schema:
     return pa.schema([column.with_name(f"c{number}") for number, column in enumerate(schema)])
+
+
+def _nbytes(folder: Path) -> int:
+    nbytes = 0
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):
+            nbytes += file.stat().st_size
+    return nbytes
 
 
 def _discard(files: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Statements that made DuckDB fail in itself, and their callers: both are refused for a while."""
+"""Statements that triggered a bug of DuckDB, and their callers: both are refused for some minutes."""
 
 import hashlib
 import math
@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 from storage.errors import BadQuery, Barred
 
 ALLOWED: Final = 3
-"""Statements of one caller that may break the database before it is barred for a while. A guess: each costs all users
-0.1 s on a large database, and a client that meets a bug of DuckDB's by accident tries another spelling."""
+"""Number of statements of a caller that may break the database within `_FORGOTTEN_S`; then the caller is refused. A
+guess: each one stops all users for 0.1 s on a large database, and a client that met a bug by accident will rephrase."""
 
 _FORGOTTEN_S: Final = 600.0
 _REMEMBERED: Final = 1_000
@@ -32,10 +32,10 @@ class Offences:
         self.count = 0
 
     def check(self, client_id: str, statement: str) -> None:
-        """Refuse a caller who broke the database too often, and a statement that did.
+        """Refuse a caller whose statements broke the database too often, and a statement that broke it recently.
 
         Raises:
-            Barred: this asker's statements broke the database too often.
+            Barred: this caller's statements broke the database too often.
             BadQuery: the statement broke the database recently.
         """
         with self._lock:

@@ -1,4 +1,4 @@
-"""Queries of the store; they never wait for the writer. Each runs on a cursor of its own, except in `in_snapshot`."""
+"""Queries of the store, which never wait for the writer. Each has its own cursor, except within `in_snapshot`."""
 
 import itertools
 import json
@@ -35,22 +35,22 @@ from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
 log = logging.getLogger(__name__)
 
 MAX_SPANS = 10_000
-"""Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person reads."""
+"""Maximum number of spans of a trace in one answer, some 50 MB of records. A guess: more than a person reads."""
 
 MAX_LOGS = 10_000
-"""Log records of one trace that are read at once. A guess, as many as spans: each holds one message or one call."""
+"""Maximum number of log records of a trace in one answer. A guess: as many as spans, as each has a message or call."""
 
 MAX_TRACE_BYTES: Final = 32 << 20
-"""Bytes of the spans of a trace that are shown, and of its log records. As JSON they take up to twelve times as
-much."""
+"""Maximum size of the spans of a trace that one call returns, and of its log records. As JSON they take up to twelve
+times as much."""
 
 _LIST_SECONDS: Final = 10.0
-"""Time limit for reading the traces of a list: 200 of 160 kB took 96 s, since each is searched among large rows. A
-guess."""
+"""Time limit for reading the traces of a list. Without it, 200 traces of 160 kB took 96 s, since each is searched among
+large rows. A guess."""
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
-"""A guess: more than a person reads, little enough for several at the same time."""
+"""Maximum size of an answer to SQL. A guess: more than a person reads, and little enough for several at a time."""
 
-_ROWS_OF_ARROW = 2048  # DuckDB's own measure
+_ROWS_OF_ARROW = 2048  # size of DuckDB's vectors
 
 _KEY_DIGITS = 16
 """The last half of an id is its key: some senders leave the first half zero, or put the time there."""
@@ -59,7 +59,7 @@ _Result = TypeVar("_Result")
 
 
 TYPES: Final = b"duckdb"
-"""In the metadata of a schema: DuckDB's types of its columns, as JSON; none if DuckDB reports none."""
+"""Key in the metadata of a schema. Its value is a JSON list of the columns' DuckDB types, empty if none are known."""
 
 _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
@@ -79,17 +79,17 @@ class Queries:
         )
 
     def close(self) -> None:
-        """End the statements that run in processes of their own."""
+        """Kill the child processes with their statements."""
         self._apart.close()
 
     def in_snapshot(self) -> AbstractContextManager[None]:
-        """Run all queries of this thread in the block, in any part of the store, on one snapshot."""
+        """Run all queries of this thread in the block on one snapshot, also those of other objects of the store."""
         return self._database.in_snapshot()
 
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
-        """Return traces by start time, newest first: those of a tenant and the shared ones, or with None of all."""
+        """Return traces by start time, newest first: those of a tenant plus shared ones; None for all."""
         if limit <= 0:
             return []
         parts = 4 * (offset + limit)
@@ -107,7 +107,7 @@ class Queries:
     def judged_traces(
         self, judging: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
-        """Return traces with a matching evaluation, by start time, newest first; of tenants as in `newest_traces`."""
+        """Return traces with a matching evaluation, by start time, newest first; `tenant` as in `newest_traces`."""
         bounds = {"tenant": tenant, "project": project, "offset": offset, "limit": limit}
         with self._database.snapshot() as cursor:
             keys = cursor.execute(sql.query("judged_traces"), asdict(judging) | bounds).fetchall()
@@ -119,16 +119,16 @@ class Queries:
     def trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Trace | None:
         """Return a trace with its first spans and log records; None if no span of it is stored.
 
-        At most `max_spans`, and of `MAX_TRACE_BYTES` as many as fit, but one at least.
+        It has at most `max_spans` spans, and only as many as fit into `MAX_TRACE_BYTES`, but at least one.
 
-        Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+        If several traces have the id, return the tenant's own before the shared one; with None, the shared one first.
 
         """
         read = _twice(lambda: self._trace(trace_id, tenant, max_spans))
         return None if read is None else read[0]
 
     def traces(self, trace_ids: Iterable[str], *, tenant: str | None, max_spans: int) -> Iterator[Trace]:
-        """Yield traces as `trace` does, one at least, until they have `MAX_TRACE_BYTES` or have taken 10 s."""
+        """Yield traces as `trace` returns them, until they exceed `MAX_TRACE_BYTES` or 10 s, but at least one."""
         nbytes, began_s = 0, time.monotonic()
         for trace_id in trace_ids:
             read = self._trace(trace_id, tenant, max_spans)
@@ -161,12 +161,12 @@ class Queries:
         timeout_s: float,
         terms: QueryOptions | None = None,
     ) -> Table:
-        """Run one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
+        """Run one SELECT (or EXPLAIN) with values for its parameters (`$name`); it cannot write anything.
 
         Raises:
             BadQuery: the text is not one such statement, fails, runs longer than `timeout_s`, or has other parameters.
-            Barred: this asker's statements made the database fail too often.
-            Reopened: the database was opened again in the middle of it, twice.
+            Barred: this caller's statements made the database fail too often.
+            Reopened: the database was opened again during the statement, and again during its repetition.
 
         """
         options = terms or QueryOptions()
@@ -217,11 +217,12 @@ class Queries:
     ) -> Iterator[pa.RecordBatch]:
         """Stream the answer to an SQL query, after an empty batch whose schema has DuckDB's types (`TYPES`).
 
-        Until the stream is closed it holds a cursor, or a process of its own, also beyond `timeout_s`.
+        Until the stream is closed it holds a cursor or a child process, even after `timeout_s`. The exceptions below
+        are raised by the iteration.
 
         Raises:
-            BadQuery: at a batch: the query cannot be answered; the message says why.
-            Barred, Reopened: at a batch: as for `sql`, without a second attempt.
+            BadQuery: the query cannot be answered; the message says why.
+            Barred, Reopened: as for `sql`, without a second attempt.
         """
         return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 
@@ -248,7 +249,7 @@ class Queries:
         terms: QueryOptions,
         stack: ExitStack,
     ) -> ApartAnswer:
-        """Start a statement in a process of its own, until the stack is closed, with the rows that it reads."""
+        """Start a statement in a child process and send it the rows that it reads; closing the stack ends it."""
         apart = ApartQuestion(
             query=question.statement.query,
             parameters=question.parameters,
@@ -275,7 +276,7 @@ class Queries:
             try:
                 cursor.execute("FROM rows_of_answer")
                 values = _fetch(cursor, max_rows + 1)
-            except _FAILURES as error:  # a value that has no place in Python's types
+            except _FAILURES as error:  # a value that Python cannot represent
                 raise BadQuery(str(error)) from error
         return Table(
             columns=tuple(QueryColumn(name=column.name, type=column.type) for column in columns),
@@ -295,7 +296,7 @@ class Queries:
     def _asking(
         self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: QueryOptions
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Statement]]:
-        """Open a cursor for one reading statement, which ends at its time limit or on request."""
+        """Open a cursor and check a statement; it is interrupted at its limits, or if the caller cancels it."""
         self.offences.check(terms.client_id, statement)
         why = None
         try:
@@ -307,7 +308,7 @@ class Queries:
                     )
                     stopping = nullcontext() if question.apart is not None else terms.stop.armed(cursor.interrupt)
                     with one_moment(cursor), alarm, stopping:
-                        if question.apart is None:  # else each relation is read by a statement of its own
+                        if question.apart is None:  # otherwise `load` reads each relation separately
                             self._database.route(cursor, question.statement.query, parameters)
                         yield cursor, question
                 finally:
@@ -329,10 +330,10 @@ class Queries:
     def _newest(
         cursor: duckdb.DuckDBPyConnection, tenant: str | None, project: str | None, parts: int, from_ns: int
     ) -> tuple[list[TraceSummary], bool]:
-        """Return the newest traces that the newest `parts` parts determine, and True if no more start since `from_ns`.
+        """Read the newest `parts` trace parts; return the traces that are surely the newest, and True if all were read.
 
-        A trace starts with its earliest part, so all parts of a trace that starts at or after the oldest
-        part seen are among those seen.
+        A trace starts with its earliest part. So if a trace starts after the oldest part that was read, all its parts
+        were read, and no trace that was not read is newer.
 
         """
         bounds: dict[str, object] = {"tenant": tenant, "project": project, "parts": parts}
@@ -351,7 +352,7 @@ class Queries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _How:
-    """Limits of a statement that runs in a process of its own."""
+    """Limits of a statement that runs in a child process."""
 
     seconds: float
     max_rows: int | None = None
@@ -364,7 +365,7 @@ def _typed(schema: pa.Schema, types: list[str]) -> pa.RecordBatch:
 
 
 _FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.ArrowException, OSError)
-"""Exceptions that a statement may cause, of DuckDB, pyarrow, or Python if a value does not fit its types."""
+"""Exceptions that a statement may cause in DuckDB or pyarrow, or in Python if a value does not fit Python's types."""
 
 
 def _twice(ask: Callable[[], _Result]) -> _Result:
@@ -426,7 +427,7 @@ def summaries_of(
 def questions_of(
     cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: Sequence[str], characters: int
 ) -> dict[str, str]:
-    """Return the inputs of traces, cut, by their ids; that of the tenant before a shared one."""
+    """Return the inputs of traces by id, cut to `characters`; a tenant's own trace wins over a shared one."""
     ids = [trace_id for trace_id in dict.fromkeys(trace_ids) if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return {}
@@ -436,7 +437,7 @@ def questions_of(
 
 
 def _texts_of(trace_ids: Sequence[str]) -> dict[str, str]:
-    # One text for all: DuckDB tries to import two modules for each value of a list.
+    # One text for all ids: for each value of a list parameter, DuckDB tries to import two modules.
     keys = (str(int(trace_id[_KEY_DIGITS:], 16)) for trace_id in trace_ids)
     return {"ids": ",".join(trace_ids), "keys": ",".join(keys)}
 
@@ -467,7 +468,7 @@ def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_ro
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
-    """Fetch at most `max_rows` rows, some at a time: no other thread runs while DuckDB converts them to Python."""
+    """Fetch at most `max_rows` rows, in small batches, as DuckDB holds the GIL while it converts rows to Python."""
     rows: list[tuple[object, ...]] = []
     nbytes = 0
     while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):

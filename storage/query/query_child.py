@@ -1,7 +1,7 @@
-"""The child process for statements that nothing in the server could stop: it may be killed at any moment.
+"""The child process for statements that cannot be interrupted reliably in the server; it can be killed at any time.
 
-It has no file of the server's open. The rows that a statement reads come before it, and its memory has a limit that the
-kernel keeps, so that a statement that needs more fails, whatever DuckDB counts.
+It has none of the server's files open: the server sends the rows that a statement reads. The kernel limits its memory,
+so that a statement that needs more fails, even if DuckDB does not count all that it uses.
 """
 
 import os
@@ -29,10 +29,10 @@ TOO_LARGE: Final = 77
 """Exit code of a process that exceeds its memory limit."""
 
 _SLACK_BYTES: Final = 96 << 20
-"""Memory that is allocated and never touched counts against the limit of the kernel, too. A row of `spans` as one value
-takes 100 MB of that, and 2 MB of memory."""
+"""Added to the kernel's limit, which also counts memory that is allocated and never touched. A row of `spans` as one
+value allocates 100 MB and touches 2 MB."""
 _POLL_INTERVAL_S: Final = 0.02  # seconds between two checks of the memory in use; a guess
-_COUNTED: Final = 5 / 8  # share of the limit that DuckDB may allocate; it does not count some values. A guess
+_COUNTED: Final = 5 / 8  # DuckDB's limit as a share of ours, since DuckDB does not count some values; a guess
 _SCRATCH_SIZE: Final = "4GB"  # the server's limit
 _ROWS: Final = 2048
 
@@ -68,7 +68,7 @@ def _answer(request: Header, requests: BinaryIO, answers: BinaryIO, memory_bytes
         is_broken = lacks or is_bug(error)
         send(answers, {"error": _message(error), "lacksMemory": lacks, "isBroken": is_broken}, [])
         if is_broken:
-            os._exit(0)  # whatever state it is in: the next statement has a process of its own
+            os._exit(0)  # DuckDB may be in any state, so the next statement gets a new process
 
 
 def _message(error: Exception) -> str:
@@ -116,18 +116,18 @@ def _connect(memory_bytes: int) -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": False,
         },
     )
-    # Each column of a table takes a block at least: of DuckDB's own 256 KiB, a row of `spans` took 40 MB.
+    # Each column of a table takes at least one block: with the default of 256 KiB, one row of `spans` took 40 MB.
     connection.execute("ATTACH ':memory:' AS tracejury (BLOCK_SIZE 16384)")
     connection.execute("USE tracejury")
-    # A checkpoint of a database in memory needs all of a row group at once, and without room for it invalidates the
-    # database; without checkpoints, the rows go to scratch files.
+    # No checkpoints: one of an in-memory database needs memory for a whole row group, and invalidates the database if
+    # there is too little. Without checkpoints, DuckDB moves rows to scratch files.
     connection.execute("SET GLOBAL checkpoint_threshold = '1TB'")
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
 def _load_tables(connection: duckdb.DuckDBPyConnection, request: Header, requests: BinaryIO) -> None:
-    """Make tables of the relations, with the rows that follow. All messages are read, also if a statement fails."""
+    """Create the tables and insert the rows that follow as messages; all messages are read, even after a failure."""
     problem: duckdb.Error | None = None
     try:
         for table in request["tables"]:
@@ -157,7 +157,7 @@ def _load_tables(connection: duckdb.DuckDBPyConnection, request: Header, request
 
 
 def _run(connection: duckdb.DuckDBPyConnection, request: Header, answers: BinaryIO) -> None:
-    """Answer in batches, behind the names and types of the columns."""
+    """Send names and types of the columns, and then the rows in batches."""
     query: str = request["query"]
     parameters: dict[str, Any] | None = request["parameters"] or None
     alarm = threading.Timer(request["seconds"], connection.interrupt)

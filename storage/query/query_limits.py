@@ -1,4 +1,4 @@
-"""Messages of limits that statements of clients meet, wherever they run."""
+"""Error messages for statements of clients that exceed a limit, in the server and in child processes."""
 
 from storage.limit import Limit
 

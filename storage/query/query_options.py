@@ -12,7 +12,7 @@ CANCELLED: Final = "the request was cancelled"
 
 
 class CancelToken:
-    """Ends a query from another thread, once."""
+    """Token by which another thread cancels a query, once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class CancelToken:
         self.is_cancelled = False
 
     def ask(self) -> None:
-        """End the query that is running, or the one that is about to."""
+        """Cancel the query that is running, or that `armed` is about to run."""
         with self._lock:
             self.is_cancelled = True
             if self._interrupt is not None:
@@ -47,9 +47,9 @@ class CancelToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOptions:
-    """Options of a statement: whether it may read our views only, its caller, and its cancellation."""
+    """Options of a statement: whether it may read only the documented views, its caller, and its cancellation."""
 
     views_only: bool = False
     client_id: str = ""  # the caller, by which repeated offences are counted
-    is_ours: bool = False  # the text is of our own making, such as a rule's condition, and only its parameters are not
+    is_ours: bool = False  # the server made the text, such as a rule's condition; a client made only its parameters
     stop: CancelToken = field(default_factory=CancelToken)

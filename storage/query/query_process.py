@@ -1,4 +1,4 @@
-"""Statements that nothing in this process could stop, run in processes that are killed after their time limit."""
+"""Statements that cannot be interrupted reliably, run in child processes that are killed after the time limit."""
 
 import subprocess
 import threading
@@ -25,14 +25,16 @@ from storage.wire import Header, receive, send
 
 _PROGRAM: Final = "from storage.query.query_child import main; main()"
 _GRACE_S: Final = 1.0
-"""A process is killed so long after its statement was cancelled: some still answer. A guess."""
+"""A process is killed this long after the time limit, at which it interrupts its statement and may still answer. A
+guess."""
 
 _START_S: Final = 30.0  # a guess: half a second on an idle machine
 _SPARED_S: Final = 3.0
-"""So much of a start does not count as time of the statement, which ends within 5 s of its limit. A guess."""
+"""Up to this much of a process's start is not counted as time of the statement, so that a statement ends within 5 s of
+its limit. A guess."""
 
-_ROWS_AT_ONCE: Final = 2048  # the fewest that DuckDB hands over, as long texts need memory here for a moment
-_MESSAGE_BYTES: Final = 4 << 20  # of rows on their way, a part of what the process may have; a guess
+_ROWS_AT_ONCE: Final = 2048  # DuckDB's smallest batch, because rows with long texts pass through this process
+_MESSAGE_BYTES: Final = 4 << 20  # size of a message of rows, a small part of the child's memory limit; a guess
 _IDLE: Final = 2  # processes that are kept for the next statement; a guess
 
 
@@ -54,7 +56,7 @@ class ApartOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApartQuestion:
-    """A statement, and how it is to be answered."""
+    """A statement with its limits and the form of its answer."""
 
     query: str
     parameters: Mapping[str, Parameter]
@@ -62,7 +64,7 @@ class ApartQuestion:
     max_rows: int | None = None  # the answer ends with the batch that exceeds it
     max_bytes: int | None = None
     has_texts: bool = False  # TIMESTAMP_NS as texts
-    is_lossless: bool = False  # as Arrow that only DuckDB reads
+    is_lossless: bool = False  # use DuckDB's Arrow extension types, which only DuckDB reads
 
 
 class Apart:
@@ -78,7 +80,7 @@ class Apart:
         self.memory = options.memory
 
     def begin(self, question: ApartQuestion, stop: CancelToken) -> "ApartAnswer":
-        """Take a process for a statement; the relations that it reads come next.
+        """Take a process for a statement, or start one; `ApartAnswer.load` then sends it the rows.
 
         Raises:
             BadQuery: the pool is closed, or a process did not start.
@@ -109,7 +111,7 @@ class Apart:
             idle, self._idle = self._idle, []
             busy = self._all.difference(idle)
             self._all.difference_update(idle)
-        for process in busy:  # who waits for it lets go of it
+        for process in busy:  # the thread that waits for its answer releases it
             process.kill()
         for process in idle:
             process.end()
@@ -138,7 +140,7 @@ class Apart:
 
 
 class ApartAnswer:
-    """A statement in a process of its own. MUST be closed."""
+    """A statement that runs in a child process, and its answer. It MUST be closed."""
 
     def __init__(
         self, apart: Apart, process: "_Process", question: ApartQuestion, stop: CancelToken, until_s: float
@@ -158,7 +160,7 @@ class ApartAnswer:
         self._process.kill()
 
     def load(self, cursor: duckdb.DuckDBPyConnection, relations: Sequence[Relation]) -> None:
-        """Hand over the rows that the statement may read, as the cursor sees them.
+        """Send the statement, and the rows of its relations as of the cursor's snapshot, to the process.
 
         Raises:
             BadQuery: the process ended.
@@ -190,7 +192,7 @@ class ApartAnswer:
         """Yield the columns and an empty table, and then the rows.
 
         Raises:
-            BadQuery: there is no answer, or no more of it.
+            BadQuery: the statement failed, or the process ended, before or within the answer.
 
         """
         columns: list[Column] = []

@@ -1,4 +1,4 @@
-"""Columns and rows that a parsed SELECT needs of the tables and views that it names."""
+"""Choice of the columns and rows that a parsed SELECT needs of its tables: only these are sent to a child process."""
 
 import json
 from collections import Counter
@@ -26,8 +26,8 @@ class Relation:
 
     name: str
     alias: str
-    tree: str  # of `SELECT * FROM name AS alias WHERE …`, with what the SELECT asks of its rows by itself
-    words: frozenset[str] | None  # in lower case, among which the columns are that it names; None: it may read all
+    tree: str  # tree of `SELECT * FROM name AS alias WHERE …`, with the SELECT's conditions on this relation alone
+    words: frozenset[str] | None  # lower-case words, a superset of the columns it reads; None: it may read all
 
     def columns(self, described: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return names and types of the columns that are needed, at least one."""
@@ -40,7 +40,7 @@ class Relation:
 def relations_of(tree: str, known: Collection[str], is_bounded: _Test) -> list[Relation]:
     """Return the relations with `known` names that a SELECT reads, given as the tree of `json_serialize_sql`.
 
-    A relation that is read once has its conditions, if `is_bounded` holds for their nodes.
+    A relation that the SELECT names only once is filtered by the SELECT's conditions for which `is_bounded` is True.
 
     """
     nodes = nodes_of(tree)
@@ -66,7 +66,7 @@ def _is_ours(node: _Node, known: Collection[str]) -> bool:
 
 
 def _words(nodes: Sequence[_Node], tables: Sequence[_Node]) -> frozenset[str] | None:
-    """Return every text in the statement, which include all columns it reads; None if it may read columns unnamed."""
+    """Return all texts in the tree, a superset of the columns that it reads; None if it may read unnamed ones."""
     whole = {name.lower() for table in tables for name in (table["table_name"], table["alias"])}
     for node in nodes:
         names = node.get("column_names", ())
@@ -92,7 +92,7 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 
 def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_Node]]:
-    """Return, by table, the parts of the WHERE of its SELECT that are about its rows alone."""
+    """Return by table those conditions of the WHERE clause that depend on rows of this table alone."""
     by_table: dict[int, list[_Node]] = {}
     for node in nodes:
         where = node.get("where_clause")
@@ -109,7 +109,7 @@ def _conditions(nodes: Sequence[_Node], is_bounded: _Test) -> dict[int, list[_No
 
 
 def _joined(table: _Node) -> list[_Node]:
-    """Return the tables that have a row in every row of the join, and lose none that WHERE could see."""
+    """Return the tables of inner joins: filtering one of these before the join gives the same result."""
     if table.get("type") == "BASE_TABLE":
         return [table]
     if table.get("type") == "JOIN" and table["join_type"] in _INNER and table["ref_type"] in {"REGULAR", "CROSS"}:
@@ -138,7 +138,7 @@ def _inside(part: _Node) -> list[_Node]:
 
 
 def _selecting(table: _Node, conditions: Sequence[_Node]) -> str:
-    """Return the SELECT of all columns of such rows, as a tree."""
+    """Return the tree of a SELECT of all columns of a table's rows that match the conditions."""
     where: Mapping[str, Any] | None = None
     if conditions:
         where = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "query_location": 0}

@@ -1,6 +1,6 @@
 """Conversion of Arrow rows to records.
 
-Column by column, because a row of DuckDB's own, with its maps, costs three times as much.
+Conversion is done by column, because fetching rows with maps from DuckDB costs three times as much.
 """
 
 import itertools

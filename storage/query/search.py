@@ -8,7 +8,8 @@ from storage import sql
 from storage.engine.read_database import ReadDatabase
 
 _MOST_NAMES: Final = 2_000
-"""Services, or operations of one. A guess. Clients choose names, and Jaeger's protocol knows no pages."""
+"""Maximum number of services, or of operations of a service, in one answer. Clients choose names, so any number may
+exist, and Jaeger's protocol has no pages. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,25 +28,25 @@ class SpanCriteria:
 
 
 class Search:
-    """Search among the spans of a tenant and the shared ones, or with None of all. Thread-safe."""
+    """Search among the spans of a tenant plus shared ones; None for all. Thread-safe."""
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
 
     def services(self, *, tenant: str | None = "") -> list[str]:
-        """Return the services that sent spans: of more than 2,000 those with most spans."""
+        """Return the services that sent spans; if there are more than 2,000, those with the most spans."""
         parameters = {"tenant": tenant, "most": _MOST_NAMES}
         with self._database.cursor() as cursor:
             return [name for (name,) in cursor.execute(sql.query("services"), parameters).fetchall()]
 
     def operations(self, service: str, *, tenant: str | None = "") -> list[tuple[str, int]]:
-        """Return the names and kinds of a service's spans: of more than 2,000 those of most spans."""
+        """Return the names and kinds of a service's spans; if there are more than 2,000, the most frequent ones."""
         parameters = {"tenant": tenant, "service": service, "most": _MOST_NAMES}
         with self._database.cursor() as cursor:
             return [(name, kind) for name, kind in cursor.execute(sql.query("operations"), parameters).fetchall()]
 
     def traces(self, criteria: SpanCriteria, *, limit: int, tenant: str | None = "") -> list[str]:
-        """Return the ids of traces that have a matching span, by its start, latest first."""
+        """Return the ids of traces that have a matching span, in order of that span's start, latest first."""
         parameters: dict[str, object] = {
             "tenant": tenant,
             "from_ns": criteria.from_ns,
@@ -65,7 +66,7 @@ class Search:
 
 
 def _select(tags: int) -> str:
-    """Return the statement with a line per tag: one list as a parameter took five times as long."""
+    """Return the statement with one line for each tag, because a list as a parameter took five times as long."""
     lines = sql.query("find_traces").splitlines()
     (line,) = (each for each in lines if "$key" in each)
     of_tags = [line.replace("$key", f"$key{number}").replace("$text", f"$text{number}") for number in range(tags)]

@@ -22,27 +22,27 @@ _OfTrace = TypeVar("_OfTrace", Span, LogRecord)
 _PREVIEW_CHARACTERS: Final = 200
 
 _NEWEST_TRACES: Final = 1_000
-"""Traces that are searched first for the sessions of a project. A guess: most pages are found in them."""
+"""Number of the newest traces that are searched first for a project's sessions. A guess: enough for most pages."""
 
 _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
-"""The most spans of a session that are read in one go, as many as of one trace. A guess: more than a person reads."""
+"""Maximum of spans of a session that one call returns, the same as for a trace. A guess: more than a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCriteria:
-    """Filter of sessions; None matches all. One trace of the session has to match all of it."""
+    """Filter of sessions; None matches all. One single trace of the session must match all conditions."""
 
     project: str | None = None
     user: str | None = None
-    text: str | None = None  # the trace's input or output holds it, in any case of letters
-    from_ns: int = 0  # the trace starts then or later
-    to_ns: int = LAST_NS  # and before
+    text: str | None = None  # the trace's input or output contains this text, in upper or lower case
+    from_ns: int = 0  # the trace starts at this time or later
+    to_ns: int = LAST_NS  # the trace starts before this time
     newest: int | None = None  # the number of newest traces that are searched for a text; None: all traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPosition:
-    """A place in the list of sessions: after this one."""
+    """Position in the list of sessions, behind this session."""
 
     latest_ns: int  # the start of its latest trace
     session_id: str = ""
@@ -57,18 +57,18 @@ class SessionSummary:
     session_id: str
     projects: Sequence[str]
     user_id: str | None  # of the first trace
-    first_input: str | None  # of the first trace, in short
+    first_input: str | None  # of the first trace, cut
     start_ns: int
-    last_ns: int  # when the last of its spans started or ended
+    last_ns: int  # the latest start or end of a span
     trace_count: int
-    error_trace_count: int  # in which any span failed
+    error_trace_count: int  # traces with a failed span
     span_count: int
     error_count: int
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
     tool_call_count: int
-    summed_span_count: int  # the number of its spans that tokens, cost and calls include
+    summed_span_count: int  # number of spans that are included in tokens, cost and calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,12 @@ class SessionPage:
 
     sessions: Sequence[SessionSummary]
     next: SessionPosition | None
-    searched_to_ns: int | None  # where not all texts were looked through: those of traces that start then or later were
+    searched_to_ns: int | None  # if set, only texts of traces that start at this time or later were searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePosition:
-    """A place among the traces of a session: before this one."""
+    """Position among the traces of a session, before this trace."""
 
     start_ns: int
     trace_id: str
@@ -90,22 +90,22 @@ class TracePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTraces:
-    """The latest traces of a session before a place, in order of time, with their spans."""
+    """The latest traces of a session before a position, in order of time, with their spans."""
 
     summary: SessionSummary
     traces: Sequence[Trace]
-    extents: Mapping[TraceKey, Extent]  # of these traces
-    context: Trace | None  # the trace before the first of them, which shows what is history in the first
-    first_number: int  # of the first of them among all traces of the session, from 1
-    cost_before_usd: float | None  # of the traces before the first of them; None: no trace has a cost
-    earlier: TracePosition | None  # the place before the first of them; None: there are no earlier ones
-    is_cut: bool  # not all of their spans are here
+    extents: Mapping[TraceKey, Extent]  # of `traces`
+    context: Trace | None  # the trace before `traces`, by which repeated history in the first of them is recognized
+    first_number: int  # number of the first of `traces` among all traces of the session, from 1
+    cost_before_usd: float | None  # sum of all traces before `traces`; None if none of them has a cost
+    earlier: TracePosition | None  # position of the next page; None if there are no earlier traces
+    is_cut: bool  # True if spans are missing because of the limits
 
 
 class SessionQueries:
-    """Lists of a tenant's and shared sessions, or with None of all. Thread-safe.
+    """Lists of a tenant's and shared sessions; a tenant of None lists all. Thread-safe.
 
-    A trace belongs to its session once its sums are stored.
+    A trace is listed in its session as soon as the sums of the trace are stored.
     """
 
     def __init__(self, database: ReadDatabase) -> None:
@@ -114,7 +114,7 @@ class SessionQueries:
     def page(
         self, criteria: SessionCriteria, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionPage:
-        """Return a page of matching sessions after a place, by the start of their latest trace, newest first."""
+        """Return a page of matching sessions after a position, by the start of their latest trace, newest first."""
         with self._database.snapshot() as cursor:
             searched_to_ns = _floor(cursor, criteria, tenant)
             if searched_to_ns is not None:
@@ -133,9 +133,9 @@ class SessionQueries:
     def traces(
         self, session_id: str, *, before: TracePosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionTraces | None:
-        """Return the latest traces of a session before a place; None if there is no such session.
+        """Return the latest traces of a session before a position; None if there is no such session.
 
-        Of sessions with one id, a tenant is shown its own before the shared one, and None the shared one first.
+        If several sessions have the id, return the tenant's own before the shared one; with None, the shared one first.
 
         """
         with self._database.snapshot() as cursor:
@@ -195,7 +195,7 @@ def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
 
 
 def _floor(cursor: duckdb.DuckDBPyConnection, criteria: SessionCriteria, tenant: str | None) -> int | None:
-    """Return the time from which texts are searched, if that is later than requested."""
+    """Return the time from which on texts are searched, or None if it is not later than `criteria.from_ns`."""
     if criteria.text is None or criteria.newest is None:
         return None
     bounds = {"from_ns": criteria.from_ns, "to_ns": criteria.to_ns - 1, "tenant": tenant, "newest": criteria.newest}
@@ -208,8 +208,8 @@ def _found(
 ) -> list[tuple[str, str, int]]:
     """Return the tenants and ids of matching sessions, and when their latest traces start.
 
-    If one project has most of the traces, finding the projects of all traces takes most of the time. So the newest
-    traces are searched first, and the others only if these have too few sessions.
+    If one project has most of the traces, checking the project of every trace takes most of the time. So the newest
+    traces are searched first, and all others only if they do not fill the page.
 
     """
     questions = _conditions_in_use(criteria, after)
@@ -232,7 +232,7 @@ def _conditions_in_use(criteria: SessionCriteria, after: SessionPosition | None)
 
 
 def _values(criteria: SessionCriteria, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
-    """Return the values in `sessions_page.sql`, each with the question that it belongs to."""
+    """Return the parameters of `sessions_page.sql`, each with the name of the condition that uses it."""
     place = after or SessionPosition(latest_ns=0)
     return {
         "project": ("project", criteria.project),

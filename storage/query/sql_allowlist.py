@@ -7,21 +7,21 @@ from typing import Any, Final
 from storage.errors import BadQuery
 
 _HARMLESS: Final = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest"})
-"""Functions to read FROM that see nothing but their arguments; `query_table` and `duckdb_tables` see all there is."""
+"""Table functions that read only their arguments; `query_table` or `duckdb_tables`, for example, read other tables."""
 
 
 _CATALOG: Final = frozenset({"duckdb_columns", "duckdb_databases", "duckdb_schemas", "duckdb_tables", "duckdb_views"})
 """Catalog functions and views that a client of DuckDB's remote protocol uses to list tables."""
 
 _OURS: Final = ("tracejury_", "quack_", "write_log")
-"""Prefixes of functions that have effects in the DuckDB that answers these."""
+"""Prefixes of functions with side effects in the DuckDB instance that answers queries of the catalog."""
 
 
 def require_views(tree: str, views: Collection[str], others: Collection[str]) -> None:
-    """Refuse a SELECT, as `json_serialize_sql` returns it, that reads anything but `views` and its own definitions.
+    """Refuse a SELECT (a tree of `json_serialize_sql`) that reads anything but `views` and its own WITH queries.
 
-    `others` are the names of all else there is. Nothing that a SELECT defines may have such a name, because where the
-    definition does not reach, the name is that of the table.
+    `others` are the names of all other tables and views. A WITH query must not have such a name, because outside of its
+    scope the name would mean the table.
 
     Raises:
         BadQuery: the SELECT reads another relation or calls a table function.
@@ -42,7 +42,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
                 _require(is_plain and node["table_name"].lower() in {*views, *defined}, node["table_name"])
             case "SHOW_REF":
                 _require(not node["table_name"], node["table_name"])
-            case _:  # a column, which says whose it is
+            case _:  # a column that is qualified by its table
                 pass
 
 
@@ -69,7 +69,7 @@ def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [
         (node.get("schema_name", "").lower(), (node.get("table_name") or node["function"]["function_name"]).lower())
         for node in nodes
-        if node.get("type") in ("BASE_TABLE", "TABLE_FUNCTION")  # of a cast it is a dict
+        if node.get("type") in ("BASE_TABLE", "TABLE_FUNCTION")  # a cast's `type` is a dict
     ]
 
 

@@ -1,6 +1,7 @@
-"""Checks of a client's SQL text before DuckDB parses it; those of costly syntax run before its lexer, too.
+"""Checks of a client's SQL text before DuckDB parses it.
 
-DuckDB's lexer holds the GIL, so a text for which it takes time quadratic in its length stops the whole process.
+Costly syntax is checked even before DuckDB's lexer runs, because the lexer holds the GIL: a text for which it takes
+quadratic time stops the whole process.
 """
 
 import re
@@ -18,7 +19,7 @@ MAX_COMMENTS: Final = 100
 comments."""
 
 MAX_NESTING: Final = 100
-"""Brackets and CASEs around one place. A guess: DuckDB takes 1,000, and then its planner and our checks recurse."""
+"""Maximum depth of brackets and CASEs. A guess: DuckDB allows 1,000, but its planner and our checks are recursive."""
 
 MAX_SET_OPERATIONS: Final = 200  # a guess: a union of all 17 views has 16
 
@@ -33,7 +34,8 @@ _OPERATOR: Final = Limit(value=_MAX_OPERATOR, unit="characters", remedy="write s
 
 _OPERATORS: Final = re.compile(rf"[-+*/<>=~!@#%^&|`?]{{{_MAX_OPERATOR + 1},}}")
 _RULED: Final = (frozenset("-"), frozenset("="), frozenset("#"), frozenset("*/"))
-"""Lines that comments are ruled with. DuckDB takes each as a comment, or as an operator that is too long."""
+"""Characters of divider lines in comments, such as `-----`. DuckDB reads such a line as a comment, or refuses it as an
+operator that is too long."""
 
 _OPENING, _CLOSING = frozenset((b"(", b"[", b"{")), frozenset((b")", b"]", b"}"))
 _WORD: Final = re.compile(rb"\w+")
@@ -41,7 +43,7 @@ _SET_OPERATIONS: Final = frozenset((b"UNION", b"INTERSECT", b"EXCEPT"))
 
 
 def check_text(statement: str) -> None:
-    """Refuse a text that costs DuckDB's lexer or parser more than its length is worth; takes linear time.
+    """Refuse a text for which DuckDB's lexer or parser takes far more than linear time; the check itself is linear.
 
     Raises:
         BadQuery: the text is too long, or has too much of the costly syntax.

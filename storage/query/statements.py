@@ -23,7 +23,7 @@ _EXPLAIN = (
 )
 
 Parameter: TypeAlias = str | float | bool | None
-"""Type of a query's parameter; an int is a float here."""
+"""Type of a query's parameter; `float` includes `int`."""
 
 
 class Statement(NamedTuple):
@@ -31,7 +31,7 @@ class Statement(NamedTuple):
 
     statement: duckdb.Statement
     parameters: Mapping[str, Parameter]
-    apart: Sequence[Relation] | None = None  # relations that it reads in a process of its own; None: it runs here
+    apart: Sequence[Relation] | None = None  # relations it reads, if it runs in a child process; else None
 
 
 def checked(
@@ -42,7 +42,7 @@ def checked(
     views_only: bool,
     is_ours: bool = False,
 ) -> Statement:
-    """Return the one statement, if it only reads, has no effects, and reads allowed relations.
+    """Check that a text is a single statement that only reads, and only relations that the caller may read.
 
     Raises:
         BadQuery: the text is not one allowed statement.
@@ -71,7 +71,7 @@ def _names(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _tree(statement: duckdb.Statement) -> str:
-    """Return the parsed SELECT as JSON; of an EXPLAIN the SELECT inside."""
+    """Return the tree of a SELECT, or of the SELECT that an EXPLAIN contains, as JSON."""
     texts = [statement.query]
     if statement.type == duckdb.StatementType.EXPLAIN:
         matches = [pattern.match(statement.query) for pattern in _EXPLAIN]

@@ -11,12 +11,12 @@ from storage.ingest.backlog import SEQ_BITS
 
 
 def asked_for(statement: str, questions: Collection[str]) -> str:
-    """Return a statement without the lines that end with `-- name` of a question that is not used."""
+    """Return a statement without its optional lines (they end with `-- name`) whose name is not in `questions`."""
     return "\n".join(text for text, name in marked_lines(statement) if name is None or name in questions)
 
 
 def marked_lines(statement: str) -> list[tuple[str, str | None]]:
-    """Return the lines, each with the question at its end; None: the line is always there."""
+    """Return the lines, each with the name in the comment at its end, or None if the line is not optional."""
     lines: list[tuple[str, str | None]] = []
     for line in statement.splitlines():
         text, mark, name = line.rpartition(" -- ")
@@ -31,25 +31,25 @@ LAST_NS: Final = (1 << 63) - 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceCriteria:
-    """Filter of traces; None matches all. Values are those of its root, or of any span."""
+    """Filter of traces; None matches all."""
 
     project: str | None = None
     service: str | None = None
-    name: str | None = None  # the name of the root holds it, in any case of letters
+    name: str | None = None  # part of the root's name, in upper or lower case
     is_error: bool | None = None  # whether any span failed
-    from_ns: int = 0  # it starts then or later
-    to_ns: int = LAST_NS  # and before
+    from_ns: int = 0  # the trace starts at this time or later
+    to_ns: int = LAST_NS  # the trace starts before this time
     session: str | None = None
     user: str | None = None
-    least_ns: int | None = None  # it took as long, or longer
-    least_usd: float | None = None  # it cost as much, or more
-    failing: str | None = None  # the name of a span of it that failed
-    text: str | None = None  # its input or its output holds it, in any case of letters
+    least_ns: int | None = None  # minimum duration
+    least_usd: float | None = None  # minimum cost
+    failing: str | None = None  # name of a failed span
+    text: str | None = None  # part of the trace's input or output, in upper or lower case
     model: str | None = None  # of any span
     release: str | None = None  # the version of the service of any span
     attributes: Mapping[str, str] = field(default_factory=dict)  # of one span, or of its resource
-    has_result: bool = False  # it has one, or a span of it, whatever it says
-    rule: str | None = None  # that judged it, or a span of it; name or id
+    has_result: bool = False  # the trace or one of its spans has any result
+    rule: str | None = None  # name or id of a rule that judged the trace or one of its spans
     outcome: str | None = None  # scored, failed or skipped
     passed: bool | None = None
 
@@ -62,7 +62,7 @@ _OF_PARTS: Final = frozenset({"project", "service", "name", "least_ns", "is_erro
 
 
 def asked_of(criteria: TraceCriteria, by: Ranking | None = None) -> dict[str, object]:
-    """Return the questions in use, by their names in `traces_like.sql`, with the values of those that have one."""
+    """Return the names of optional lines of `traces_like.sql` that are used, each with its parameter, or True."""
     questions: dict[str, object] = {
         name: getattr(criteria, name) for name in _VALUES if getattr(criteria, name) is not None
     }
@@ -94,7 +94,7 @@ def _ranking(by: Ranking | None) -> dict[str, object]:
 
 
 def values_of(questions: Mapping[str, object], criteria: TraceCriteria) -> dict[str, object]:
-    """Return the parameters of a statement with these questions."""
+    """Return the parameters of a statement with these optional lines."""
     named: dict[str, object] = {name: questions[name] for name in _VALUES if name in questions}
     for number, (key, value) in enumerate(criteria.attributes.items()):
         named |= {f"key{number}": key, f"value{number}": value}
@@ -102,7 +102,7 @@ def values_of(questions: Mapping[str, object], criteria: TraceCriteria) -> dict[
 
 
 def asking(statement: str, questions: set[str], attributes: int) -> str:
-    """Return a statement with the lines of the questions in use, and one line per attribute."""
+    """Return a statement with those optional lines that are in `questions`; a line with `$key` once per attribute."""
     lines = []
     for text, name in marked_lines(statement):
         if name is None:
@@ -116,7 +116,10 @@ def asking(statement: str, questions: set[str], attributes: int) -> str:
 def stretch(
     cursor: duckdb.DuckDBPyConnection, criteria: TraceCriteria, tenant: str | None, until_ns: int, parts: int
 ) -> tuple[int, int]:
-    """Count the parts, or a session's traces, that start by an instant, up to a limit; return the oldest start too."""
+    """Count up to `parts` trace parts, or traces of a session, that start no later than `until_ns`, newest first.
+
+    Return the number, and the start of the oldest one.
+    """
     bounds: dict[str, object] = {"until_ns": until_ns, "from_ns": criteria.from_ns, "parts": parts, "tenant": tenant}
     if criteria.session is None:
         select, parameters = sql.query("stretch_of_traces"), bounds
@@ -127,7 +130,7 @@ def stretch(
 
 
 def extent(cursor: duckdb.DuckDBPyConnection, floor_ns: int, until_ns: int) -> dict[str, int | None]:
-    """Return the extents of the spans, and of the results about them, of the traces with a part in a time window."""
+    """Return bounds for finding the spans and results of all traces that have a part in a time window."""
     bounds = {"floor_ns": floor_ns, "until_ns": until_ns}
     ((latest_ns, first, last),) = cursor.execute(sql.query("extent_of_stretch"), bounds).fetchall()
     numbers = (None, None) if latest_ns is None else (first << SEQ_BITS, ((last + 1) << SEQ_BITS) - 1)
@@ -136,7 +139,7 @@ def extent(cursor: duckdb.DuckDBPyConnection, floor_ns: int, until_ns: int) -> d
 
 
 def extent_asked(questions: set[str], bounds: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Return the part of an extent that a statement with these questions needs."""
+    """Return those bounds of `extent` that a statement with these optional lines has as parameters."""
     names: set[str] = {"latest_ns", "first_batch", "last_batch"} if "spans" in questions else set()
     if "judged" in questions:
         names |= {"first_seq", "last_seq"}

@@ -1,4 +1,4 @@
-"""Shape of a list of traces: counts and outcomes over time, and frequencies of their values."""
+"""Shape of a list of traces, for a chart and filters: counts and outcomes over time, and the most frequent values."""
 
 import threading
 import time
@@ -30,22 +30,22 @@ from storage.query.trace_criteria import (
 )
 
 COLUMNS: Final = 48
-"""The most time steps; a guess: as many columns can be distinguished, and touched, on a small screen."""
+"""Maximum number of time steps. A guess: that many columns can be told apart, and touched, on a small screen."""
 
 _FEW_COLUMNS: Final = 12
-"""Without a requested time, a shape with fewer columns gets empty ones on both sides: one alone shows nothing."""
+"""A shape without a requested time gets empty columns on both sides up to this number, as one column shows nothing."""
 
 _FIRST_PARTS: Final = 10_000
 _MOST_PARTS: Final = 400_000
 _DEFAULT_S: Final = 0.4
-"""So many of the newest parts of traces are read first, and then as many as fit into the time. The bounds are
-guesses."""
+"""The newest `_FIRST_PARTS` trace parts are read first; then as many as the time allows, by the duration of the first
+look, up to `_MOST_PARTS`. The bounds are guesses."""
 
 _AT_ONCE: Final = 2
 _COUNTING: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="ask again in a moment")
 _PATIENCE_S: Final = 5.0
-"""So many run at once, and a request that waits longer for a place is refused. Guesses: 400,000 traces take some
-60 MB."""
+"""At most `_AT_ONCE` shapes are computed concurrently; a request that waits for longer than `_PATIENCE_S` is refused.
+Guesses: 400,000 traces take some 60 MB."""
 
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
@@ -64,7 +64,7 @@ class ShapeStep:
     step: int
     traces: int
     failed: int
-    latencies_ms: tuple[float, float] | None  # the 50th and the 95th percentile; None: no span of them ended
+    latencies_ms: tuple[float, float] | None  # 50th and 95th percentile; None if no trace has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,28 +74,28 @@ class TraceShape:
     traces: int = 0
     from_ns: int = 0
     step_ns: int = 1
-    steps: Sequence[ShapeStep] = ()  # those in which a trace began
-    columns: int = 0  # that the whole time has
+    steps: Sequence[ShapeStep] = ()  # only steps in which a trace began
+    columns: int = 0  # number of all steps, empty ones included
     facets: Mapping[str, Facet] = field(default_factory=dict)
-    covers_after_ns: int | None = None  # if the time ran out: the shape is of traces that began later
+    covers_after_ns: int | None = None  # if set, the time ran out, and only traces that began later are covered
 
 
 class TraceShapes:
-    """Shapes of the lists of a tenant's and shared traces, or with None of all. Thread-safe."""
+    """Shapes of the lists of a tenant's and shared traces; None for all. Thread-safe."""
 
     def __init__(
         self, database: ReadDatabase, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """`within_s` is about how long one look may take."""
+        """`within_s` is roughly the time that the second, larger look may take."""
         self._database = database
         self._within_s = within_s
         self._clock_s = clock_s
         self._places = threading.Semaphore(_AT_ONCE)
 
     def of(self, criteria: TraceCriteria, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
-        """Return the shape of matching traces, or of as many of the newest as fit into the time.
+        """Return the shape of the matching traces, or only of the newest ones if the time does not suffice for all.
 
-        `values` is the number of values of each kind; with 0, no values are searched.
+        `values` is the number of values of each facet; with 0, no facets are computed.
 
         Raises:
             Overloaded: too many other shapes are being computed.
@@ -112,7 +112,7 @@ class TraceShapes:
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """Limit concurrent shapes: each holds its traces in memory."""
+        """Limit concurrent shapes, because each has its traces in memory."""
         if not self._places.acquire(timeout=_PATIENCE_S):
             raise Overloaded(f"too many requests count traces; the limit is {_COUNTING}")
         try:
@@ -164,7 +164,7 @@ class _Look:
     def _found(self, bounds: Mapping[str, int | None], until_ns: int, parts: int, *, has_earlier: bool) -> pa.Table:
         """Return the traces that begin in a time window."""
         questions = {*self._questions, "summed"} | ({"begun"} if has_earlier else set())
-        if self._like.to_ns < LAST_NS and "plain" in questions:  # later spans may belong to these traces too
+        if self._like.to_ns < LAST_NS and "plain" in questions:  # traces may have later spans
             questions = questions - {"plain"} | {"whole"}
         floor_ns = bounds["floor_ns"] or 0
         values = values_of(self._questions, self._like) | extent_asked(questions, bounds)
@@ -189,7 +189,7 @@ class _Look:
         return from_ns - (_FEW_COLUMNS - columns) // 2 * step_ns, step_ns, _FEW_COLUMNS
 
     def _facets(self, traces: pa.Table, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
-        """Return the most frequent values of the traces, and the number of all."""
+        """Return the facets of the traces in the registered table `found_traces`."""
         attributes = len(self._like.attributes)
         of_spans: dict[str, object] = {"floor_ns": bounds["floor_ns"], **extent_asked({"spans"}, bounds)}
         of_results: dict[str, object] = {**extent_asked({"judged"}, bounds)}

@@ -1,4 +1,4 @@
-"""Annotations by people, applications and their users: each change is a row, of which the last one counts."""
+"""Annotations by people, applications and their users. Each change is a new row; the last one of an author counts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -46,7 +46,7 @@ class NewAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A stored annotation. `number` is None for one that came as an event."""
+    """A stored annotation. `number` is None if it was received as an event in a log record."""
 
     tenant: str
     project: str | None
@@ -68,7 +68,7 @@ class Annotation:
     superseded: bool
     number: int | None
     created_at_ns: int
-    error_kind: str | None = None  # of an event that is no verdict, whatever its label says
+    error_kind: str | None = None  # set for an event that reports a failure; then its label is not a verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Annotations:
         self._writer = writer
 
     def add(self, annotations: Sequence[NewAnnotation], *, now_us: int) -> int:
-        """Store all annotations or none; return the number of new rows, as repeated annotations make none.
+        """Store all annotations or none; return the number of new rows. An unchanged repetition adds no row.
 
         Raises:
             Overloaded: nothing was stored.
@@ -110,7 +110,7 @@ class Annotations:
     def like(
         self, criteria: AnnotationCriteria, *, tenant: str | None, most: int = 1_000, skip: int = 0
     ) -> list[Annotation]:
-        """Return annotations, newest first; those of a tenant and of none, or with None of all."""
+        """Return annotations, newest first; those of a tenant plus shared ones, or of all tenants with None."""
         parameters: dict[str, Any] = {**asdict(criteria), "tenant": tenant, "rows": most, "skip": skip}
         with self._database.snapshot() as cursor:
             if criteria.trace_id is not None and not _has_annotations(cursor, criteria.trace_id):

@@ -1,4 +1,4 @@
-"""Labels of judged results: the results of a rule beside people's votes on the same spans and traces."""
+"""Labels of results: a rule's results joined with people's votes on the same spans and traces."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +17,9 @@ _MOST_RULES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedByRule:
-    """Selection of results to compare with people: of a rule in a tenant, of one project or all, since a time.
+    """Selection of a rule's results to compare with votes, in a tenant, in one project or all, since a time.
 
-    `name` is the question that the votes answer, and `sources` are those whose votes count.
+    `name` is the question that the votes answer. Only votes of these `sources` are used.
 
     """
 
@@ -45,7 +45,8 @@ class JudgedCount:
 class QueuedFor:
     """Reason of an entry in a queue.
 
-    `whole`: the queue draws at random from all results of the rule; `is_own`: one of these is the reason.
+    `whole`: the queue draws at random from all results of the rule. `is_own`: a result of this rule, not of another
+    one, caused the entry.
     """
 
     queue_id: str
@@ -67,13 +68,13 @@ class LabelledResult:
     fingerprint: str
     trace_id: str
     span_id: str | None
-    session_id: str | None  # of a result about a session, whose latest trace it is
+    session_id: str | None  # set for a result about a session; then `trace_id` is the session's latest trace
     service: str | None
     release: str | None
     project: str | None
     seq: int
     cost_usd: float | None
-    is_example: bool  # the judge was shown what people said of it
+    is_example: bool  # the judge's prompt had it as an example, with its label
     created_us: int
     entries: Sequence[QueuedFor] | None
     judged: bool
@@ -93,15 +94,15 @@ class LabelledResult:
 
     @property
     def is_chosen(self) -> bool:
-        """Return True if it was labelled only by choices that depend on the judge.
+        """Return True if the result was selected for labelling only by the judge's own output.
 
-        So are examples that the judge was shown: they do not measure it.
+        Also True for examples in the judge's prompt, because they cannot measure the judge.
 
         """
         return self.is_example or (bool(self.entries) and all(each.is_chosen for each in self.entries or ()))
 
     def chance_in(self, queue_id: str) -> float | None:
-        """Return the chance with which a queue over all results drew it, or None if unknown."""
+        """Return the probability with which a queue over all results drew this result, or None if unknown."""
         chances = (each.probability for each in self.entries or () if each.queue_id == queue_id and each.whole)
         return next(chances, None)
 
@@ -138,7 +139,7 @@ class PersonVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRun:
-    """Results of one evaluator on the items of a run, and people's labels; `passed_failed`: people pass, it fails."""
+    """Results of an evaluator on a run's items, and people's labels; `passed_failed`: people passed, it failed."""
 
     run_id: str
     name: str

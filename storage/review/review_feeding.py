@@ -1,4 +1,4 @@
-"""Entries of queues that are drawn from results of rules, with a policy and a chance."""
+"""Feeds of review queues: results of rules are selected by a policy, and drawn with a probability, as entries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,10 @@ _TABLES: Final = tables_read(sql.query("review_queues")) | tables_read(sql.query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Policy by which results of a rule become entries, each with a chance of `share`.
+    """Policy that selects results of a rule; each becomes an entry with probability `share`.
 
-    `margin` is the distance from the threshold that counts as near; `against` is another rule that may disagree.
+    `margin` is for `uncertainty`: the maximum distance of a score from the threshold. `against` is for `disagreement`:
+    another rule whose verdicts on the same target are compared, besides the rule's other verdicts.
 
     """
 
@@ -37,7 +38,7 @@ class Feed:
 
 
 class ReviewFeeding:
-    """Draws entries. Safe to use from any thread but the writer's."""
+    """Drawing of entries from results. Safe to use from any thread but the writer's."""
 
     def __init__(self, database: Database, queues: ReviewQueues) -> None:
         self._database = database

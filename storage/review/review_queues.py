@@ -21,7 +21,7 @@ Answer: TypeAlias = Literal["label", "score", "text"]
 
 MOST_QUEUES: Final = 200
 MOST_ENTRIES: Final = 10_000
-"""The most queues of one tenant, and entries of one queue. Guesses: more than people get through."""
+"""Maximum number of queues of a tenant, and of entries of a queue. Guesses: more than people can review."""
 
 _TARGETS: Final = pa.schema(
     [
@@ -57,7 +57,7 @@ class QueueText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewQueue(QueueText):
-    """A queue, and how far it is: an entry is done once as many people voted on it as the queue wants."""
+    """A queue and its progress. An entry is done when `reviewers` people have voted on it."""
 
     tenant: str
     queue_id: str
@@ -73,7 +73,7 @@ class ReviewQueue(QueueText):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEntry:
-    """An entry to judge, and the reason for it; `probability`, with which it was drawn, if known."""
+    """An entry to review, with the reason for it, and the probability with which it was drawn, if known."""
 
     tenant: str
     queue_id: str
@@ -110,7 +110,7 @@ class ReviewEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntry:
-    """An entry to add. One with a probability is drawn with it; repeated draws have the same result."""
+    """An entry to add. If it has a probability, it is added with this probability; repeated calls decide equally."""
 
     about: AnnotationTarget
     reason: Reason
@@ -129,16 +129,16 @@ class ReviewerProgress:
 
 
 class ReviewQueues(Records[QueueText, ReviewQueue]):
-    """The queues of a store. Deleting one deletes its entries; votes stay."""
+    """The queues of a store. Deleting a queue deletes its entries; votes stay."""
 
     table, key, kind, most = "review_queue", "queue_id", "review queue", MOST_QUEUES
 
     def find(
         self, tenant: str | None, queue_id: str | None = None, *, now_us: int, counted: bool = True
     ) -> list[ReviewQueue]:
-        """Return the queues of a tenant and of none (None: of all) by name, or the one of an id.
+        """Return the queues of a tenant plus shared ones (None: all) by name, or the one with an id.
 
-        Its votes are counted to say how far a queue is, unless `counted` is False, when they are 0.
+        Without `counted`, votes are not counted, and `done` and `votes` are 0.
         """
         values = {"tenant": tenant, "queue_id": queue_id, "now_us": now_us, "counted": counted}
         with self._database.cursor() as cursor:
@@ -208,7 +208,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
     def entries(
         self, queue: ReviewQueue, *, author: str, done: bool | None, now_us: int, most: int, skip: int = 0
     ) -> list[ReviewEntry]:
-        """Return entries in the order in which they were added: done ones, open ones, or with None all."""
+        """Return entries in the order of addition; `done` selects done or open ones, None both."""
         return self._entries(queue, author=author, done=done, now_us=now_us, rows=most, skip=skip)
 
     def entry(self, queue: ReviewQueue, entry_id: str, *, author: str, now_us: int) -> ReviewEntry | None:
@@ -217,7 +217,7 @@ class ReviewQueues(Records[QueueText, ReviewQueue]):
         return entries[0] if entries else None
 
     def progress(self, queue: ReviewQueue, *, now_us: int) -> list[ReviewerProgress]:
-        """Return each person's progress, by name; of a thousand people at most."""
+        """Return the progress of up to a thousand people, by name."""
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_progress"), {"queue_id": queue.queue_id, "now_us": now_us})
             return [ReviewerProgress(**row) for row in dict_rows(cursor)]

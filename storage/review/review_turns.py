@@ -1,6 +1,6 @@
 """Turns in review queues: leases, votes and skipped entries, each decided in one transaction.
 
-The writer does one transaction at a time, so no entry can be leased twice between the check and the lease.
+The writer runs one transaction at a time, so that no other lease of an entry comes between its check and its lease.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,9 @@ class ReviewTurns:
         self._delays = delays
 
     def next(self, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
-        """Lease an entry to a reviewer: the current one, else one with room; return its id, or None.
+        """Lease an entry to a reviewer, and return its id, or None if there is none.
+
+        It is the entry that the reviewer has leased already, else one that needs more reviewers.
 
         Raises:
             Overloaded: nothing was stored.
@@ -50,7 +52,7 @@ class ReviewTurns:
     ) -> str | None:
         """Store a vote; with `goes_on`, lease the next entry in the same transaction and return its id.
 
-        A vote counts even if its lease is over.
+        A vote counts even if the reviewer's lease has expired.
 
         Raises:
             Conflict: the entry was never leased to the reviewer, and enough others voted on it or have leased it.
@@ -92,9 +94,9 @@ class ReviewTurns:
         return None if row is None else str(row[0])
 
     def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: ReviewTurn) -> None:
-        """Undo a vote or a skip, and lease the entry to the reviewer again if it has room.
+        """Undo a vote or a skip, and lease the entry to the reviewer again if it needs more reviewers.
 
-        What else he was given goes back to the others.
+        The reviewer's other lease is released.
 
         Raises:
             NotFound: the entry is gone.
@@ -114,14 +116,14 @@ class ReviewTurns:
 
     def _done(self, write: Callable[[duckdb.DuckDBPyConnection], str | None]) -> str | None:
         entry_ids: list[str | None] = []
-        self._delays.now_ns()  # leases of before have moved along if the clock was set
+        self._delays.now_ns()  # shifts the ends of leases if the clock was set
         self._writer.store(lambda cursor: entry_ids.append(write(cursor)), 1)
         return entry_ids[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """State of a reviewer with an entry: the last turn, and how many others voted on it or have leased it."""
+    """A reviewer's last turn with an entry, and how many other reviewers have voted on it or leased it."""
 
     state: TurnState | None
     has_voted: bool

@@ -1,9 +1,8 @@
-"""Backup: a copy of the database at one moment, made while ingest goes on.
+"""Backup: a consistent copy of the database file, made during ingest.
 
-Between two checkpoints DuckDB overwrites no block that the last one wrote: later commits go to its log,
-or into blocks that are free. So a file that is copied while no checkpoint happens is, without the log, the database of
-the last checkpoint. Checkpoints are put off during the copy. The file's headers show whether one happened all the same;
-if so, the copy is made again.
+Between two checkpoints DuckDB does not overwrite blocks in use: commits go to its log, or into free blocks. So a file
+that is copied while no checkpoint runs is, without the log, the database as of the last checkpoint. Checkpoints are
+postponed during the copy. The file's headers show whether one ran nevertheless; if so, the copy is repeated.
 """
 
 import errno
@@ -28,7 +27,7 @@ def copy_database(database: Database, writer: Writer, target: IO[bytes]) -> None
     """Write a consistent copy to an open file; everything that was committed before is in it.
 
     Raises:
-        Overloaded: the database was checkpointed, or opened again, each time that it was tried.
+        Overloaded: a checkpoint or a reopening of the database disturbed each attempt.
         ReadOnly: the database is read-only, and a part of it is in its log.
         OSError: the copy cannot be written.
     """
@@ -55,7 +54,7 @@ def _copy(source: Path, writing: IO[bytes]) -> bool:
     if shutil.disk_usage(writing.fileno()).free < needed + _KEPT_FREE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a copy must not take the last room of the database
     writing.seek(0)
-    writing.truncate()  # what an attempt before wrote would fill the holes
+    writing.truncate()  # or data of an earlier attempt would show in the holes
     with source.open("rb") as reading:
         before = reading.read(_HEADER_BYTES)
         reading.seek(0)

@@ -1,8 +1,8 @@
 """Rows of a trace in every table, found and deleted with it.
 
-A table with rows about spans or traces has its line in `_of_spans` or `_of_traces`: how these rows are found. Those
-of `trace_part` are found in `erase`. All are deleted by their places, which also tell how many row groups have holes
-then (`storage.upkeep.compaction`).
+Each table with rows about spans or traces is in `_of_spans` or `_of_traces`, with the statement that finds its rows;
+rows of `trace_part` are found in `erase`. Rows are deleted by row id ("place"), which also tells
+`storage.upkeep.compaction` which row groups have deleted rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ from storage.ingest.batch import TOOL_CALLS
 from storage.ingest.open_calls import complete_calls, open_calls
 
 MOST_ROWS: Final = 65_536
-"""Rows that one transaction deletes from a table in which one trace may have any number. A guess: that is half a
-megabyte of DuckDB's log."""
+"""Maximum number of rows that one transaction deletes from a table in which one trace may have any number of rows. A
+guess: that is half a megabyte of DuckDB's log."""
 
 STEP_SPANS, STEP_PARTS = 16_384, 16_384
-"""The limits of one transaction: two row groups of spans. Four row groups, with three decisions a span, took 50 ms at
-the median and 164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle
-one."""
+"""Limits of one transaction in spans and trace parts: two row groups of spans. Deleting four row groups, with three
+decisions a span, took 50 ms at the median and 164 at most on an idle machine, 300 and 564 on a busy one. A commit of
+one row group of spans takes 110 ms on an idle machine."""
 
 _REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
 """One transaction covers at most this many spans and commits, even if few of the spans have expired: each row group
@@ -38,7 +38,7 @@ _MOVED: Final = frozenset({"tool_call", "trace_reading"})
 FOR_EVER_US: Final = 4_102_444_800_000_000  # the year 2100
 
 Places: TypeAlias = Mapping[str, NDArray[np.int64]]
-"""Rows of tables, by the number that DuckDB gives them; it changes when row groups before them are dropped."""
+"""Row ids by table. DuckDB changes the id of a row when it drops a row group before it."""
 
 
 class TraceName(NamedTuple):
@@ -58,16 +58,16 @@ class TraceToDelete(NamedTuple):
     first_batch: int
     last_batch: int
     first_start_ns: int
-    end_ns: int  # a call that an answer requested is of the moment at which its span ended
+    end_ns: int  # not the last start: a tool call that a response requests has the time at which the span ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Result of one transaction of a deletion. With `more`, it was too large: run it again."""
+    """Result of one transaction of a deletion. If `more` is True, rows are left for another one: repeat the call."""
 
     spans: int
     places: Places
-    spans_of: Mapping[str, int] = field(default_factory=dict)  # by the id of their trace
+    spans_of: Mapping[str, int] = field(default_factory=dict)  # number of deleted spans by trace id
     more: bool = False
 
 
@@ -88,13 +88,13 @@ def _of_traces() -> dict[str, str]:
 
 
 TABLES: Final = (*_of_spans(), "trace_part", *_of_traces())
-"""All that hold rows about traces."""
+"""All tables that have rows about traces."""
 
 
 def leaving_among(
     cursor: duckdb.DuckDBPyConnection, keys: Sequence[TraceName], *, cutoff_us: int = FOR_EVER_US, in_any_case: bool
 ) -> list[TraceToDelete]:
-    """Return those of these traces that leave: expired with all their parts and not pinned, or in any case."""
+    """Return the traces to delete among `keys`: unpinned ones whose parts have all expired; all if `in_any_case`."""
     if not keys:
         return []
     cursor.register("wanted_traces", _table(keys))
@@ -110,10 +110,10 @@ def erase(
     *,
     whole: bool,
 ) -> Left:
-    """Delete the rows about these traces that came with the commits between two numbers.
+    """Delete the rows of traces that commits from `first_batch` to `last_batch` stored.
 
-    With `whole`, rows about a trace as a whole are deleted too; if they are too many for one transaction, before the
-    others.
+    With `whole`, rows about a whole trace are deleted, too. If they are too many for one transaction, only some of them
+    are deleted, and nothing else.
     """
     if not leaving:
         return Left(spans=0, places={})
@@ -138,7 +138,7 @@ def erase(
 
 
 def move(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], first_batch: int) -> Left:
-    """Delete the rows about these traces that the lake has too, so that no trace is in both in part."""
+    """Delete all rows of traces that the lake has as well, in one transaction, so that no trace is split."""
     if not leaving:
         return Left(spans=0, places={})
     cursor.register("leaving_traces", _table(leaving))
@@ -154,7 +154,7 @@ def move(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], fi
 
 
 def move_rest(cursor: duckdb.DuckDBPyConnection, commits: Mapping[str, int], results: Mapping[str, int]) -> Left:
-    """Delete rows about traces that moved before these rows came, if the lake has them too; `spans` counts them."""
+    """Delete published rows that were stored after their trace had moved; `spans` of the result counts all of them."""
     logs = _found(cursor, sql.query("places_of_lone_logs"), commits)
     seqs = arrow_table(cursor, sql.query("lone_results"), results)
     places = {"log_record": logs, **(_places_of_spans(cursor, seqs) if seqs.num_rows else {})}
@@ -163,7 +163,7 @@ def move_rest(cursor: duckdb.DuckDBPyConnection, commits: Mapping[str, int], res
 
 
 def erase_about(cursor: duckdb.DuckDBPyConnection, moved: pa.Table) -> Left:
-    """Delete the rows about these traces of the lake that did not move there, unless a part of the trace is here."""
+    """Delete rows that never move to the lake, such as annotations, of traces that are only in the lake."""
     cursor.register("lake_leaving", moved)
     cursor.register("leaving_traces", arrow_table(cursor, sql.query("traces_of_lake_alone"), {}))
     every = {table: _found(cursor, each, {}) for table, each in _of_traces().items() if table not in _MOVED}
@@ -182,7 +182,7 @@ def erase_results(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> Left:
 def remove_from_lake(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], *, is_requested: bool
 ) -> None:
-    """Note that the lake has to lose these traces, as far as readers would find them there; or in any case."""
+    """Note traces for removal from the lake: those that readers would find there now, or all if `is_requested`."""
     columns = ("tenant", "trace_id", "first_batch", "last_batch")
     rows = {column: [getattr(each, column) for each in leaving] for column in columns}
     cursor.register("lake_leaving", pa.table(rows))
@@ -192,7 +192,7 @@ def remove_from_lake(
 def staying_among(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], published: Mapping[str, int]
 ) -> set[tuple[str, str]]:
-    """Return those of these traces that must not move now: pinned, with work left, or with unpublished rows."""
+    """Return the traces that must not move now: pinned, still open or waiting for a job, or with unpublished rows."""
     cursor.register("leaving_traces", _table(leaving))
     return set(cursor.execute(sql.query("traces_that_stay"), published).fetchall())
 
@@ -200,7 +200,7 @@ def staying_among(
 def next_window(
     cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, int]
 ) -> tuple[int | None, list[TraceName]]:
-    """Return the traces of the next parts, and the commit up to which these were looked at; whole commits."""
+    """Return the traces of the next commits, all parts of each, and the last of these commits."""
     rows = cursor.execute(statement, {**parameters, "parts": STEP_PARTS}).fetchall()
     if not rows:
         return None, []
@@ -218,7 +218,7 @@ def next_window(
 
 
 def _furthest(cursor: duckdb.DuckDBPyConnection, first: int, last: int) -> int:
-    """Return the last of these commits up to which one transaction may reach."""
+    """Return the last commit of a range that one transaction may cover."""
     bounds = {"first_batch": first, "last_batch": last, "commits": _REACH_COMMITS}
     spans, furthest = 0, first
     for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
@@ -235,7 +235,7 @@ def _calls_of(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete
 
 
 def _places_of_spans(cursor: duckdb.DuckDBPyConnection, seqs: pa.Table) -> Places:
-    """Add up the evaluations of these spans, then find the rows about them."""
+    """Add the evaluations of these spans to the daily sums, which stay, and return the row ids of all their rows."""
     cursor.register("leaving_spans", seqs)
     bounds = pc.min_max(seqs.column("seq")).as_py()
     numbers = {"first_seq": bounds["min"], "last_seq": bounds["max"]}

@@ -1,7 +1,7 @@
 """Check of a stored database: all of it is read, so that any damage is reported.
 
-DuckDB keeps a checksum of each block and compares it when the block is read. So every column of every table is read: a
-query that returns no rows, or reads some columns only, would pass over the damage of the others.
+DuckDB has a checksum of each block, and compares it when it reads the block. So every column of every table is read: a
+query that returns no rows, or reads only some columns, would not find damage in other blocks.
 """
 
 import shlex
@@ -32,9 +32,10 @@ _SECRETS: Final = """
         (SELECT count(secret) FROM checked.llm_connection WHERE deleted_at IS NULL)
         + (SELECT count(sealed) FROM checked.alert_webhook WHERE deleted_at IS NULL)
 """
-_NAMED: Final = 3  # columns of one damaged place
+_NAMED: Final = 3  # columns that the report of one error lists
 _MEMORY: Final = "256MB"
-"""Memory for reading, and then DuckDB's own limit: one vector of a column with values of megabytes needs more."""
+"""Memory limit of the check. If it does not suffice, the check is repeated with DuckDB's default, as one vector of a
+column with values of megabytes needs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class TableReport:
     """A table that was read."""
 
     name: str
-    rows: int | None  # None: not even counted
+    rows: int | None  # None: could not be counted
     damage: tuple[str, ...]  # DuckDB's messages, each with the columns that cannot be read because of it
 
 
@@ -52,9 +53,9 @@ class DatabaseReport:
 
     path: Path
     problem: str | None  # why it could not be opened
-    refusal: str | None = None  # why no start opens it, damaged or not
-    lost: str | None = None  # commits of its log, where DuckDB reads it as if it ended before them
-    unread: Sequence[Path] = ()  # files of its log that only DuckDB itself puts together, when it may write
+    refusal: str | None = None  # why Tracejury would not open it, even undamaged, such as a newer version
+    lost: str | None = None  # commits in its log that DuckDB would drop without an error (see `log_end`)
+    unread: Sequence[Path] = ()  # files of its log that were not read: DuckDB merges them only if it may write
     position: Position | None = None  # how far the spool is committed; None: it cannot be read
     tables: tuple[TableReport, ...] = ()
 
@@ -87,7 +88,7 @@ def check_database(path: Path) -> DatabaseReport:
 
 
 def count_secrets(path: Path) -> int:
-    """Return how many secrets of a whole database are encrypted."""
+    """Return how many encrypted secrets an undamaged database has."""
     with _attached(path, {}) as cursor:
         ((count,),) = cursor.execute(_SECRETS).fetchall()
     return int(count)
@@ -163,7 +164,7 @@ def _attached(path: Path, settings: Mapping[str, str]) -> Iterator[duckdb.DuckDB
 
 
 def _refusal(connection: duckdb.DuckDBPyConnection, path: Path) -> str | None:
-    with suppress(duckdb.Error):  # the damage of that table is reported with all others
+    with suppress(duckdb.Error):  # damage of the table of schema steps is reported by `_table`
         try:
             seen_steps(connection, path, _CATALOG)
         except (ForeignFile, NewerFile, OlderFile) as error:
@@ -184,7 +185,7 @@ def _table(connection: duckdb.DuckDBPyConnection, name: str) -> TableReport:
         return TableReport(name=name, rows=_read(connection, name, columns), damage=())
     rows: int | None = None
     damage: dict[str, list[str]] = {}
-    for column in columns:  # finds the damaged ones, and one takes less memory than all
+    for column in columns:  # one by one: finds the damaged columns, and needs less memory
         try:
             rows = _read(connection, name, [column])
         except duckdb.OutOfMemoryException:

@@ -1,16 +1,16 @@
-"""Compaction: rewrites row groups with deleted rows, so that these rows leave both memory and the disk.
+"""Compaction: rewriting of row groups that have deleted rows, so that these rows leave both memory and the disk.
 
 DuckDB 1.5.5 holds 512 kB for each row group with deleted rows, or 256 kB after a reload, once the row group is read.
 This memory counts towards the limit and is not evicted while the row group has other rows. The bytes of the deleted
 rows stay as well. So the number of such row groups is limited, whatever the size of the file.
 
-A row group cannot be changed in place. Its remaining rows are appended to the table and deleted at their old place;
-the next checkpoint without readers drops the row group. Finding where a row group begins is too slow in a large file.
-So a stretch of rows that surely contains it is rewritten. DuckDB merges the row groups at both ends of the stretch
-once they fit into one.
+A row group cannot be changed in place. Its remaining rows are appended to the table and deleted at their old position.
+The next checkpoint without readers drops the empty row group. It is too slow to find where a row group begins in a
+large file. So a longer range of rows (a stretch) is rewritten, which certainly contains the row group. DuckDB merges
+the row groups at both ends of the stretch once they fit into one.
 
-Row ids are valid only until row groups are dropped, because all later rows move up then. So automatic checkpoints are
-off during a pass, and row ids are looked up again after a checkpoint by another thread.
+Row ids ("places") are valid only until row groups are dropped, because the ids of all later rows then decrease. So
+automatic checkpoints are off during a pass, and row ids are looked up again after a checkpoint by another thread.
 """
 
 import logging
@@ -36,30 +36,32 @@ log = logging.getLogger(__name__)
 
 _GROUP_BYTES: Final = 512 << 10
 _DIRTY_DIVISOR: Final = 8
-"""Divisor of DuckDB's memory limit: the share for row groups with deleted rows. A guess: 61 row groups at 256 MB,
-the least default, of which queries take half and ingest a sixth."""
+"""Row groups with deleted rows may take DuckDB's memory limit divided by this. A guess: these are 61 row groups at the
+smallest default limit, 256 MB, of which queries take half and ingest a sixth."""
 _FEWEST: Final = 8
 _RECOUNT_DIVISOR: Final = 4
-"""Divisor of the limit of row groups: a recount, which reads the numbers of all rows, waits for that many notes."""
+"""A recount of row groups with deleted rows, which reads all row ids, waits until deletions have touched as many row
+groups as the limit divided by this."""
 
 _STEPS: Final = 8
 """Row groups rewritten between two checkpoints. A checkpoint takes 50 to 110 ms with 5 million spans."""
 
 _NUMBERED: Final = frozenset({"span"})
-"""Tables of many columns, whose rows are also selected by their numbers (`seq`): with a condition on places alone,
-DuckDB begins to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group
-35."""
+"""Tables of many columns. Their rows are also selected by number (`seq`), because with a condition on row ids alone
+DuckDB begins to read each column of each row group. With 5.6 million spans that takes 200 ms, and reading the rows of
+one row group 35 ms."""
 
 _LOOK: Final = 8 * ROW_GROUP_ROWS  # rows per look-up of places
-_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # likewise for one step: most of these rows may be deleted
+_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # row ids that one step reads, since most of them may be deleted
 _CLOSING_TRIES: Final = 4
 _MOVED_TRIES: Final = 100  # a guess: each try rewrites some row groups until a sweep or refresh interferes
 _TURN_S: Final = 60.0  # timeout for the lock that other rewriters hold; a guess
 _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
-"""Half a minute, the limit of one query, for a moment without readers. A guess."""
+"""Row groups can only be dropped without readers. This is tried for as long as one query may run, half a minute, with a
+pause between attempts. A guess."""
 
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
-"""A step waits at most so long for ingest: senders that never pause must not keep bytes on the disk. A guess."""
+"""A step gives way to ingest for at most this long, or senders that never pause could prevent an erasure. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class Progress:
 
 
 class Compaction:
-    """Rewrites row groups with holes. Thread-safe; one thread at a time rewrites."""
+    """Rewriting of row groups with deleted rows ("holes"). Thread-safe; one thread at a time rewrites."""
 
     def __init__(self, database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> None:
         self._database = database
@@ -100,11 +102,11 @@ class Compaction:
     def has_room(self, tables: Sequence[str]) -> bool:
         """Return True if rows may be deleted at once."""
         if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _RECOUNT_DIVISOR):
-            self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
+            self._count(tables)  # `_since` may have a row group twice, as ids change, and row groups that are gone
         return self._dirty < self._most
 
     def lack_of_room(self) -> str:
-        """Return the message for deletions that have to wait for others to end."""
+        """Return the message for deletions that must wait because too many row groups have deleted rows."""
         limit = Limit(value=self._most, unit="row groups", remedy="deletions go on once running queries have ended")
         return f"more row groups have deleted rows in them than {limit}"
 
@@ -116,7 +118,7 @@ class Compaction:
         """Rewrite row groups until rows may be deleted.
 
         Raises:
-            Overloaded: it is not possible now, because of other readers or writers.
+            Overloaded: other readers or writers prevent it now.
         """
         if self.has_room(tables):
             return
@@ -140,12 +142,12 @@ class Compaction:
         self._drop()
 
     def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
-        """Let DuckDB drop empty row groups; return how many places of a table are gone."""
+        """Let DuckDB drop empty row groups; return by how much the row ids of a table have decreased."""
         gone: list[int] = []
 
         def drop() -> None:
             before = self._length(table) if table else 0
-            is_known = self._is_known() and self._noted == self._planned_at  # else others than these rows may go
+            is_known = self._is_known() and self._noted == self._planned_at  # or other rows may be dropped, too
             self._database.checkpoint_alone()
             if is_known:
                 self._layout = self._database.checkpoints.layout
@@ -167,24 +169,24 @@ class Compaction:
         self._layout, self._planned_at = self._database.checkpoints.layout, self._noted
 
     def _is_known(self) -> bool:
-        # For the writer's thread, while checkpoints wait: rows move with each checkpoint.
+        # For the writer's thread, where no checkpoint can run meanwhile: each one may change row ids.
         return self._layout == self._database.checkpoints.layout
 
     def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
         """Rewrite the row groups of these tables that have holes now, step by step.
 
-        If it `is_last`, small tables are rewritten in any case, and when this comes to its end, no row that was deleted
-        before its beginning is left in any row group. Else some row groups may still have holes. The iterator may be
+        With `is_last`, small tables are always rewritten, and once the iterator is exhausted, no row group contains a
+        row that was deleted before the call. Without it, some row groups may still have holes. The iterator may be
         closed after each step.
 
         Raises:
-            Overloaded: it is not possible now, because of other readers or writers; begin again.
+            Overloaded: other readers or writers prevent it now; begin again.
         """
         if not self._turn.acquire(timeout=_TURN_S):
             raise Busy("row groups are being rewritten already; try again")
         try:
             self._writer.between(self._database.checkpoints.hold)
-        except BaseException:  # raised again: the next one has its turn
+        except BaseException:  # raised again; another thread may rewrite
             self._turn.release()
             raise
         try:
@@ -196,7 +198,7 @@ class Compaction:
                 yield from self._rewrite_around_holes(table, is_last=is_last)
             self.drop()
             self._count(tables)
-            if self._dirty > self._most // 2 and noted == self._noted:  # a merge hides where rows were deleted since
+            if self._dirty > self._most // 2 and noted == self._noted:  # a merge would hide later deletions
                 yield from self._merge(tables)
                 self._count(tables)
             if not is_all:
@@ -207,11 +209,11 @@ class Compaction:
             self._turn.release()
 
     def _rewrite_around_holes(self, table: str, *, is_last: bool) -> Iterator[None]:
-        """Rewrite stretches from the last one on, so that places in the others stay.
+        """Rewrite the stretches of a table, the last one first, so that row ids in the remaining ones stay valid.
 
-        This keeps rows together that were stored together, if each pass reaches later rows than the previous one. The
-        later rows that a pass moves, because they are in the same stretch, are then at the end of the table, and the
-        next pass moves them before the others.
+        Rows that were stored together stay together, if each pass reaches later rows than the previous one. A pass also
+        moves some later rows, because they are in the same stretch. They are then at the end of the table, where the
+        next pass rewrites them first.
         """
         for _ in range(_MOVED_TRIES):
             self._look_again()
@@ -238,7 +240,7 @@ class Compaction:
                 log.debug("cannot reuse freed blocks: %s", error)
 
     def _merge_some(self, tables: Sequence[str]) -> bool:
-        """Let one checkpoint merge as much as it does at a time; return True if that closed any hole."""
+        """Let one checkpoint merge row groups of large tables; return True if a table became shorter."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
             self._writer.store(
@@ -248,7 +250,7 @@ class Compaction:
         return any(self._length(table) < length for table, length in lengths.items())
 
     def _rewrite(self, table: str, stretch: RowRange) -> Iterator[None]:
-        """Write the rows of a stretch behind all others, in their order."""
+        """Move the rows of a stretch to the end of the table, in order, in steps."""
         place, end = stretch
         while place < end:
             self._give_way()
@@ -270,7 +272,7 @@ class Compaction:
             return self._drop(table) if self._to_drop >= self._most else 0
 
     def _close_holes(self, table: str) -> Iterator[None]:
-        # The last hole first, and only while rewritten rows are dropped: else these look like a hole.
+        # The last hole first. Stop if rewritten rows could not be dropped, because they look like a hole.
         below = self._length(table)
         while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
             yield from self._close(table, hole)
@@ -297,7 +299,7 @@ class Compaction:
             time.sleep(_PAUSE_S)
 
     def _count(self, tables: Iterable[str]) -> None:
-        """Count the row groups that have holes, up to the limit."""
+        """Count the row groups that have holes, up to `_most`."""
         cells = 0
         with self._counting:
             self._since = set()
@@ -315,9 +317,9 @@ class Compaction:
         return int(length)
 
     def _planned(self, tables: Iterable[str], *, is_last: bool) -> tuple[dict[str, int], bool]:
-        """Return how many row groups of each table are to be rewritten, and True if these are all.
+        """Return how many row groups of each table to rewrite, and True if no table was skipped.
 
-        Finding holes takes memory for each of them: after too many, further tables are skipped.
+        Each hole that is found takes memory, so after too many holes the remaining tables are skipped.
 
         """
         planned: dict[str, int] = {}
@@ -334,7 +336,7 @@ class Compaction:
         return next(iter(self._holes(table, most=1, below=below, above=above)), None)
 
     def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[RowRange]:
-        """Return places without rows, the last ones first, up to a number of row groups."""
+        """Return ranges of row ids without rows, the last ones first, until they cover `most` row groups."""
         length = self._length(table)
         end = length if below is None else min(below, length)
         holes: list[RowRange] = []
@@ -349,7 +351,7 @@ class Compaction:
         return holes
 
     def _incomplete(self, table: str, within: RowRange) -> list[RowRange]:
-        """Return the parts of this stretch in which some places have no row, the last one first."""
+        """Return parts of a range in which some row ids have no row, the last part first."""
         bounds = {"first": within.first, "last": within.end - 1, "places": _LOOK}
         with self._database.cursor() as cursor:
             counts = dict(cursor.execute(sql.query("rows_by_part").replace("$table", table), bounds).fetchall())
@@ -361,7 +363,7 @@ class Compaction:
 
 
 class _RewriteStep:
-    """One transaction, which writes the first rows of a stretch, at most a row group, behind all others."""
+    """One transaction that moves the first rows of a stretch, at most a row group, to the end of the table."""
 
     def __init__(self, table: str, stretch: RowRange, *, is_known: Callable[[], bool]) -> None:
         self._table = table

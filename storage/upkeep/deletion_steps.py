@@ -1,7 +1,7 @@
-"""Next step of deletions: the traces, and their rows that one transaction deletes.
+"""Choice of the next step of deletions: which rows of which traces the next transaction deletes.
 
-Rows are searched commit by commit, so that one step never covers more than some row groups of spans. Deletions that are
-at the same commit share a search, since most of the cost of finding rows is the same for all.
+Rows are searched commit by commit, so that one step never covers more than some row groups of spans. Deletions that
+have reached the same commit share a search, since most of its cost is the same for one deletion and for many.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from storage.upkeep.deletions import Deletion
 
 STEP_SPANS: Final = 32_768
 _STEP_PARTS, _STEP_COMMITS = 16_384, 4_096
-"""What one step looks through, and deletes at most: four row groups of spans. With what else there is about these, some
-25 row groups get holes, of the 61 that may have some at the least default memory."""
+"""Limits of the spans, parts and commits that one step searches and deletes: four row groups of spans. With the rows of
+other tables, some 25 row groups then have deleted rows, of 61 that may have some at the smallest default memory."""
 
 _EMPTY_STEPS = 16
-"""So many steps without a row to delete are searched at once: each takes 50 ms with 5 million spans."""
+"""Maximum number of empty steps (nothing to delete) that one call searches; each takes 50 ms with 5 million spans."""
 
 
 class Commits(NamedTuple):
-    """The numbers of some commits that follow each other."""
+    """A range of commits, inclusive."""
 
     first: int
     last: int
@@ -34,14 +34,14 @@ class Commits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionStep:
-    """The next step of some deletions: traces, and the commits whose rows they lose."""
+    """The next step of some deletions: the traces, and the commits whose rows of these traces are deleted."""
 
     deletions: Sequence[Deletion]
-    deletion_ids: Mapping[str, str]  # by the id of a trace: the deletion that it counts for
+    deletion_ids: Mapping[str, str]  # by trace id: the deletion whose counts include the trace
     leaving: Sequence[TraceToDelete]
     commits: Commits
-    is_last: bool  # of these traces: all that is about them goes
-    after_batch: int  # commits up to this one are looked through after it
+    is_last: bool  # True: the last step of these traces, which also deletes rows about whole traces
+    after_batch: int  # after the last step of these traces, commits up to this one are done
 
 
 class _Wanted(NamedTuple):
@@ -50,7 +50,7 @@ class _Wanted(NamedTuple):
 
 
 def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
-    """Return the deletions whose next step is that of the first one."""
+    """Return the deletions that can share the next step of `first`."""
     if first.criteria.trace_id is not None:
         return [first]
     return [
@@ -64,7 +64,7 @@ def together(deletions: Sequence[Deletion], first: Deletion) -> list[Deletion]:
 
 
 def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep | None:
-    """Return the next step of deletions that go together; None if they are at their last commit, or turn back there."""
+    """Return the next step of deletions from `together`; None if they have reached `last_batch`."""
     begun = after = deletions[0].after_batch
     until = min(each.last_batch for each in deletions)
     for _ in range(_EMPTY_STEPS):
@@ -94,7 +94,7 @@ def next_step(database: Database, deletions: Sequence[Deletion]) -> DeletionStep
 
 
 def named_traces(cursor: duckdb.DuckDBPyConnection, deletions: Sequence[Deletion], commits: Commits) -> list[_Wanted]:
-    """Return the traces to delete among those with data in these commits; one that is named by id in any case."""
+    """Return the traces to delete that have data in these commits; a trace selected by id is always returned."""
     first = deletions[0]
     if first.criteria.trace_id is not None:
         return [
@@ -118,13 +118,13 @@ def named_traces(cursor: duckdb.DuckDBPyConnection, deletions: Sequence[Deletion
 
 
 def stored(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> list[TraceName]:
-    """Return the trace of this id, if it is there."""
+    """Return the stored trace with this id as a list of one, or an empty list."""
     named = {"tenant": tenant, "trace_id": trace_id}
     return [TraceName(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
 
 
 def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int, until: int) -> Commits | None:
-    """Return the next commits to look through; of one trace all of them."""
+    """Return the next commits to search, or all of them if the deletion selects a trace by id."""
     if after >= until:
         return None
     if first.criteria.trace_id is not None:
@@ -144,10 +144,10 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, first: Deletion, after: int
 def _next_piece(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], commits: Commits, *, is_named: bool
 ) -> tuple[Commits, bool]:
-    """Return the commits of a part of these traces that one transaction can delete, and True if it is the last part.
+    """Return a range of the traces' commits whose rows one transaction can delete, and True if it is the last one.
 
-    The commits that were looked through come last, unless the trace is named by its id: what cuts off a deletion
-    between two pieces then leaves enough of each trace for it to be found again.
+    Unless the trace is selected by id, the searched `commits` come last. So if a deletion is interrupted between two
+    transactions, its search finds the traces again.
     """
     batches = [batch for (batch,) in cursor.execute(sql.query("commits_of_traces")).fetchall()]
     others = batches if is_named else [batch for batch in batches if not commits.first <= batch <= commits.last]

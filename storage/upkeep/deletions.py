@@ -1,4 +1,4 @@
-"""Requested deletions, as rows: each is kept until its data is erased."""
+"""Requested deletions: their criteria, state and progress in the database."""
 
 import threading
 import time
@@ -17,12 +17,12 @@ from storage.limit import Limit
 DELETING: Final = "deleting"
 ERASING: Final = "erasing"
 DONE: Final = "done"
-"""The states of a deletion, in their order: it has rows to delete, it has bytes to erase, it has nothing to do."""
+"""The states of a deletion, in order: its rows are being deleted; their bytes are to be erased from the disk; done."""
 
 BEFORE_ALL: Final = -1  # the first commit has the number 0
 
 _MOST_OPEN: Final = 100
-"""Open deletions of one tenant; a request for more is refused. A guess."""
+"""Maximum number of open deletions of one tenant; further requests are refused. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,17 @@ _FILTERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A deletion and its progress. Once its rows are gone, its criteria no longer name anyone."""
+    """A deletion and its progress. When its rows are deleted, the values of its criteria are deleted, too."""
 
     deletion_id: str
     criteria: DeletionCriteria
     filters: Sequence[str]
     state: str
-    after_batch: int  # commits up to this one were looked through
-    until_batch: int  # the last one when it was asked for
-    began_batch: int  # it began after this commit, and comes to the ones before that last
-    wrapped: bool  # whether it is at these now
-    traces: int  # that are gone
+    after_batch: int  # commits up to this one were searched
+    until_batch: int  # the last commit at the time of the request
+    began_batch: int  # the search began after this commit; earlier commits are searched last
+    wrapped: bool  # True while the commits up to `began_batch` are searched
+    traces: int  # number of deleted traces
     spans: int
     created_at_ns: int
     created_by: str | None
@@ -82,7 +82,7 @@ class Deletion:
 
     @property
     def last_batch(self) -> int:
-        """Return the last commit before it turns back to the first one, or ends."""
+        """Return the commit at which the search continues with the first commit, or ends if `wrapped`."""
         return self.began_batch if self.wrapped else self.until_batch
 
 
@@ -90,15 +90,15 @@ class Deletions:
     """Requested deletions. Thread-safe."""
 
     def __init__(self, database: Database, writer: Writer, *, settle: Callable[[], None]) -> None:
-        """`settle` returns when all that was answered before is committed."""
+        """`settle` waits until all data that was acknowledged before the call is committed."""
         self._database = database
         self._writer = writer
         self._settle = settle
         self._asking = threading.Lock()
         self._changed = threading.Condition()
         self.position = BEFORE_ALL
-        """The commit after which rows are searched now. Deletions that begin there share the rewriting of row
-        groups."""
+        """The commit after which deletions search now. A new deletion begins there, so that all of them share the
+        rewriting of row groups."""
 
     def request(self, criteria: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
         """Request the deletion of data stored before now; a repeated request joins the deletion under way.
@@ -133,7 +133,7 @@ class Deletions:
         return deletion
 
     def find(self, deletion_id: str, tenant: str | None = None) -> Deletion | None:
-        """Return a deletion, if it is this tenant's, or no tenant is given."""
+        """Return a deletion of a tenant, or of any tenant with None; None if it does not exist."""
         return next(iter(self._found(deletion_id=deletion_id, tenant=tenant)), None)
 
     def page(self, *, tenant: str | None, skip: int, most: int) -> list[Deletion]:
@@ -145,8 +145,8 @@ class Deletions:
         return self._found(only_open=True, most=None)
 
     def let_merge(self) -> None:
-        """Allow merges of row groups, unless a deletion has to find rows in them."""
-        with self._asking:  # so that no deletion is asked for between the look and what follows from it
+        """Allow merges of row groups, unless an open deletion needs to know where its rows were."""
+        with self._asking:  # no deletion may be requested between the check and the change
             self._database.checkpoints.merge_row_groups(allowed=not self.open())
 
     def changed(self) -> None:

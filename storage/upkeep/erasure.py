@@ -1,8 +1,8 @@
 """Deletion and erasure of requested data: first its rows, then the bytes of these rows on the disk.
 
-Each step is one transaction, which also records how far it is (`deletion_steps`). Deleted rows stay in their row groups
-until these are rewritten (`rewriting`), of which many deletions share one pass; after it the blocks that held them are
-free, and become holes. An interrupted deletion continues from its recorded position.
+Each step is one transaction, which also records the position of the deletion (`deletion_steps`). Deleted rows stay in
+their row groups until these are rewritten (`compaction`), in one pass for many deletions. After the pass the old blocks
+are free, and holes are punched there. An interrupted deletion continues from its recorded position.
 """
 
 import logging
@@ -30,23 +30,23 @@ from storage.upkeep.leftovers import foreign_copies, forget_answers, forget_reco
 log = logging.getLogger(__name__)
 
 _ERASED: Final = (*TABLES, "deletion", "lake_removal")
-"""Tables that hold words of a deleted trace, or whom it was about."""
+"""Tables that may have content of a deleted trace, or its session or user."""
 
 T = TypeVar("T")
 
 
 class DeletingLake(Protocol):
-    """A lake, for deletions."""
+    """Interface to a lake, as far as deletions need it."""
 
     def find(self, criteria: Mapping[str, object], *, until_batch: int = ...) -> pa.Table:
-        """Return the traces up to a commit in the lake that match all criteria."""
+        """Return traces in the lake, of commits up to one, that match all criteria."""
 
     def erase(self) -> None:
-        """Remove the traces that the lake has to lose, with all of their bytes."""
+        """Remove the traces that were noted for removal from the lake, and all files with their data."""
 
 
 class Erasure:
-    """Executes deletions, one step after another. Thread-safe."""
+    """Execution of deletions, one step after another. Thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Erasure:
         self._set_aside = set_aside
         self._empty_spool = empty_spool
         self.lake: DeletingLake | None = None
-        self._without_lake: set[str] = set()  # deletions that cannot end because the lake is away
+        self._without_lake: set[str] = set()  # deletions that cannot end while the lake is unreachable
         self._working = threading.Lock()
         self._pass: Iterator[None] | None = None
         self.blocked: str | None = None  # why no deletion can end now
@@ -74,7 +74,7 @@ class Erasure:
 
     @property
     def progress(self) -> Progress:
-        """Return the progress of the pass over the disk."""
+        """Return the progress of the current rewriting of row groups."""
         return self._rewriting.progress
 
     @property
@@ -86,7 +86,7 @@ class Erasure:
         """Do one step; return False if there is nothing to do.
 
         Raises:
-            Overloaded: it is not possible now, because of other readers or writers.
+            Overloaded: other readers or writers, a copy of the database, or an unreachable lake prevent it now.
         """
         with self._working:
             waiting = self.deletions.open()
@@ -108,7 +108,7 @@ class Erasure:
             self._pass = None
 
     def is_stored(self, criteria: DeletionCriteria) -> bool:
-        """Return True if the trace that is named by its id is stored, or may be in a lake that is away."""
+        """Return True if the trace that is selected by id is stored, or may be in a lake that is unreachable."""
         if criteria.trace_id is None:
             return False
         if self._is_here(criteria):
@@ -116,7 +116,7 @@ class Erasure:
         try:
             return self.lake is not None and self.lake.find(asdict(criteria)).num_rows > 0
         except Unpublished:
-            return True  # the deletion waits for the lake, and tells why
+            return True  # then the deletion waits for the lake, and `blocked` has the reason
 
     def forget_moved(self, traces: pa.Table) -> None:
         """Delete what the database has about traces that leave the lake.
@@ -141,9 +141,10 @@ class Erasure:
         self._rewriting.note(left[-1].places)
 
     def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
-        """Return the deletion whose step is next: they go through the file together, and new ones join them.
+        """Return the deletion whose step is next.
 
-        So their rows are in row groups that are rewritten once for all of them, not once for each.
+        All deletions search the commits together, and new ones join at the current position. So a row group is
+        rewritten once for all of them, not once for each.
 
         """
         position = self.deletions.position
@@ -220,7 +221,7 @@ class Erasure:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
         lake, criteria = self.lake, asdict(deletion.criteria)
         self._without_lake.add(deletion.deletion_id)
-        # Traces that came after the request stay: they would be gone from the lake when they move there.
+        # Not traces that were stored after the request: their rows in the lake would be missing when they move.
         cold = None if lake is None else self._in_lake(lambda: lake.find(criteria, until_batch=deletion.until_batch))
         self._without_lake.discard(deletion.deletion_id)
         if cold is not None:
@@ -253,7 +254,7 @@ class Erasure:
             raise
 
     def _erase(self, erasing: Sequence[Deletion]) -> Iterator[None]:
-        """Yield one pass over the disk, after which nothing is left of these deletions."""
+        """Erase the data of these deletions from the disk, step by step; without deletions, only rewrite row groups."""
         if not erasing:
             yield from self._rewriting.steps(TABLES)
             return
@@ -276,7 +277,7 @@ class Erasure:
         self.deletions.let_merge()
 
     def _in_lake(self, act: Callable[[], T]) -> T:
-        """Do a deletion's work in the lake, without which it cannot end."""
+        """Call a function that uses the lake; if the lake is unreachable, set `blocked` and raise Overloaded."""
         try:
             result = act()
         except Unpublished as error:
@@ -289,7 +290,7 @@ class Erasure:
         return [*self._set_aside.glob("*.arrow"), *(self._database.path.parent / "spool").glob("*.unreadable")]
 
     def _check_copies(self) -> None:
-        """Let a deletion end only when no other database in the directory may hold its data."""
+        """Refuse to end a deletion while another database file in the directory may have its data."""
         copies = foreign_copies(self._database.path.parent, self._database.path)
         names = ", ".join(str(path) for path in copies[:3])
         self.blocked = f"{names}: a copy of the database may hold what was deleted; move it away" if copies else None

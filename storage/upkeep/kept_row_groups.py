@@ -1,4 +1,4 @@
-"""Stand-in for `Compaction` if that is turned off: row groups with deleted rows are kept as they are."""
+"""Replacement of `Compaction` when the workaround is off: row groups with deleted rows are not rewritten."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,20 +8,20 @@ from storage.upkeep.compaction import Compaction
 
 
 class KeptRowGroups(Compaction):
-    """Lets rows be deleted without limit, and DuckDB drop row groups that have none left.
+    """Compaction without rewriting: any number of rows may be deleted, and DuckDB drops empty row groups.
 
-    Bytes of deleted rows stay in the file until then, and each row group that has some takes 512 kB of memory.
+    Until a row group is empty, the bytes of its deleted rows stay in the file, and it takes 512 kB of memory.
     """
 
-    def has_room(self, tables: Sequence[str]) -> bool:  # noqa: ARG002 - as the one that rewrites has it
+    def has_room(self, tables: Sequence[str]) -> bool:  # noqa: ARG002 - the signature of `Compaction`
         """Return True: rows may always be deleted."""
         return True
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
         """Do nothing: there is always room."""
 
-    def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:  # noqa: ARG002 - as there
-        """Let DuckDB drop empty row groups, which is all that there is to do.
+    def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:  # noqa: ARG002 - likewise
+        """Let DuckDB drop empty row groups; nothing is rewritten.
 
         Raises:
             Overloaded: there are readers all the time, or the database cannot be written now.
@@ -32,6 +32,6 @@ class KeptRowGroups(Compaction):
 
 
 def make_rewriting(database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> Compaction:
-    """Make the rewriter of row groups with deleted rows, or the one that keeps them if the options say so."""
+    """Return a `Compaction`, or `KeptRowGroups` if the workaround `rewrite_row_groups` is off."""
     kind = Compaction if database.workarounds.rewrite_row_groups else KeptRowGroups
     return kind(database, writer, is_behind=is_behind)

@@ -9,7 +9,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 SCRATCH: Final = ("tmp", "quack")
-"""Folders that hold nothing beyond the life of one process: what DuckDB spills, and answers on their way to clients."""
+"""Folders whose files are useless after the process ends: DuckDB's temporary files, and answers for Quack clients."""
 
 _TEMPORARY: Final = ("backup-*", "*.part")  # files of older versions, and of `restore`
 _MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
@@ -30,7 +30,7 @@ def foreign_copies(directory: Path, known: Path) -> list[Path]:
 
 
 def forget_answers(directory: Path, before_s: float) -> None:
-    """Remove answers on their way to clients that were written before a moment, in seconds since the Unix epoch."""
+    """Delete the files of answers for Quack clients that were written before an instant (seconds since the epoch)."""
     for path in (directory / "quack").glob("*"):
         try:
             if path.stat().st_mtime < before_s:
@@ -40,9 +40,9 @@ def forget_answers(directory: Path, before_s: float) -> None:
 
 
 def forget_records(paths: Iterable[Path], trace_ids: set[str]) -> None:
-    """Delete files of rows that no database could take, if they name one of these traces."""
+    """Delete files with rows that could not be stored, if they contain one of these trace ids."""
     for path in paths:
-        content = path.read_bytes()  # Arrow keeps texts as they are, and a damaged file cannot be read otherwise
+        content = path.read_bytes()  # searched as bytes, since a damaged file cannot be parsed
         if any(trace_id.encode() in content for trace_id in trace_ids):
             path.unlink()
             log.info("deleted %s, because its trace was deleted", path)

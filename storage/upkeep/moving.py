@@ -1,7 +1,7 @@
-"""Deletion of traces that the lake has, so that they are in the lake alone.
+"""Deletion of traces from the database once the lake has them: the last step of their move.
 
-A trace moves in one transaction, with all of its rows in the tables of the lake, because readers take the rows of a
-trace from one place. Rows of other tables stay: annotations, pins, entries of review queues, sums.
+One transaction deletes all rows of a trace that the lake has, because readers read a trace either from the database or
+from the lake. Rows of other tables stay: annotations, pins, entries of review queues, sums.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,14 +29,14 @@ from storage.upkeep.retention import Retention
 
 
 class Moving:
-    """Deletes traces that have moved. For the thread of the lake."""
+    """Deletion of traces that have moved. For the thread of the lake."""
 
     def __init__(
         self, database: Database, writer: Writer, rewriting: Compaction, retention: Retention, aging: Aging
     ) -> None:
         self._database, self._writer = database, writer
         self._rewriting, self._retention = rewriting, retention
-        self.doubt = aging.doubt  # why nothing moves because of its age
+        self.doubt = aging.doubt  # returns why the clock is in doubt, so that nothing moves by age
         self.over_spans = retention.over_spans
         self.counts = {"traces": 0, "spans": 0}  # since the start
 
@@ -49,12 +49,13 @@ class Moving:
         pinned: frozenset[tuple[str, str]],
         stopped: Callable[[], bool],
     ) -> None:
-        """Delete the traces all of whose parts came before a commit, if all rows of them are published.
+        """Delete the traces whose parts are all of commits before `first_batch`, if all their rows are published.
 
-        Those that are `pinned`, or are now, stay. `published` has the number of the last published row, by table.
+        Traces in `pinned`, and traces that are pinned now, stay. `published` has by table the number of the last
+        published row.
 
         Raises:
-            Overloaded: the database cannot be written now; whole steps were done.
+            Overloaded: the database cannot be written now; completed steps stay done.
         """
         windows, after = sql.query("moving_parts"), -1
         while not stopped():

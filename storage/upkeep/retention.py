@@ -1,7 +1,7 @@
 """Deletion of traces that have expired or that were requested, and return of their disk space.
 
-Everything is done in steps of a bounded number of spans, each one transaction of the writer between two commits, so
-that a sweep that is killed has done whole steps, and holds up ingest by no more than a commit does.
+A sweep is a sequence of steps of a bounded number of spans, each in one transaction between two commits of spans. So a
+killed sweep leaves no step half done, and a step delays ingest no longer than a commit does.
 """
 
 import logging
@@ -33,27 +33,28 @@ from storage.upkeep.erasure import Erasure
 log = logging.getLogger(__name__)
 
 _ROUNDS = 5
-"""How often a sweep by size checks if the rest is small enough, since bytes a span are an estimate."""
+"""Maximum number of rounds of a sweep by size. The size is checked again after each round, because bytes per span are
+an estimate."""
 
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
-"""Ten seconds for a moment without readers; after that the next sweep tries. A guess."""
+"""Free blocks can only be returned without readers. A sweep tries for ten seconds; else the next one does. A guess."""
 
 _FINISH_S = 60.0
-"""A sweep helps with requested deletions for so long; a large one goes on without it, and must not hold up the next
-sweep. A guess."""
+"""Maximum time for which a sweep executes requested deletions. The eraser continues a large one, which must not delay
+the next sweep. A guess."""
 
 _LEDGER_US = 90 * 86_400_000_000
-"""Requests to judges and ended backfills are kept for so long: the cost of judges in a quarter can be explained call by
-call, after that by the sums of each day. A guess."""
+"""How long judge calls and ended backfills are kept. For a quarter, the cost of judges can be explained call by call,
+after that by daily sums. A guess."""
 
 BY_HAND = "hand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Result of a sweep: deleted traces and spans, and the bytes freed (None: not now, because of readers).
+    """Result of a sweep: deleted traces and spans, and the bytes freed (None if readers prevented it).
 
-    `held` is the reason why expired data stays; None: it does not.
+    `held` is the reason why expired data was not deleted, or None.
 
     """
 
@@ -67,7 +68,7 @@ class Swept:
 class SweepForecast:
     """Forecast of a sweep, without pinned traces: `expired_*` by age, `over_*` beyond the limit of size.
 
-    `over_*` is an estimate, and `expired_*` includes expired parts of traces that continue, which a sweep keeps.
+    `over_*` is an estimate. `expired_*` includes expired parts of traces that got later spans, which a sweep keeps.
     """
 
     spans: int
@@ -90,7 +91,7 @@ class Pin:
 
 
 class Retention:
-    """Deletion of expired, unwanted and oldest traces. Thread-safe; one thread at a time sweeps."""
+    """Deletion of traces by age, by size of the file and on request. Thread-safe; one thread at a time sweeps."""
 
     def __init__(
         self, database: Database, writer: Writer, rewriting: Compaction, erasure: Erasure, aging: Aging
@@ -183,7 +184,7 @@ class Retention:
         return deletion.traces
 
     def trim(self) -> int | None:
-        """Return free blocks to the file system once there are no readers; None if there always were."""
+        """Return free blocks to the file system, and the bytes freed; None if there were readers all the time."""
         freed: list[int | None] = []
         for _ in range(_TRIM_TRIES):
             self._writer.between(lambda: freed.append(self._database.trim()))
@@ -229,12 +230,12 @@ class Retention:
             except Overloaded:
                 if self._erasure.blocked is None:
                     raise
-                return  # what blocks deletions may last, and must not keep the sweep from its end
+                return  # deletions may be blocked for long, and the sweep must end nevertheless
             waiting &= {each.deletion_id for each in self._deletions.open()}
             self._has_room = True
 
     def _expire(self, cutoff_us: int, stopped: Callable[[], bool]) -> tuple[int, int]:
-        """Delete the traces that expire before a moment, those that came first foremost."""
+        """Delete the traces that expire before an instant, in the order of their commits; return traces and spans."""
         after, gone, spans = -1, 0, 0
         while not stopped():
             with self._database.cursor() as cursor:
@@ -273,7 +274,7 @@ class Retention:
         return int(cutoff_us) if cutoff_us is not None else None
 
     def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:
-        """Delete what expires by age alone: requests to judges, ended backfills, scores of unknown traces."""
+        """Delete rows by age alone: judge calls, ended backfills and deletions, annotations of unknown traces."""
         deleted = [STEP_SPANS]
         bounds = {"before_us": before_us}
 
@@ -289,7 +290,7 @@ class Retention:
 
 
 class _SweepStep:
-    """One transaction of a sweep: expired rows of some traces that came with some commits."""
+    """One transaction of a sweep, which deletes rows of expired traces that a range of commits stored."""
 
     def __init__(self, keys: Sequence[TraceName], cutoff_us: int, first_batch: int, last_batch: int) -> None:
         self._keys = keys
@@ -298,15 +299,15 @@ class _SweepStep:
         self.traces = 0
         self.spans = 0
         self.places: Places = {}
-        self.more = True  # to be done, in a transaction of its own
+        self.more = True  # True while rows are left for another transaction
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Find expired rows again, because spans may have come since, and delete. The writer's thread calls this."""
+        """Find the expired traces again, as new spans may keep some, and delete. The writer's thread calls this."""
         leaving = leaving_among(cursor, self._keys, cutoff_us=self._cutoff_us, in_any_case=False)
         left = erase(cursor, leaving, self._first_batch, self._last_batch, whole=True)
         if leaving:
             remove_from_lake(cursor, leaving, is_requested=False)
-        self.traces = sum(each.last_batch <= self._last_batch for each in leaving)  # the others go on elsewhere
+        self.traces = sum(each.last_batch <= self._last_batch for each in leaving)  # the rest counts in a later step
         self.spans, self.places, self.more = left.spans, left.places, left.more
 
 

@@ -1,4 +1,4 @@
-"""Stretches of a table around deleted rows that are rewritten, so that none of these are left."""
+"""Choice of the ranges of rows (stretches) to rewrite, so that no row group with deleted rows is left."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -9,32 +9,32 @@ from numpy.typing import NDArray
 from storage.engine.database import ROW_GROUP_ROWS
 
 SMALL: Final = 4 * ROW_GROUP_ROWS
-"""A table up to this length is rewritten as a whole, which takes about a second of the largest one."""
+"""A table up to this length is rewritten as a whole, which takes about a second for the table with the largest rows."""
 
 _BEFORE, _AFTER = 2 * ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS
-"""The rows rewritten around deleted rows: those that may be in the same row group, and the previous row group. DuckDB
-may have written both with one checkpoint, into one block, when the later one was still small: in three trials with
-100,000 rows in small commits up to 1 % of all rows had an older copy in a block of the row group before theirs, none
-others."""
+"""Numbers of rows before and behind deleted rows that are rewritten, too: rows that may be in the same row group, and
+the row group before. While a row group is small, a checkpoint may write it into one block with the previous one. In
+three trials with 100,000 rows in small commits, up to 1 % of the rows had an older copy in a block of the row group
+before theirs, and none in other blocks."""
 
 _NEAR: Final = 16 * ROW_GROUP_ROWS
-"""Holes that are not farther apart are rewritten together, with the rows between them: each stretch leaves a part of a
-row group with holes at both of its ends. With 5 million spans and 27 holes among the last 150 row groups, 66 groups
-were written anew and 48 had holes then; with this, 129 and 39."""
+"""Holes that are at most this far apart are rewritten in one stretch, with the rows between them, because each stretch
+leaves a row group with a hole at both of its ends. With 5 million spans and 27 holes among the last 150 row groups,
+separate stretches rewrote 66 row groups and left 48 with holes; joined ones rewrote 129 and left 39."""
 
 
 class RowRange(NamedTuple):
-    """Places of a table, the last one excluded."""
+    """A range of row ids of a table, without `end`."""
 
     first: int
     end: int
 
 
 def around(holes: Sequence[RowRange], length: int, *, is_last: bool) -> list[RowRange]:
-    """Return the stretches with all row groups that have holes, and one before each; of a small table all or nothing.
+    """Return stretches that contain all row groups with holes, and the row group before each.
 
-    Unless `is_last`, the rows behind the last hole of a stretch stay, and are left for the next call: rows that came
-    later may be about to be deleted, and would be at the end of the table then.
+    A small table is one stretch, or none. Unless `is_last`, a stretch ends with its last hole, and the rows behind it
+    are left for a later call: they may be deleted soon, and should not be moved to the end of the table before.
 
     """
     if length <= SMALL:
@@ -50,14 +50,14 @@ def around(holes: Sequence[RowRange], length: int, *, is_last: bool) -> list[Row
 
 
 def missing(rows: NDArray[np.int64], within: RowRange) -> list[RowRange]:
-    """Return the stretches without rows, the last one first."""
+    """Return the ranges of row ids in `within` that are not in `rows`, the last one first."""
     around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
     gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
     return [RowRange(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
 
 
 def count_cells(holes: Iterable[RowRange]) -> int:
-    """Count the row groups that the holes are in, roughly."""
+    """Count the row groups with holes, as if each row group began at a multiple of its size."""
     cells = {
         cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
     }
@@ -65,5 +65,5 @@ def count_cells(holes: Iterable[RowRange]) -> int:
 
 
 def count_groups(stretches: Iterable[RowRange]) -> int:
-    """Count the row groups that these fill."""
+    """Count the row groups that the rows of the stretches fill."""
     return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

@@ -50,7 +50,7 @@ class NewKey(BaseModel):
     expiresAt: Instant | None = None
     ingestOpenUntil: Instant | None = Field(
         default=None,
-        description="Until then, spans are taken without a key; the list has it as `export requests without a key`.",
+        description="Spans are accepted without a key until then, by a key named `export requests without a key`.",
     )
 
 
@@ -140,7 +140,7 @@ def _listed(addresses: list[str]) -> str:
 
 
 def _shared_rows(context: Context, role: Role, tenant: str) -> list[str]:
-    """Return a warning if a tenant's key also reads rows without one, such as those from before there were tenants."""
+    """Return a warning if a tenant's key also reads rows of no tenant, such as those stored before tenants existed."""
     if not tenant or role in {Role.INGEST, Role.REVIEWER}:
         return []
     rows = context.store.queries.sql(_SHARED, max_rows=1, timeout_s=_SHARED_S).rows
@@ -149,7 +149,7 @@ def _shared_rows(context: Context, role: Role, tenant: str) -> list[str]:
         return []
     traces = count_text(count, "trace")
     warning = (
-        f"this key sees the {traces} of no tenant too, as those stored before there were tenants: every tenant does"
+        f"this key, like every tenant's key, also sees the {traces} of no tenant, such as those from before tenants"
     )
     return [f"{warning}. `tracejury delete` deletes them"]
 

@@ -16,7 +16,10 @@ from storage.errors import NotFound
 
 Tenant = Annotated[
     str | None,
-    Query(pattern=TENANT_PATTERN, description="Look as this tenant, which comes first where ids are the same."),
+    Query(
+        pattern=TENANT_PATTERN,
+        description="Read as this tenant. If an id is both its own and a shared one, its own counts.",
+    ),
 ]
 
 
@@ -54,7 +57,7 @@ def refuse_shared(caller: Caller, tenant: str, what: str) -> None:
 
 
 def connections_seen(context: Context, caller: Caller) -> list[LlmConnection]:
-    """Return the connections that the caller sees, by name: with a tenant, its own and those that its rules may use."""
+    """List the connections that the caller sees: a key of a tenant sees the tenant's own and the shared ones."""
     return [each for each in context.judging.connections.all() if _sees(caller, each)]
 
 

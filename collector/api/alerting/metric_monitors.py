@@ -29,7 +29,7 @@ def _stored(body: MetricMonitorText) -> dict[str, Any]:
 
 
 def metric_monitor_document(row: MetricMonitorRow, _: Caller) -> dict[str, object]:
-    """Serialize a metric monitor with its state at the last look."""
+    """Serialize a metric monitor with its state at its last evaluation."""
     text, state = text_of(row), metric_state_of(row)
     return {
         "id": row.monitor_id,

@@ -40,7 +40,7 @@ class QualityQuery(BaseModel):
     project: str | None = None
     days: int = Field(default=30, ge=1, le=3650)
     by: Grouping = "day"
-    time: Literal["trace", "judged"] = "trace"  # of the judged data, or of the judgement
+    time: Literal["trace", "judged"] = "trace"  # whether to group by the time of the judged trace or of its judgement
 
 
 @router.get("")

@@ -42,7 +42,7 @@ class WebhookBody(BaseModel):
         default=None,
         min_length=1,
         max_length=len(EVENTS),
-        description="All, if left out; of alerts alone with `rules`, `severities` or PagerDuty.",
+        description="All, if omitted; with `rules`, `severities` or PagerDuty only the events of alerts.",
     )
     template: Template = "json"
     rules: list[str] | None = Field(default=None, min_length=1, max_length=200)

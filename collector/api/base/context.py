@@ -54,7 +54,7 @@ class Context:
 
     settings: Settings
     own_keys: OwnKeys = field(init=False)
-    project_budgets: Mapping[str, Budget] = field(init=False)  # `*`: of every other project, each its own
+    project_budgets: Mapping[str, Budget] = field(init=False)  # `*`: a budget for each project that is not listed
     store: Store
     authenticator: Authenticator
     reader: OtlpReader

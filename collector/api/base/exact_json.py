@@ -49,7 +49,7 @@ def bound_errors(routes: Sequence[BaseRoute]) -> None:
     """Refuse bodies with too many errors before FastAPI builds objects of all of them."""
     for route in routes:
         for field in route.dependant.body_params if isinstance(route, APIRoute) else ():
-            adapter: object = field._type_adapter  # noqa: SLF001 - it has no public place for this
+            adapter: object = field._type_adapter  # noqa: SLF001 - FastAPI has no public API for this
             if not isinstance(adapter, _Counting):
                 field._type_adapter = cast("TypeAdapter[Any]", _Counting(field._type_adapter))  # noqa: SLF001 - as above
 

@@ -20,7 +20,7 @@ from storage.query.concurrency_limit import group_of, hint
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-_MAX_WAITING: Final = 256  # a guess: some dashboards that are opened at the same time, of some people
+_MAX_WAITING: Final = 256  # a guess: several people open several dashboards at the same time
 _OF_ONE_WAITING: Final = 32
 _OF_GROUP_WAITING: Final = 128  # half of the queue
 _RETRY_AFTER_S: Final = 5  # a guess
@@ -28,17 +28,17 @@ _RETRY_AFTER_S: Final = 5  # a guess
 _LOOK_S: Final = 0.2  # between two checks whether a waiting client is still connected; a guess
 
 _NICENESS: Final = 10
-"""A guess: on busy processors, a query gets a tenth of one."""
+"""Added to the niceness of the query threads. A guess: on busy processors, a query gets a tenth of a processor."""
 
 
 class FairScheduler:
     """Fair scheduler of requests: a number of slots, and a queue. Used on the event loop.
 
-    A client, which is a key or an address, has at most `of_one` slots, by default all but one, and a part of the queue.
-    Of more clients than slots the one with the fewest is next.
+    A client is a key or an address. It has at most `of_one` slots, by default all but one, and `_OF_ONE_WAITING`
+    requests in the queue. A free slot goes to the waiting client that has the fewest slots.
 
-    The keys of a tenant form a group, which competes as one client does, since a tenant makes keys as it likes. It has
-    at most twice the slots of one client and half of the queue, and its keys take turns.
+    The keys of a tenant form a group that competes like one client, because a tenant can create many keys. A group has
+    at most twice the slots of a client and half of the queue; its keys take turns.
     """
 
     def __init__(self, *, at_once: int, wait_s: float, of_one: int | None = None, setting: str | None = None) -> None:
@@ -49,11 +49,11 @@ class FairScheduler:
         self._free = at_once
         self._most_of_one = of_one or max(at_once - 1, 1)
         self._most_of_group = min(2 * self._most_of_one, max(at_once - 1, 1))
-        self._running: Counter[str] = Counter()  # of askers
-        self._groups: Counter[str] = Counter()  # of their groups
-        self._served: dict[str, int] = {}  # when each asker and group, of those that run or wait, got its last place
-        self._places = 0  # that were given
-        self._waiting: dict[asyncio.Future[None], str] = {}  # in the order in which they came
+        self._running: Counter[str] = Counter()  # slots in use, by client
+        self._groups: Counter[str] = Counter()  # slots in use, by group
+        self._served: dict[str, int] = {}  # by client and group: the number (`_places`) of its latest slot
+        self._places = 0  # slots given so far
+        self._waiting: dict[asyncio.Future[None], str] = {}  # clients, in order of arrival
 
     @asynccontextmanager
     async def turn(
@@ -74,11 +74,11 @@ class FairScheduler:
             yield
         finally:
             self._waiting.pop(place, None)
-            if not place.cancel():  # it has a place, perhaps only just
+            if not place.cancel():  # a slot was given, perhaps while this task was cancelled
                 self._free += 1
                 self._running[name] -= 1
                 self._groups[group_of(name)] -= 1
-                self._running += Counter()  # without those that have none
+                self._running += Counter()  # removes clients without slots
                 self._groups += Counter()
                 self._admit()
 
@@ -169,5 +169,5 @@ class QueryScheduler(FairScheduler):
 
 
 def _step_back() -> None:
-    if sys.platform == "linux":  # only there, a thread has a priority of its own
+    if sys.platform == "linux":  # only Linux has a priority for each thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)

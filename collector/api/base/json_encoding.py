@@ -15,7 +15,7 @@ _write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",
 def written_in_pieces(document: Mapping[str, Any]) -> Response:
     """Return a response with a document whose lists are long: each item is encoded separately.
 
-    Python encodes a value in one step during which no other thread runs: 2 GB took 18 s.
+    `json.dumps` holds the GIL until it is done, so no other thread runs: 18 s for 2 GB.
     """
     pieces: list[str] = []
     for key, value in document.items():

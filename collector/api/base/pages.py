@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 MAX_PAGE = 10_000
 MAX_ITEMS: Final = 1_000
-"""Maximum page size of a list that is an array: more rules or keys than any real server has, and a bound."""
+"""Maximum page size of a list that is returned as an array. A guess: no real server has more rules or keys."""
 
 
 class _Page:

@@ -1,4 +1,4 @@
-"""Turns of requests that run in threads, or whose bodies are parsed in one."""
+"""Schedulers of requests that run in threads, and of large bodies, which a thread parses."""
 
 import asyncio
 import os
@@ -14,15 +14,16 @@ from collector.api.base.fair_scheduler import FairScheduler
 
 _Parsed = TypeVar("_Parsed")
 
-SMALL_BYTES: Final = 64 << 10  # parsed at once; a guess, some 10 ms of empty lists
+SMALL_BYTES: Final = 64 << 10  # parsed on the event loop up to this size; a guess: empty lists take some 10 ms
 
 _READS_AT_ONCE: Final = 16
 _READS_OF_ONE: Final = max(2, os.cpu_count() or 1)
 _CHANGES_AT_ONCE: Final = 16
 _CHANGES_OF_ONE: Final = 8
-"""Together fewer than the 40 threads of the pool. DuckDB takes all processors for each read: with two processors and
-one key that searched over 60 connections, pages of another key took 9.9 s at most with all threads, 2.8 s with four for
-each client and 1.5 s with two. Changes mostly wait for their commit: a guess."""
+"""Reads and changes that run at once, in all and per client: together fewer than the 40 threads of the pool. DuckDB
+uses all processors for each read. Measured on two processors, while one key searched over 60 connections: pages of
+another key took up to 9.9 s without a limit per client, 2.8 s with four reads each, and 1.5 s with two. The limits of
+changes are guesses: changes mostly wait for their commit."""
 
 _LARGE_AT_ONCE, _LARGE_OF_ONE = 4, 2
 """Bodies of more than 64 KiB that are parsed, checked and stored: 4 MB of 60,000 items take 70 MB and 3 s. A guess."""
@@ -32,7 +33,7 @@ _WAIT_S: Final = 30.0
 
 
 class BodyParser:
-    """Parser of large bodies in a thread: one per client at a time, then as long a pause for other clients."""
+    """Parser of large bodies in a thread: one body per client at a time, then a pause as long as its parsing."""
 
     def __init__(self) -> None:
         self._turns = FairScheduler(at_once=8, of_one=1, wait_s=30)  # guesses
@@ -52,7 +53,7 @@ class BodyParser:
 
 
 class RouteSchedulers:
-    """Turns of requests that run in threads, apart for reads and changes, and of large bodies."""
+    """Schedulers of requests that run in threads: one each for reads, for changes and for large bodies."""
 
     def __init__(self) -> None:
         self.reads = FairScheduler(at_once=_READS_AT_ONCE, of_one=_READS_OF_ONE, wait_s=_WAIT_S)

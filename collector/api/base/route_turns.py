@@ -38,7 +38,7 @@ class ScheduledRoute(APIRoute):
         return self.path.partition("{")[0]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Compare prefixes first, in the gate only: the router takes the route that the gate matched."""
+        """Return the match of the gate if there is one, else match the path, comparing literal prefixes first."""
         if matched := scope.get(MATCHED):
             route, child = matched
             return (Match.FULL, child) if route is self else (Match.NONE, {})
@@ -67,7 +67,8 @@ class ScheduledRoute(APIRoute):
                     return kind.turn(request.is_disconnected, client_id=caller.client)
 
                 if not is_on_loop and len(await request.body()) > SMALL_BYTES:
-                    # Until the answer, also if the client leaves: the parsed body still takes time and memory.
+                    # Keep this slot until the response, even if the client leaves: the body still takes time and
+                    # memory.
                     await stack.enter_async_context(turn_of(turns.large))
                 if has_json:
                     await read_large(request, turns.bodies)
@@ -90,9 +91,9 @@ def _is_checked(route: APIRoute, method: str) -> bool:
 
 
 def _check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Refuse unknown and repeated parameters, and empty ones of a deletion, which an unset variable leaves.
+    """Refuse unknown and repeated parameters, and empty ones of DELETE, as an unset shell variable produces them.
 
-    If they were ignored, more would be changed, deleted or listed than the client means.
+    If the server ignored them, it would change, delete or list more than the client meant.
     """
     pairs = request.query_params.multi_items()
     counts, problems = Counter(name for name, _ in pairs), {}
@@ -102,7 +103,7 @@ def _check_query(request: Request, known: Mapping[str, bool]) -> None:
         elif counts[name] > 1 and not known[name]:
             problems[name] = "the query parameter is repeated; send it once"
         elif not value and request.method == "DELETE":
-            problems[name] = "the query parameter is empty; name what is to go, or leave it out"
+            problems[name] = "the query parameter is empty; give it a value, or leave it out"
     if problems:
         raise RequestValidationError(
             [{"type": "query", "loc": ("query", name[:100]), "msg": text} for name, text in problems.items()]

@@ -12,15 +12,15 @@ from collector.api.base.context import Context
 from collector.api.base.route_turns import ScheduledRoute
 
 
-async def _context(request: Request) -> Context:  # or FastAPI has a thread do it
+async def _context(request: Request) -> Context:  # async, or FastAPI would run it in a thread
     return cast("Context", request.app.state.context)
 
 
 ContextDep = Annotated[Context, Depends(_context)]
 
 
-async def check_caller(request: Request) -> Caller:  # or FastAPI has a thread do it
-    """Return the caller, after checking permissions again for the matched route: the gate may have matched another."""
+async def check_caller(request: Request) -> Caller:  # async, or FastAPI would run it in a thread
+    """Return the caller. Check its permissions again: the gate may have matched another route than the router."""
     caller = cast("Caller", request.state.caller)
     check(caller, requirements_of(request.scope.get("endpoint"), request.method))
     return caller

@@ -10,7 +10,7 @@ _INSTANT: Final = re.compile(
 DATE_TIME: Final = {"format": "date-time"}
 """An instant in a query, in the OpenAPI document."""
 
-_LAST_NS: Final = 9_200_000_000_000_000_000  # in July 2261; DuckDB ends nine months later
+_LAST_NS: Final = 9_200_000_000_000_000_000  # in July 2261; DuckDB's timestamps end nine months later
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
@@ -35,7 +35,7 @@ def instant_ns(text: str) -> int:
     if parts is None:
         raise ValueError(f"{text!r} is no instant such as 2026-11-21T10:00:00Z")
     year, day, time, fraction, offset = parts.groups()
-    known = "0004" if year == "0000" else year  # RFC 3339 has a year 0, Python has not: to us all of them are long ago
+    known = "0004" if year == "0000" else year  # Python has no year 0; any early leap year will do
     whole = dt.datetime.fromisoformat(f"{known}{day}T{time}+00:00") - _EPOCH
     seconds = whole.days * 86_400 + whole.seconds - _ahead_s(offset)
     return seconds * 1_000_000_000 + int(f"{fraction or '':0<9}"[:9])

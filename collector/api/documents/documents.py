@@ -18,7 +18,7 @@ from storage.query.listing import TraceDetails
 from storage.records import LogRecord, Span, SpanReading, Table, Trace, TraceReading
 
 MAX_TRACE_BYTES: Final = 64 << 20
-"""Bytes of a trace's spans as JSON. A guess; one text may become six times as long as it was sent."""
+"""Maximum size of a trace's spans as JSON. A guess; escapes can make a text six times as long as it was sent."""
 
 
 def trace_document(
@@ -26,9 +26,9 @@ def trace_document(
 ) -> TraceDocument:
     """Describe a trace: its summary, meaning and results of rules, and those of its spans by start time.
 
-    Texts, tokens and cost come from `sums` if these are of more spans than `trace` has. `truncated` is set if the
-    trace has more spans than are shown; at most `MAX_TRACE_BYTES` are. `judgementsTruncated` is set if it has more
-    results of rules than `judged`. The spans are encoded already.
+    Texts, tokens and cost come from `sums` if it covers more spans than `trace` has. `truncated` is set if the trace
+    has more spans than the document, which has at most `MAX_TRACE_BYTES` of them. `judgementsTruncated` is set if the
+    trace has more results of rules than `judged`. The spans are already encoded as JSON.
     """
     by_span = judged_by_span(judged)
     logs: dict[str, list[LogRecord]] = defaultdict(list)

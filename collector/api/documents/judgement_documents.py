@@ -8,7 +8,7 @@ from storage.judging.judgements import TraceResults
 
 
 def judged_by_span(judged: TraceResults) -> Mapping[str | None, Mapping[str, list[Any]]]:
-    """Return `evaluations`, `decisions` and `external_scores` by the id of each span, and None for the trace."""
+    """Group `evaluations`, `decisions` and `external_scores` by span id; None is the key of those of the trace."""
     by_span: dict[str | None, dict[str, list[Any]]] = defaultdict(
         lambda: {"evaluations": [], "decisions": [], "external_scores": []}
     )
@@ -20,4 +20,4 @@ def judged_by_span(judged: TraceResults) -> Mapping[str | None, Mapping[str, lis
 
 def refusal(state: str | None) -> str:
     """Explain why a job in this state cannot be evaluated again; the state None stands for a job that is unknown."""
-    return "there is no such job" if state is None else f"it is {state}; what failed, was left out or waits can be"
+    return "there is no such job" if state is None else f"it is {state}; jobs that failed, were left out or wait can be"

@@ -58,7 +58,7 @@ READ_ONLY: Final = frozenset(
         "updatedAt",
     }
 )
-"""Read-only keys of a rule's document: sent back, they are ignored."""
+"""Read-only keys of a rule's document, which the server ignores in a request."""
 
 _AS_WRITTEN: Final = (
     "match_type",
@@ -98,7 +98,7 @@ def rule_document(
 ) -> RuleDocument:
     """Describe a rule: its text with defaults, and its state.
 
-    Sent back unchanged, it changes nothing.
+    A PUT of the unchanged document changes nothing.
     """
     stored, rule = kept.stored, kept.active.rule
     written = _written(stored.text)
@@ -213,7 +213,7 @@ def _remedy(context: Context, active: ActiveRule, *, is_one: bool) -> str:
 
 
 def _is_anything_left(context: Context, active: ActiveRule) -> bool:
-    """Return whether a running or a new baseline has anything to judge."""
+    """Return True if a baseline that runs, or that could be started, has targets left to judge."""
     try:
         baseline_estimate(context, active)
     except Conflict:
@@ -229,7 +229,7 @@ def start_baseline(context: Context, active: ActiveRule) -> str:
         Overloaded: the database cannot be written now.
     """
     backfill_id = context.backfills.start_baseline(active, _streams_compared(context, active))
-    context.jobs_changed()  # some may be due again
+    context.jobs_changed()  # wakes the workers: jobs that run again may be due now
     return backfill_id
 
 
@@ -254,7 +254,7 @@ def baseline_estimate(context: Context, active: ActiveRule) -> BaselineEstimate:
     if not any(
         each.occasion == "baseline" and each.state == "running" and each.revision == active.revision
         for each in context.backfills.of_rule(active.rule_id)
-    ):  # else that one goes on
+    ):  # a running baseline continues
         count = context.backfills.targets_of_baseline(active, _streams_compared(context, active)).count
     asks_judge = active.executor_kind == "judge"
     each = context.store.rule_record.cost(active.rule.evaluator, tenant=active.tenant or None) if asks_judge else None

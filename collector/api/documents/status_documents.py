@@ -67,7 +67,7 @@ def rule_counts(
 
 
 def condition_document(lasting: Lasting) -> ConditionDocument:
-    """Return a condition that holds for now."""
+    """Serialize a condition that currently holds."""
     return ConditionDocument(name=lasting.name, message=lasting.message, since=str(time_text(lasting.since_ns)))
 
 

@@ -40,7 +40,7 @@ class GateQuestion(BaseModel):
     baselineBranch: _Key | None = None
     margin: Annotated[Amount, Field(description="A loss that is smaller is tolerated.")] = 0.05
     alpha: Annotated[float, Field(gt=0, lt=1, description="The error level for all evaluators together.")] = 0.05
-    severityMargin: Annotated[Amount, Field(description="No item may lose more.")] | None = None
+    severityMargin: Annotated[Amount, Field(description="The largest allowed loss of an item.")] | None = None
     floor: (
         Annotated[int, Field(ge=0, le=10_000, description="The number of trials of each item that must pass.")] | None
     ) = None
@@ -49,13 +49,15 @@ class GateQuestion(BaseModel):
     latencyMargin: Annotated[Amount, Field(description="0.1: it may take 10 % longer.")] | None = None
     thresholds: Annotated[
         dict[_Key, Number],
-        Field(max_length=100, description="Scores of these evaluators pass by other thresholds than they were stored."),
+        Field(max_length=100, description="Thresholds by evaluator, in place of those of the stored scores."),
     ] = {}
     evaluators: Annotated[list[_Key], Field(min_length=1, max_length=100)] | None = None
     slices: Annotated[list[_Key], Field(max_length=20, description="Keys of metadata.")] = []
     unscored: dict[Literal["failed", "skipped", "missing"], Literal["check", "worst", "exclude", "refuse"]] = {}
     failOnInconclusive: bool = False
-    allowRemovedEvaluators: Annotated[bool, Field(description="A missing evaluator is a warning.")] = False
+    allowRemovedEvaluators: Annotated[bool, Field(description="An evaluator that the candidate lacks only warns.")] = (
+        False
+    )
 
 
 @router.post("/gate")
@@ -65,8 +67,9 @@ def gate(experiment_id: str, body: GateQuestion, context: ContextDep, caller: Ca
     """Decide whether a run is worse than a baseline; 409 if a run has not finished, or the two cannot be compared.
 
     Without a named baseline, it is the newest successful run of the experiment that began before the candidate and that
-    no gate failed. It has the same version of the dataset, the named branch or else that of the candidate, and half of
-    the scores of each evaluator; if no run has these, the run that lacks the fewest evaluators is taken.
+    no gate failed. It has the same version of the dataset, and the named branch or else that of the
+    candidate. Of each evaluator it has at least half as many scores as the candidate; if no run has these, the run that
+    lacks the fewest evaluators is taken.
     """
     candidate = run_of_experiment(experiment_id, body.candidateRunId, context, caller)
     named = None
@@ -76,7 +79,7 @@ def gate(experiment_id: str, body: GateQuestion, context: ContextDep, caller: Ca
 
 
 def compared_runs(candidate: Run, baseline: Run, options: "Options", context: Context) -> "ComparedRuns":
-    """Compare two runs: from the cache, else in turn.
+    """Compare two runs, or return their cached comparison. Comparisons run one at a time.
 
     Raises:
         Conflict: a run has not finished, or the two cannot be compared.

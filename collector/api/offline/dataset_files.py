@@ -34,11 +34,11 @@ router = api_router(prefix="/api/v1/datasets/{dataset_id}")
 
 _DESCRIPTION: Final = Limit(value=MOST_CHARACTERS, unit="characters", remedy="shorten it")
 _imports = Places(4, "imports", retry_after_s=5)
-"""At most two per client. A guess: an import takes one processor once its upload, which may be slow, has ended."""
+"""At most four imports at a time, two of them for one client. A guess: after the upload, each takes one processor."""
 
-_MOST_PLACES: Final = 100  # of rows that were left out, in an answer; a guess
+_MOST_PLACES: Final = 100  # skipped rows that a response lists; a guess
 
-_LOOK_S: Final = 0.5  # between two looks whether the client has left; a guess
+_LOOK_S: Final = 0.5  # between two checks whether the client has disconnected; a guess
 
 _FILE: Final = {
     "requestBody": {
@@ -87,7 +87,7 @@ async def import_file(
             async for chunk in request.stream():
                 await run_in_threadpool(file.write, chunk)
         except OSError as error:
-            raise Overloaded(f"the file cannot be kept: {error.strerror}", retry_after_s=30) from error
+            raise Overloaded(f"the uploaded file cannot be stored: {error.strerror}", retry_after_s=30) from error
         file.seek(0)
         is_over = threading.Event()
         watching = asyncio.create_task(_set_once_left(request, is_over))

@@ -176,7 +176,7 @@ def show(dataset: Seen, context: ContextDep) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(DatasetDocument)
 def put(dataset: Own, body: Changed, context: ContextDep, if_match: IfMatch = "") -> Response:
-    """Replace the fields of a dataset. A schema holds for versions made later."""
+    """Replace the fields of a dataset. Only versions that are made later must match a new schema."""
     require_seen(dataset.version, if_match)
     changed = context.store.datasets.change(dataset, body.text(), now_us=context.now_ns() // 1000)
     return shown(DatasetDocument.of(changed), changed.version)

@@ -1,4 +1,4 @@
-"""Evaluators of the server over HTTP: run on reported items of a run."""
+"""Runs of the server's evaluators on the reported items of a run, over HTTP."""
 
 import json
 from http import HTTPStatus
@@ -27,7 +27,7 @@ router = api_router(prefix="/api/v1/runs/{run_id}")
 
 
 class EvaluationBody(BaseModel):
-    """An evaluator with its configuration, as rules name it; or a judge with its criteria, as `judge-jobs` have it."""
+    """An evaluator with its configuration, in fields of a rule; or a judge with its criteria, as in `judge-jobs`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -111,7 +111,7 @@ def _made(context: Context, run: Run, body: EvaluationBody, by: str | None) -> R
     if run.status == "CANCELLED":
         raise Conflict("the run was cancelled, so it may lack items")
     if body.evaluator is None and body.criteria is None:
-        raise BadQuery("evaluator: the name of one is needed, or the criteria of a judge")
+        raise BadQuery("evaluator: name an evaluator, or give the criteria of a judge")
     parsed = parse_json(json.dumps(body.document()))
     rule = context.rules.checked(None, parsed, tenant=run.tenant)
     name = name_of(rule)

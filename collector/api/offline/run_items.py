@@ -16,7 +16,7 @@ from storage.offline.runs import Run
 from tracejury.dataset_text import MAX_ID_CHARACTERS
 
 MAX_ITEMS = 5_000
-"""Maximum number of items in a request. A guess: items of 1.5 KB fill it."""
+"""Maximum number of items in a request. A guess: as many items of 1.5 KB make the largest request body."""
 
 _DEFAULT_THRESHOLD = 0.5
 
@@ -109,9 +109,10 @@ class ReportedItems(BaseModel):
 def items_of(
     context: Context, run: Run, body: ReportedItems, batch: str | None
 ) -> tuple[list[NewRunItem], list[list[NewScore]]]:
-    """Return the items as they are stored, each with its scores; a case that only the dataset has is filled in.
+    """Convert reported items and their scores for storage; inputs that were not sent come from the run's dataset.
 
-    An item without a key is identified by its place in a batch that has a key, else not at all.
+    An item without a key is identified by its index and `batch`, the idempotency key. If there is no `batch` either, a
+    repeated request stores it again.
 
     Raises:
         BadQuery: an item cannot be stored.

@@ -47,7 +47,7 @@ _IDLE_S: Final = 86_400
 """A run without a report for a day is abandoned, unless it sets another limit. A guess."""
 
 _LONGEST_IDLE_S: Final = 30 * 86_400
-_KEYS: Final = 10_000  # of one answer
+_KEYS: Final = 10_000  # item keys in a response
 _Short = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -204,7 +204,7 @@ def list_latest_runs(
 ) -> Response:
     """List the runs of all experiments, newest first, with results by evaluator.
 
-    A file, which the metadata name as `datasetFile`, matches by its path, its name, or its name without the ending.
+    `datasetName` also matches `datasetFile` in a run's metadata: its path, its file name, or that name without suffix.
     """
     runs = context.store.runs.latest(caller.visible_tenant, dataset=dataset, skip=at.page * at.size, most=at.size)
     sums = context.store.runs.sums([run.run_id for run in runs])

@@ -47,7 +47,7 @@ def open_backup(store: Store, data: Path) -> IO[bytes]:
     file = tempfile.TemporaryFile(dir=data)  # noqa: SIM115 - closed by the response; without a name, it ends with the process
     try:
         store.backup(file)
-    except BaseException:  # raised again: the room it takes is given back
+    except BaseException:  # raised again, after the copy's disk space is freed
         file.close()
         raise
     file.seek(0)

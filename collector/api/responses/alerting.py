@@ -68,7 +68,7 @@ class AlertDocument(WireDocument, kw_only=True):
 
 
 class CorrectedDifferenceDocument(WireDocument):
-    """Two pass rates as people would find them, at 95 %; `basis`: by labels of each side, or of all results."""
+    """Two pass rates, corrected by labels of people, with 95 % intervals; `basis`: labels of each side, or of all."""
 
     baseline: MeasuredDocument
     candidate: MeasuredDocument
@@ -131,7 +131,7 @@ class StreamDocument(WireDocument):
     updated_at: str
     first_result: int
     last_result: int
-    results: Annotated[int, doc("Since `since`; 0 once another evaluator took its place.")]
+    results: Annotated[int, doc("Number of results since `since`; 0 once another evaluator replaced this one.")]
     scored: int
     measure: Measure | None
     settings: JsonObject

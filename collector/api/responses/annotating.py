@@ -54,7 +54,7 @@ class CalibrationMonth(WireDocument):
 
 
 class JudgeCalibration(WireDocument):
-    """One judge against people."""
+    """Agreement of one judge with the labels of people."""
 
     fingerprint: str
     name: str
@@ -90,7 +90,7 @@ class CalibrationDocument(WireDocument):
 
 
 class PairDocument(WireDocument):
-    """Two people on what both judged."""
+    """Agreement of two people on the targets that both judged."""
 
     one: str
     other: str
@@ -170,7 +170,7 @@ class JudgeFlip(WireDocument):
 
 
 class JudgeTrialDocument(WireDocument):
-    """Two versions of a judge on what people voted on; `heldOut`: examples in a prompt, `failed`: no verdict."""
+    """Two versions of a judge on targets with votes; `heldOut`: targets used as examples, `failed`: without verdict."""
 
     labels: int
     held_out: int

@@ -14,7 +14,7 @@ JsonObject: TypeAlias = dict[str, Any]
 """An object whose keys the client chooses."""
 
 JsonNumber: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
-"""A number from outside; NaN and the infinities are written as in OTLP/JSON."""
+"""A number that a client or application sent; NaN and the infinities are written as in OTLP/JSON."""
 
 
 def json_value(value: object) -> object:
@@ -65,8 +65,8 @@ class ApiAnswer(BaseModel):
     """A Pydantic model of a response, or of a part of one, with camelCase names.
 
     Most are derived from a `WireDocument`, for the OpenAPI document and for the tests. Routes do not build these
-    models: a page of traces as models would cost more than reading it. The tests validate each response against its
-    model.
+    models, because building them for a page of traces would take longer than the query. The tests validate each
+    response against its model.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)

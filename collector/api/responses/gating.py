@@ -85,14 +85,14 @@ class GateCase(WireDocument):
     """An item that became worse."""
 
     key: str
-    dataset_item_id: Annotated[str | None, doc("The key, where items are paired by it.")]
-    index: Annotated[int | None, doc("Its place, where items are paired by that.")]
+    dataset_item_id: Annotated[str | None, doc("Same as `key`, if items are paired by this id.")]
+    index: Annotated[int | None, doc("Its position, if items are paired by position.")]
     input: str
     evaluator_drops: list[EvaluatorDrop]
 
 
 class CorrectedEvaluator(CorrectedDifferenceDocument):
-    """The pass rates of an evaluator as people would find them, who voted on items that it judged."""
+    """The pass rates of an evaluator, corrected by people's votes on items that it judged."""
 
     evaluator: str
     fingerprint: str
@@ -128,6 +128,6 @@ class GateVerdict(WireDocument, kw_only=True):
     slices: list[GateSlice]
     ratios: list[GateRatio]
     repeats: Annotated[list[GateRepeat], doc("Empty where one of the runs has one trial of each item.")]
-    corrected: Annotated[list[CorrectedEvaluator], doc("Empty where people voted on too little.")]
+    corrected: Annotated[list[CorrectedEvaluator], doc("Empty if too few items have votes.")]
     failures: list[str]
     warnings: list[str]

@@ -37,7 +37,7 @@ Count = Annotated[int, From(convert=int)]
 
 
 class RuleDocument(WireDocument):
-    """A rule: what was written, with the defaults of what was not, and what is known about it."""
+    """A rule: its text, with defaults for omitted keys, and its state."""
 
     id: Annotated[str, From("rule_id")]
     tenant: str
@@ -110,15 +110,15 @@ class EvaluationCounts(WireDocument, kw_only=True):
 class SpendingDocument(WireDocument, kw_only=True):
     """The calls, tokens and cost of judges today, by UTC, as budgets count them."""
 
-    calls: Annotated[Count, doc("That count: they were answered, or took tokens.")] = 0
-    failed_calls: Annotated[Count, doc("That do not count: not answered or not sent, at no cost.")] = 0
+    calls: Annotated[Count, doc("Calls that count towards budgets: the model answered, or charged tokens.")] = 0
+    failed_calls: Annotated[Count, doc("Calls that do not count: not sent or not answered, at no cost.")] = 0
     tokens: Count = 0
     usd: Annotated[float, doc("Without the cost of `unpricedCalls`, which is unknown: at least this was spent.")]
     unpriced_calls: Annotated[Count, doc("Number of `calls` over connections without a price.")] = 0
 
 
 class RuleActivity(WireDocument):
-    """Numbers of the last 24 hours of all revisions of a rule: what two of them judged counts twice."""
+    """Counts of the last 24 hours over all revisions of a rule; a target that two revisions judged counts twice."""
 
     decisions: DecisionCounts
     evaluations: EvaluationCounts
@@ -216,7 +216,7 @@ class ExplainedTrace(WireDocument, kw_only=True):
 
 
 class BackfillDocument(WireDocument):
-    """A run of a rule over what was stored before."""
+    """A run of a rule over targets that are already stored."""
 
     id: Annotated[str, From("backfill_id")]
     revision: int
@@ -225,7 +225,7 @@ class BackfillDocument(WireDocument):
     chosen_traces: Annotated[
         int | None, From("trace_ids", len), doc("Number of traces, if only chosen ones are judged.")
     ]
-    occasion: Annotated[str, doc("`backfill`, or `baseline`: monitors compare with what it finds.")]
+    occasion: Annotated[str, doc("`backfill`, or `baseline`: its results become the baseline of monitors.")]
     state: str
     looked_at: int
     matched: int
@@ -240,7 +240,7 @@ class BaselineEstimateDocument(WireDocument):
     evaluations_at_most: Annotated[int, From("evaluations"), doc("Results of the edited rule are not repeated.")]
     asks_judge: bool
     averaged_evaluations: Annotated[
-        int, From("averaged"), doc("The latest evaluations by which the rest is estimated.")
+        int, From("averaged"), doc("Number of latest evaluations behind `tokens` and `usd`.")
     ]
     tokens: Annotated[float | None, doc("Null if that is not known.")]
     usd: Annotated[float | None, doc("Null if that is not known.")]

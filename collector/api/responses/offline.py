@@ -59,7 +59,7 @@ class ImportedVersion(VersionDocument):
     """Rows of the file in which no cell holds a value."""
 
     left_out_places: list[str]
-    """The first 100 of them."""
+    """Places in the file of the first 100 of these rows."""
 
 
 class DatasetDetail(DatasetDocument):
@@ -158,7 +158,7 @@ class ExperimentDocument(WireDocument, kw_only=True):
     tenant: str
     project_name: Annotated[str, From("project")]
     name: str
-    description: Annotated[str, doc("That of its latest run.")] = ""
+    description: Annotated[str, doc("The description of its latest run.")] = ""
     created_at: Created
     latest_run: LatestRun | None
 
@@ -205,7 +205,7 @@ class _RunHead(_RunRate, kw_only=True):
 
 
 class RunDocument(_RunHead, kw_only=True):
-    """A run as a list tells it."""
+    """A run in the list of an experiment's runs."""
 
     item_count: Annotated[int, From("items")]
     passed_count: Annotated[int, From("passed")]
@@ -232,7 +232,7 @@ class EvaluatorSummary(WireDocument):
 
 
 class RunWithEvaluators(RunDocument, kw_only=True):
-    """A run as the list of all experiments tells it."""
+    """A run in the list over all experiments, with its results by evaluator."""
 
     evaluators: list[EvaluatorSummary]
 
@@ -310,7 +310,7 @@ class UndecidedItemPage(PageAnswer):
 
 
 class RunDetail(_RunHead, kw_only=True):
-    """A run, what its items sum up to, and a page of these."""
+    """A run with totals over its items, and a page of the items."""
 
     total_items: Annotated[int, From("items")]
     case_count: Annotated[int, From("cases")]
@@ -359,7 +359,7 @@ class ItemsReceipt(WireDocument):
     status: Literal["ok"]
     stored: int
     already_present: int
-    conflicting: Annotated[list[str], doc("Keys that were reported already, with something else.")]
+    conflicting: Annotated[list[str], doc("Keys that were already reported with different content.")]
 
 
 class RunChangeReceipt(WireDocument):

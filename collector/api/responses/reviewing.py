@@ -13,7 +13,7 @@ from storage.records import TraceToolCall
 
 
 class ReviewQueueDocument(WireDocument):
-    """A queue and how far it is. `feeds` is null to a key that only reviews, where the queue is blind."""
+    """A queue with its progress. If the queue is blind, `feeds` is null for keys that may only review."""
 
     id: Annotated[str, From("queue_id")]
     tenant: str

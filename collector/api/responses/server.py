@@ -99,9 +99,9 @@ class JobCounts(WireDocument, kw_only=True):
 
     ready: int
     waiting: int
-    held: Annotated[int, doc("Until another rule's result says whether they are made.")]
+    held: Annotated[int, doc("Held until the result of another rule decides whether they run.")]
     claimed: int
-    tried: Annotated[int, doc("Those ready and waiting of which an attempt has failed.")] = 0
+    tried: Annotated[int, doc("Ready and waiting jobs that have a failed attempt.")] = 0
     oldest_at: str | None
     oldest_seconds: float | None
 

@@ -23,7 +23,7 @@ def _duration_ms(session: "SessionSummary") -> float | None:
 
 
 class SessionSummaryDocument(WireDocument, kw_only=True):
-    """A session, added up. Null: no trace of it tells that."""
+    """Totals of a session. A value is null if no trace of the session has it."""
 
     session_id: str
     tenant: str
@@ -45,7 +45,7 @@ class SessionSummaryDocument(WireDocument, kw_only=True):
     summed_span_count: Annotated[
         int,
         doc(
-            "Tokens, cost and tool calls are of so many spans: fewer than `spanCount` if a trace is too long"
+            "Number of spans that tokens, cost and tool calls cover: fewer than `spanCount` if a trace is too long"
             " to be added up whole, or not added up yet."
         ),
     ] = 0
@@ -78,10 +78,10 @@ class TurnDocument(WireDocument):
     span_count: int
     error_count: int
     messages: Annotated[
-        list[JsonObject], From(convert=json_value), doc("Those that no turn before it has, and the last one.")
+        list[JsonObject], From(convert=json_value), doc("Messages that no earlier turn has, and the last message.")
     ]
     tool_calls: list[ToolCallDocument]
-    evaluations: Annotated[list[EvaluationDocument], doc("Those that count, of the trace and of its spans.")]
+    evaluations: Annotated[list[EvaluationDocument], doc("About the trace and its spans, without superseded ones.")]
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: Number

@@ -202,7 +202,7 @@ class ScopeDocument(WireDocument):
 
 
 class SpanDocument(WireDocument):
-    """A span, what it means, and what the rules made of it."""
+    """A span, its meaning, and the results of rules."""
 
     span_id: str
     parent_span_id: str | None
@@ -271,7 +271,7 @@ class SpanDocument(WireDocument):
 
 
 class TraceDocument(TraceSummaryDocument, kw_only=True):
-    """A trace with what it means, what the rules made of it, and its spans by start time."""
+    """A trace with its meaning, the results of rules, and its spans by start time."""
 
     input: str | None
     output: str | None
@@ -292,8 +292,8 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
     summed_span_count: Annotated[
         int,
         doc(
-            "`input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd` are of so many"
-            " spans: the first ones and the roots of a long trace, of texts also the last ones."
+            "Number of spans that `input`, `output`, `finalResponse`, `inputTokens`, `outputTokens` and `costUsd`"
+            " cover: of a long trace the first spans and the roots, for texts also the last spans."
         ),
     ] = 0
     truncated: Annotated[
@@ -303,7 +303,7 @@ class TraceDocument(TraceSummaryDocument, kw_only=True):
             " `toolCalls` and `conversation` are of the same spans. `/otlp` has all."
         ),
     ] = UNSET
-    judgements_truncated: Annotated[bool | UnsetType, doc("The rules made more of it than is shown.")] = UNSET
+    judgements_truncated: Annotated[bool | UnsetType, doc("True if not all results of rules are returned.")] = UNSET
 
 
 class TraceExport(WireDocument):

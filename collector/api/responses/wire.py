@@ -49,15 +49,15 @@ def time_of_us(time_us: int) -> str | None:
 class WireDocument(msgspec.Struct, rename="camel", kw_only=True):
     """An answer of the API, or a part of one: made from a record, encoded by routes, read by commands.
 
-    A server may add fields, so what is read may hold more than is declared. A field that the first release (0.1.0) has
-    not, and that cannot be null, has a default, so that commands read servers of that release.
+    An answer of a newer server may have further fields. A field that the first release (0.1.0) lacks, and that cannot
+    be null, has a default, so that commands can read answers of that release.
     """
 
     @classmethod
     def of(cls, *records: object, **others: object) -> Self:
-        """Make a document of records or rows: each field of the first of them that has it, unless it is in `others`.
+        """Make a document: each field comes from `others`, else from the first record or row that has it.
 
-        Documents inside it, and lists of them, are made of what the records have there.
+        Nested documents, and lists of documents, are made from the nested records.
         """
         for name, source, convert in sources_of(cls):
             if name in others:
@@ -101,8 +101,8 @@ class PageAnswer(WireDocument):
 def read_type(kind: Any, document: Any = None) -> Any:  # noqa: ANN401 - types
     """Derive the type by which a client reads answers of older and newer servers.
 
-    Texts of which this version knows some are any texts, and what may be null may be missing. With `document`,
-    documents are read as that type.
+    A `Literal` becomes the type of its values, because a newer server may send further values. A field that may be null
+    may also be absent. If `document` is given, it replaces the type of each document.
     """
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if document is not None:

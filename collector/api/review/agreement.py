@@ -38,7 +38,7 @@ class AgreementQuery(BaseModel):
     name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The name of the question.")
     queue: str | None = Field(default=None, max_length=100, description="The id of a queue, whose question is used.")
     days: int | None = Field(default=None, ge=1, le=3_650, description="Only votes of so many days.")
-    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose votes, for who sees all.")
+    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="The tenant of the votes.")
 
 
 @router.get("", responses={404: {"description": "No such queue."}})

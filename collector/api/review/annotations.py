@@ -101,7 +101,7 @@ class ScoreBody(BaseModel):
     def _whole(self) -> "ScoreBody":
         named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
         if len(named) != 1 or (self.spanId and not self.traceId):
-            raise ValueError("a score is about a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+            raise ValueError("name one target: a traceId (with or without spanId), a sessionId, or an itemResultId")
         if self.score is None and self.label is None and self.comment is None:
             raise ValueError("send a score, a label or a comment")
         return self
@@ -339,7 +339,7 @@ def vote_on(context: Context, caller: Caller, about: AnnotationTarget, body: Ann
     Raises:
         Forbidden: the target is shared.
     """
-    refuse_shared(caller, about.tenant, "what is voted on")
+    refuse_shared(caller, about.tenant, "the target of the vote")
     vote = voted(context, caller, about, body)
     context.store.annotations.add([vote], now_us=context.now_ns() // 1000)
     mine = (vote.author, vote.source)
@@ -350,7 +350,7 @@ def vote_on(context: Context, caller: Caller, about: AnnotationTarget, body: Ann
 def _counting(context: Context, about: AnnotationTarget, name: str) -> Response:
     vote = counting(votes_on(context, about, name))
     if vote is None:
-        return problem(HTTPStatus.NOT_FOUND, "it has no votes")
+        return problem(HTTPStatus.NOT_FOUND, "the target has no votes")
     return json_response(annotation_document(vote))
 
 

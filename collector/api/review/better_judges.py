@@ -122,7 +122,7 @@ def _labelled(
 
 
 def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = True) -> list[LabelledResult]:
-    """Select up to `most` results, balanced between those that people failed and passed; by hash if `shuffled`."""
+    """Select up to `most` results, half failed and half passed by people if possible; ordered by hash if `shuffled`."""
 
     def lot(each: LabelledResult) -> str:
         return hashlib.sha256(f"{each.trace_id}/{each.span_id}".encode()).hexdigest()

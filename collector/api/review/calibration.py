@@ -42,7 +42,7 @@ class CalibrationQuery(BaseModel):
     )
     source: Literal["people", "user", "application"] = "people"
     days: int | None = Field(default=None, ge=1, le=3_650, description="Only results of so many days.")
-    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose results, for who sees all.")
+    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="The tenant of the results.")
 
 
 @router.get("/projects/{project:name}/trace-eval-rules/{rule_id}/calibration")

@@ -45,7 +45,7 @@ router = api_router(prefix="/api/v1/datasets")
 
 _MOST_TURNS: Final = 100
 _SESSION_S: Final = 10.0
-"""Guesses: people cannot review a case with a longer conversation."""
+"""Most traces of a promoted session, and the time to find them. Guesses: people cannot review a longer conversation."""
 
 
 def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON
@@ -78,7 +78,7 @@ class Promoted(BaseModel):
         """
         named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
         if len(named) != 1 or (self.spanId and not self.traceId):
-            raise BadQuery("an item is promoted from a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+            raise BadQuery("name one target: a traceId (with or without spanId), a sessionId, or an itemResultId")
         if self.itemResultId is not None:
             return "result", self.itemResultId
         if self.sessionId is not None:
@@ -111,8 +111,8 @@ Body = Annotated[Promotion, Depends(json_body(Promotion))]
 def promote(body: Body, context: ContextDep, caller: CallerDep) -> Response:
     """Make a version with the items of the latest one and these. Items that it has are not added again (200).
 
-    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it is replaced. What
-    an annotation says would have been right is expected, unless the request says otherwise.
+    An item is a copy: it stays when its trace expires. If it is promoted again with another expected output, it is
+    replaced. Unless the request gives the expected output, an annotation's correction is used.
     """
     return version_answer(*promoted(context, caller, dataset_seen(context, caller, body.datasetName), body))
 
@@ -171,12 +171,12 @@ def unstored_dataset(tenant: str, name: str) -> Dataset:
 
 
 def id_in(context: Context, dataset: Dataset, target: Promoted) -> str:
-    """Return the id of the item in a dataset."""
+    """Return the id that the item of a target has in a dataset."""
     return _id_of(context, dataset, target)
 
 
 def corrected_by_people(context: Context, tenant: str | None, target: Promoted) -> object:
-    """Return the correction of a vote that agrees with the one that counts, adjudicators' first; None without any."""
+    """Return the correction in a vote that agrees with the counted vote: an adjudicator's, else the latest; or None."""
     kind, key, *span = target.key()
     if kind == "session":
         return None
@@ -206,7 +206,7 @@ def recorded_case(context: Context, tenant: str | None, trace_id: str, span_id: 
 
 
 def _text(context: Context, dataset: Dataset, item_id: str, target: Promoted, stored: Item | None) -> ItemText:
-    """Return the item; only the expected outputs of one that exists are replaced."""
+    """Return the item to store; of an item that is already stored, only the expected outputs are replaced."""
     correction = _correction(context, dataset, target)
     if stored is None:
         return _recorded(context, dataset, item_id, target)
@@ -241,7 +241,7 @@ def _recorded(context: Context, dataset: Dataset, item_id: str, target: Promoted
 
 
 def _id_of(context: Context, dataset: Dataset, target: Promoted) -> str:
-    """Return the id of the item; for an item of a run on this dataset, that of the item it ran."""
+    """Return the id of a target's item; for a result of a run on this dataset, the id of the item that was run."""
     kind, key, *rest = target.key()
     if kind == "result":
         result = _result(context, dataset, key)

@@ -27,7 +27,8 @@ SOURCES: Final[Mapping[str, Sequence[Source]]] = {
 class JudgeAgainstPeople:
     """A judge of a rule, compared with people's votes on its results.
 
-    `left_out` labels were not chosen at random but by something that depends on the judge: they correct nothing.
+    `left_out` counts the labels that are ignored, because they would bias the correction: their results were selected
+    by what the judge had returned, or are examples in its prompt.
     """
 
     judge: JudgedCount
@@ -127,7 +128,7 @@ def _against_people(judge: JudgedCount, results: Sequence[LabelledResult]) -> Ju
 
 
 def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
-    """Return the labels from the queue that samples all results and has most of them, with their probabilities."""
+    """Return labels with their sampling probabilities, from the queue over all results that has the most labels."""
     known = [each for each in results if each.label is not None and not each.is_example]
     queues = Counter(
         entry.queue_id

@@ -18,7 +18,7 @@ from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 
 def queue_document(queue: ReviewQueue, caller: Caller) -> ReviewQueueDocument:
-    """Describe a queue. Feeds of a blind one reveal results of judges, so only callers who may read those see them."""
+    """Describe a queue. The feeds of a blind queue reveal judges' results, so they need the permission to read."""
     may_know = not queue.blind or caller.may(Permission.READ)
     return ReviewQueueDocument.of(queue, feeds=json.loads(queue.feeds) if may_know else None)
 

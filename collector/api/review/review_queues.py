@@ -99,7 +99,7 @@ class QueueBody(BaseModel):
     @model_validator(mode="after")
     def _distinct(self) -> "QueueBody":
         if len(set(self.labels)) < len(self.labels):
-            raise ValueError("each label stands once")
+            raise ValueError("labels must be distinct")
         if self.low >= self.high:
             raise ValueError("low must be below high")
         if self.answer != "label" and self.question == VERDICT:
@@ -134,7 +134,7 @@ class TargetBody(BaseModel):
     @model_validator(mode="after")
     def _one(self) -> "TargetBody":
         if (self.traceId is None) is (self.itemResultId is None) or (self.spanId and not self.traceId):
-            raise ValueError("an entry is about a traceId and perhaps a spanId, or about an itemResultId")
+            raise ValueError("name one target: a traceId (with or without spanId), or an itemResultId")
         return self
 
 
@@ -159,7 +159,7 @@ class EntriesBody(BaseModel):
 class EntryFilters(BaseModel):
     """Filter of the entry list."""
 
-    done: bool | None = Field(default=None, description="Those on which enough people voted, or the others.")
+    done: bool | None = Field(default=None, description="True: only entries with enough votes; false: the others.")
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
@@ -244,7 +244,7 @@ def list_entries(
 @needs(Permission.WRITE, by_tenant=True)
 @response_model(AddedEntries)
 def add_entries(queue: Own, body: Added, context: ContextDep, caller: CallerDep) -> dict[str, object]:
-    """Add what is named, or the items of a run; what is in the queue already is not added again."""
+    """Add the named targets, or the items of a run; those that are already in the queue are not added again."""
     entries = (
         [NewEntry(about=queue_target(context, queue, each), reason="hand") for each in body.targets]
         if body.runId is None

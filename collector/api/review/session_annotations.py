@@ -1,4 +1,4 @@
-"""Votes of people on sessions, over HTTP. The id is a parameter, since it may hold anything."""
+"""Votes of people on sessions, over HTTP. The session id is a query parameter, because it may contain any character."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -54,7 +54,7 @@ def show_of_session(
     """Return the vote that counts: the adjudicator's, else the latest of a person."""
     vote = counting(votes_on(context, session_seen(context, visible_tenant_of(caller, tenant), session_id), name))
     if vote is None:
-        return problem(HTTPStatus.NOT_FOUND, "it has no votes")
+        return problem(HTTPStatus.NOT_FOUND, "the session has no votes")
     return json_response(annotation_document(vote))
 
 

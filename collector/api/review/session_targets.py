@@ -24,7 +24,7 @@ def session_target(context: Context, tenant: str, session_id: str) -> Annotation
 
 
 def session_seen(context: Context, visible_tenant: str | None, session_id: str) -> AnnotationTarget:
-    """Return a session as a target, from a trace of the tenant or of none; with None, of any tenant.
+    """Return a session as a target. Only traces of the tenant or of no tenant count, or all if the tenant is None.
 
     Raises:
         NotFound: the session has no visible trace.

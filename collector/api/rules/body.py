@@ -21,7 +21,7 @@ from storage.limit import Limit
 _LIMIT: Final = Limit(value=4 * MAX_CHARACTERS, unit="bytes", remedy="make several rules of it, or shorten its texts")
 
 _JSON: Final = "application/json"
-# Nothing that a form of another site can send without asking first.
+# No media type that a page of another site can send without a CORS preflight request.
 _PARSERS: Final[Mapping[str, Callable[[str], RuleText]]] = {
     _JSON: functools.partial(parse_json, passing_over=READ_ONLY),
     "application/yaml": parse_rule,

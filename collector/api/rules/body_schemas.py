@@ -1,7 +1,7 @@
 """Schemas in the OpenAPI document for bodies that are texts with a grammar of their own: rules, and connections.
 
-They have the keys with their types and bounds. Only the answer shows whether a rule's evaluator takes its
-configuration, and whether an address may be used.
+They list the keys with types and bounds. A document that satisfies them may still be refused: the evaluator may reject
+its configuration, or the address may not be allowed.
 """
 
 from collections.abc import Iterable

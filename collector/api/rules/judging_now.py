@@ -31,7 +31,7 @@ class RuleOffer:
     """A rule that can judge a target now, and the maximum cost."""
 
     kept: LoadedRule
-    terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: it asks no model, or cannot, and `problem` says why
+    terms: Sequence[JudgeTerms] = ()  # one per voting judge; empty: it calls no model, or cannot (`problem`)
     usd: float | None = None  # None: it costs nothing, or a model has no price
     problem: str | None = None
 
@@ -48,7 +48,7 @@ class ManualVerdict:
 
 
 def target_of(context: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
-    """Return a trace or a span of the tenant, or of none, to be judged; with None, of any tenant.
+    """Return a trace or a span to judge: the tenant's own or a shared one; with the tenant None, one of any tenant.
 
     Raises:
         NotFound: no such trace or span is stored.
@@ -87,7 +87,7 @@ def offer_of(context: Context, kept: LoadedRule, target: TargetToJudge) -> RuleO
 def judge_now(context: Context, kept: LoadedRule, target: TargetToJudge) -> ManualVerdict:
     """Judge a target by a rule, and store the score in place of the rule's earlier one.
 
-    The call is charged like any, and costs no more than was offered.
+    Its calls count against the budgets, and cost at most `usd` of `offer_of`.
 
     Raises:
         BadQuery, Conflict: as `offer_of`.

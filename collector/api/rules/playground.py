@@ -49,9 +49,9 @@ class PlaygroundAnswerDocument(ApiAnswer):
     at_most: MostDocument
     message: JsonObject | None = Field(description="In the form of the messages of spans: role and parts.")
     is_cut_off: bool = Field(description="True if the answer ended at the limit of tokens.")
-    usage: PlaygroundUsage | None = Field(description="Null: nothing left this machine.")
+    usage: PlaygroundUsage | None = Field(description="Null: no request was sent.")
     failure: PlaygroundFailure | None
-    trace_id: str | None = Field(description="The trace that tells of it, which may take a second to be there.")
+    trace_id: str | None = Field(description="The trace of the answer; it may be found only after a second.")
     not_stored: str | None = Field(description="The reason why no trace was stored.")
 
 

@@ -33,7 +33,7 @@ _MOST_MESSAGES: Final = 500
 _MOST_TOOLS: Final = 200
 _MOST_OUTPUT: Final = 200_000
 _NAME: Final = 200
-"""Guesses: more than a person reads, and than an agent is offered."""
+"""Guesses, as are the limits above: more text than a person reads, and more tools than an agent is offered."""
 
 
 class WishBody(BaseModel):
@@ -53,7 +53,7 @@ class WishBody(BaseModel):
 
 
 class OriginBody(BaseModel):
-    """The span whose conversation it was."""
+    """The span that the conversation was taken from."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
 
@@ -62,7 +62,7 @@ class OriginBody(BaseModel):
 
 
 class PlaygroundBody(BaseModel):
-    """A conversation, and which models are to go on with it."""
+    """A conversation, and the models that continue it."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
 
@@ -71,7 +71,7 @@ class PlaygroundBody(BaseModel):
         Field(
             min_length=1,
             max_length=_MOST_MESSAGES,
-            description="In the form in which spans tell them: role and parts; a text alone may stand in content.",
+            description="In the form of a span's messages: role and parts; or role and content, a plain text.",
         ),
     ]
     tools: Annotated[
@@ -83,10 +83,10 @@ class PlaygroundBody(BaseModel):
     max_output_tokens: Annotated[int | None, Field(ge=1, le=_MOST_OUTPUT)] = None
     reasoning_effort: Annotated[str | None, Field(pattern=r"^[a-z]{1,20}$")] = None
     retries: Annotated[
-        bool, Field(description="Make failed requests again, `limits.attempts` of the connection in all; else once.")
+        bool, Field(description="Retry failed requests, up to `limits.attempts` of the connection; else one attempt.")
     ] = False
-    project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="Whose budget counts too.")] = None
-    origin: Annotated[OriginBody | None, Field(description="The span whose conversation it was.")] = None
+    project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="It is charged as well.")] = None
+    origin: Annotated[OriginBody | None, Field(description="The span that the conversation is from.")] = None
     price_only: Annotated[bool, Field(description="Return the maximum cost, and call no model.")] = False
 
     @field_validator("messages")
@@ -159,7 +159,7 @@ async def played(
 async def _stored(
     context: Context, caller: Caller, question: PlaygroundQuestion, answer: StoredAnswer, origin: OriginBody | None
 ) -> StoredAnswer:
-    """Store the answer as a trace. A failure is noted in the answer, which is paid for, and not raised."""
+    """Store the answer as a trace. A failure sets `not_stored` and is not raised, since the answer was paid for."""
     if answer.response is None:
         return answer
     source = None

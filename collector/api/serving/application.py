@@ -63,7 +63,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def routes(subject: str | None = None) -> list[BaseRoute]:
-    """Return the routes of the API, or those of a subject; other modules are not loaded for these."""
+    """Return the routes of the API. With a subject, import only the modules that have routes of that subject."""
     names = [name for name, subjects in MODULES.items() if subject is None or subject in subjects]
     return [route for name in names for route in import_module(f"collector.api.{name}").router.routes]
 

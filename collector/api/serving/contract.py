@@ -27,10 +27,11 @@ _WITH_KEY: Final = {
     401: "No API key, or one that opens nothing.",
     403: "The key may not do this; or the request came from a page of another origin.",
     429: "Too many wrong keys came from this address; or the key sends more than it may.",
+    503: "The server is overloaded, stops, or cannot write now; try again after the time in `Retry-After`.",
 }
 _WITH_PATH: Final = {404: "Not found."}
 _WITH_BODY: Final = {413: "The body is larger than a limit.", 415: "The content type is not taken here."}
-_WITH_CHANGE: Final = {409: "Something else has to change first.", 503: "Nothing can be written now; try again later."}
+_WITH_CHANGE: Final = {409: "Something else has to change first."}
 _ABOUT: Final = (
     "Receives the traces of LLM and agent applications, keeps them in DuckDB, and judges them. Requests carry "
     "`Authorization: Bearer KEY` once the server has API keys. Every answer has an `X-Request-Id`; errors are problem "
@@ -46,7 +47,7 @@ _FOR_MODELS: Final = f"""# Tracejury
   `tracejury mcp install CLIENT` prints the configuration of a client
 - [OpenAPI document](/openapi.json): every request, with its fields, answers and errors
 - [The same for people](/docs)
-- `tracejury --help`: the command line, in which `tracejury evaluators` lists what judges, with all that it can be told
+- `tracejury --help`: the command line, in which `tracejury evaluators` lists the evaluators with their options
 """
 
 
@@ -86,8 +87,8 @@ def _written_once(application: FastAPI, name: str, write: Callable[[_Document], 
 def describe(application: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Add permissions and answers of all routes to the application's OpenAPI document.
 
-    The document is made on the first request for it: it takes 0.6 s of CPU, where a start takes 0.3
-    beside the imports.
+    The document is built on the first request for it, because that takes 0.6 s of CPU. A start of the server takes
+    0.3 s without its imports.
     """
     plain, making = application.openapi, threading.Lock()
     described: list[_Document] = []
@@ -134,7 +135,7 @@ def _add_answer(operation: _Document, declared: DeclaredAnswer, schema: _Documen
 
 
 def _complete(operation: _Document, need: Requirements, method: str) -> None:
-    """Add to an operation what all operations of its kind have in common."""
+    """Add the roles, responses and headers that follow from an operation's requirements and method."""
     is_open = need.permission is Permission.OPEN
     operation["security"] = [] if is_open else [{"key": []}]
     if not is_open:

@@ -39,12 +39,12 @@ from storage.limit import Limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Pages and their forms. A cookie authenticates these only, so that the API needs no tokens in forms."""
+    """Pages and their forms. Cookies authenticate requests for pages only, so the API needs no CSRF tokens."""
 
     routers: Sequence[APIRouter]
-    key_of: Callable[[Scope], bytes | None]  # the digest of the key that this cookie was issued for
+    key_of: Callable[[Scope], bytes | None]  # the digest of the key for which the request's cookie was issued
     problem_page: Callable[[Request, int, str, Mapping[str, str]], Response]
-    attach: Callable[[FastAPI], None]  # gives the application what the pages keep
+    attach: Callable[[FastAPI], None]  # adds the pages' state to the application
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -66,7 +66,7 @@ _MAX_OPEN_BYTES: Final = 64 << 10
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
 _FORM: Final = "application/x-www-form-urlencoded"
-_PROGRAMS: Final = ("/api/", "/jaeger/")  # programs request the paths that begin so, whatever they accept
+_PROGRAMS: Final = ("/api/", "/jaeger/")  # paths of programs: errors are no pages, whatever `Accept` says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +76,11 @@ class Admission:
     authenticator: Authenticator
     bodies: ByteBudget
     answers: ResponseBufferLimit
-    watch: Watch | None = None  # hears of each request that was answered, but for those that send spans
+    watch: Watch | None = None  # called with each answered request, except those that send spans
 
 
 class Gate:
-    """An ASGI application in front of the API's own."""
+    """ASGI middleware around the API: it authenticates requests, and bounds the memory of bodies and responses."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Gate:
             self._routes[subject_of(getattr(route, "path", ""))].append(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or respond why not."""
+        """Pass a request on to the application, or refuse it."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -170,7 +170,7 @@ class Gate:
                 await self._application(scope, receive, held.send)
         except Refused:
             pass
-        except asyncio.CancelledError:  # the time for stopping is over; the change may be done all the same
+        except asyncio.CancelledError:  # the shutdown timed out; the change may still be made
             if passage.is_answered:
                 raise
             await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
@@ -195,7 +195,7 @@ class Gate:
         return None if why is None else _without_room(scope, why, is_done=False)
 
     def _need_and_route(self, scope: Scope, headers: Headers) -> tuple[Requirements, bool, str | None]:
-        """Return the need of the request, whether it is for a page, and its route, or None."""
+        """Return the request's requirements, whether it is for a page, and the path of its route (None: no route)."""
         for route in self._candidates(scope):
             match, child_scope = route.matches(scope)
             if match is Match.FULL:
@@ -209,7 +209,8 @@ class Gate:
         return self._routes.get(subject_of(route_path(scope)), ())
 
     def _allowed(self, scope: Scope) -> str:
-        # Each route knows its own methods only. A literal path is no id: no rule is called `test`.
+        # Each route knows its own methods only, so combine all routes of the path. Of these, those with the fewest
+        # parameters count: `…/test` is a route of its own, and not also the rule with the id `test`.
         here = [route for route in self._candidates(scope) if route.matches(scope)[0] is not Match.NONE]
         fewest = min((_parameters(route) for route in here), default=0)
         here = [route for route in here if _parameters(route) == fewest]
@@ -225,7 +226,7 @@ class Gate:
 
 
 def _answered(scope: Scope, request_info: RequestInfo, status: int, began_ns: int) -> FinishedWork:
-    """Return an answered request for tracing, named by its route: the number of names stays low."""
+    """Describe an answered request as a span. It is named by its route, so that the number of names is small."""
     route = getattr(scope.get("route"), "path", None)
     attributes = {
         "http.request.method": request_info.method,
@@ -252,7 +253,7 @@ class _Passage:
         self.is_answered = False
 
     def close(self) -> None:
-        """Count failures before there was a response; an unexpected failure is answered elsewhere."""
+        """Count a request without a response; that of an unexpected failure is sent outside of the gate."""
         if not self.is_answered:
             self._answered(self.status)
 
@@ -311,7 +312,7 @@ def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa:
     return None
 
 
-_STOPPED: Final = "the server stopped before this was done; look whether it was, and ask again"
+_STOPPED: Final = "the server stopped during this request; check whether it took effect, and repeat it if not"
 
 
 def _too_large(most_bytes: int) -> str:

@@ -23,19 +23,21 @@ _KEY: Final = re.compile(KEY_PATTERN)
 _REMEMBERED_S: Final = 3600.0
 _REMEMBERED: Final = 1_000  # of each caller
 _ANSWER_BYTES: Final = 64 << 10
-"""Guesses: clients retry for less than an hour."""
+"""Bounds of remembered responses: their age, their number per caller, the size of each. Guesses: clients retry for less
+than an hour."""
 
 _MOST_BYTES: Final = 64 << 20
-"""Maximum size of all responses; above it, the callers with most lose their oldest. A guess."""
+"""Maximum size of all remembered responses; beyond it, the caller with the most bytes loses its oldest ones. A
+guess."""
 
-_ENTRY_BYTES: Final = 1 << 10  # counted beside an answer and its name; a guess
+_ENTRY_BYTES: Final = 1 << 10  # overhead of an entry, counted with its path and response; a guess
 
 _FIRST_FAILURE: Final = 400
 
 
 @dataclass(slots=True, kw_only=True)
 class _Done:
-    """A request, and its response as far as there is one."""
+    """A request, and the messages of its response so far."""
 
     digest: bytes
     since_s: float
@@ -98,7 +100,7 @@ class Repetitions:
                 await send(dict(message))
 
     async def _remember(self, caller: str | None, name: _Name, done: _Done, making: Coroutine[Any, Any, int]) -> None:
-        """Run a request; it is remembered from its start on, and forgotten if it fails."""
+        """Run a request. Its entry exists from its start, so that repetitions are refused; a failure removes it."""
         self._count(caller, name, done, _ENTRY_BYTES + len(name[0]))
         try:
             nbytes = await making
@@ -180,7 +182,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
-        # A response that is streamed ends as soon as it hears of a disconnect.
+        # After the body, wait for a real disconnect: a streamed response would end at a message that reports one.
         return messages.pop() if messages else await receive()
 
     return receive_again

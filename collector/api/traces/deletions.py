@@ -61,7 +61,7 @@ def delete_traces(
 ) -> Response:
     """Delete the traces that match all filters."""
     if named == DeletionRequest():
-        return problem(400, "name what is to go: project, sessionId, userId, before")
+        return problem(400, "give at least one filter: project, sessionId, userId, before")
     try:
         before_ns = None if named.before is None else stored_ns(named.before)
     except ValueError:

@@ -86,7 +86,7 @@ class _Find(BaseModel):
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
 def traces(context: ContextDep, caller: CallerDep, find: Annotated[_Find, Query()]) -> Response:
-    """Return traces with a matching span, times in microseconds; or those with the ids."""
+    """Return the traces with the given ids, else those with a matching span; times are in microseconds."""
     try:
         like = _like(find)
     except BadSearchParameter as error:

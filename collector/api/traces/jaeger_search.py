@@ -12,7 +12,7 @@ from storage.records import Trace
 
 MOST_TRACES = 200
 _MOST_SPANS = 2_000
-"""Maximum number of spans of each trace in a list; a trace by its id has as many as any response."""
+"""Maximum number of spans of each trace in a list. A trace that is requested by its id may have more."""
 
 _UNITS_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|μs|ms|s|m|h))+")
@@ -29,7 +29,7 @@ def padded(trace_id: str) -> str:
 
 
 def traces_in_short(context: Context, caller: Caller, ids: Sequence[str]) -> Iterator[Trace]:
-    """Yield the first traces that fit into a response, each with as many spans as a list shows."""
+    """Yield the first traces that fit into a response, each with at most `_MOST_SPANS` spans."""
     return context.store.queries.traces(ids, tenant=caller.visible_tenant, max_spans=_MOST_SPANS)
 
 
@@ -85,7 +85,7 @@ def _kind(text: str) -> int | None:
 
 
 def _truth(text: str | None) -> bool | None:
-    """Parse the tag `error`. Grafana sends it without a value, as logfmt has it: as an empty text."""
+    """Parse the tag `error`. An empty text is true: Grafana converts the logfmt key `error` without a value to it."""
     if text is None:
         return None
     if text not in {"", "true", "false"}:

@@ -1,4 +1,4 @@
-"""The query API of Jaeger 2, `/api/v3`: traces as OTLP has them in JSON, in the envelope of its gateway."""
+"""The query API of Jaeger 2, `/api/v3`: traces as OTLP/JSON, in the envelope of Jaeger's gRPC gateway."""
 
 from typing import Annotated, Final
 
@@ -24,7 +24,7 @@ from storage.query.search import SpanCriteria
 
 router = api_router(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger documents it
 
-_DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
+_DEFAULT_DEPTH: Final = 100  # a guess: in Jaeger, the default is that of the storage backend
 
 
 @router.get("/services")
@@ -87,7 +87,7 @@ def _parameter(parameters: QueryParams, name: str, *earlier: str) -> str:
 
 def _like(parameters: QueryParams) -> SpanCriteria:
     for name in ("filter", "pagination.pageToken"):
-        if _parameter(parameters, name):  # without it, other traces would be found than were asked for
+        if _parameter(parameters, name):  # if ignored, the answer would have traces that it excludes
             raise BadSearchParameter(f"query.{name} is not supported")
     from_ns = _instant(parameters, "startTimeMin", "start_time_min")
     end_ns = _instant(parameters, "startTimeMax", "start_time_max")
@@ -96,7 +96,7 @@ def _like(parameters: QueryParams) -> SpanCriteria:
     least = _parameter(parameters, "durationMin", "duration_min")
     most = _parameter(parameters, "durationMax", "duration_max")
     return span_like(
-        window=(from_ns, end_ns - 1),  # which the end is no part of
+        window=(from_ns, end_ns - 1),  # `startTimeMax` is exclusive
         names=(
             _parameter(parameters, "serviceName", "service_name"),
             _parameter(parameters, "operationName", "operation_name"),

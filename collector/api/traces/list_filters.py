@@ -67,7 +67,7 @@ _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
-    """Filters of a list's URL: texts, the query that they make, and problems of invalid ones."""
+    """Filters in a list's URL: their texts, the criteria that result, and the problems of invalid filters."""
 
     values: Mapping[str, str]
     like: TraceCriteria

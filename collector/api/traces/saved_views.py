@@ -1,4 +1,4 @@
-"""Saved views over HTTP: named lists of traces, shared with others."""
+"""Saved views over HTTP: named settings of the list of traces, shared with others."""
 
 import time
 from typing import Annotated, Final
@@ -34,7 +34,7 @@ def list_query(text: str) -> str:
         raise ValueError("is no query such as project=shop&status=error") from None
     unknown = sorted({name for name, _ in pairs} - set(PARAMETERS))
     if unknown:
-        raise ValueError(f"no list of traces is asked for {unknown[0][:50]!r}")
+        raise ValueError(f"the list of traces has no parameter {unknown[0][:50]!r}")
     return urlencode(sorted((pair for pair in pairs if pair[1]), key=lambda pair: PARAMETERS.index(pair[0])))
 
 

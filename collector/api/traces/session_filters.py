@@ -1,4 +1,4 @@
-"""Filters of a list of sessions, and its places, as URL parameters."""
+"""Filters of a list of sessions, and positions of its pages, as URL parameters."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _PLACE: Final = r"^[0-9]{1,19}/[^/]*/"
 _TURN: Final = r"^[0-9]{1,19}/[0-9a-f]{32}$"
 
 TurnPlace = Annotated[
-    str | None, Query(pattern=_TURN, description="The `earlier` of another answer: turns before those of it.")
+    str | None, Query(pattern=_TURN, description="The `earlier` of an answer: return the turns before it.")
 ]
 
 
@@ -68,36 +68,36 @@ def sessions_like(filters: SessionFilters) -> SessionCriteria:
 
 
 def session_place(text: str) -> SessionPosition:
-    """Parse a place in the list of sessions.
+    """Parse the position of a page in the list of sessions.
 
     Raises:
-        BadQuery: the text is no such place.
+        BadQuery: the text is no such position.
     """
     latest, tenant, session_id = _parted(text, _PLACE).split("/", 2)
     return SessionPosition(latest_ns=min(int(latest), LAST_NS), tenant=tenant, session_id=session_id)
 
 
 def session_place_text(place: SessionPosition) -> str:
-    """Format a place in the list of sessions."""
+    """Format the position of a page in the list of sessions."""
     return f"{place.latest_ns}/{place.tenant}/{place.session_id}"
 
 
 def turn_place(text: str) -> TracePosition:
-    """Parse a place among the turns of a session.
+    """Parse the position of a page of a session's turns.
 
     Raises:
-        BadQuery: the text is no such place.
+        BadQuery: the text is no such position.
     """
     start, trace_id = _parted(text, _TURN).split("/")
     return TracePosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id)
 
 
 def turn_place_text(place: TracePosition) -> str:
-    """Format a place among the turns of a session."""
+    """Format the position of a page of a session's turns."""
     return f"{place.start_ns}/{place.trace_id}"
 
 
 def _parted(text: str, form: str) -> str:
     if re.match(form, text) is None:
-        raise BadQuery(f"before: {text[:100]!r} is no place that an answer told")
+        raise BadQuery(f"before: {text[:100]!r} is not the `next` or `earlier` of an answer")
     return text

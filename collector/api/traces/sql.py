@@ -41,7 +41,7 @@ _Value = Annotated[
 
 
 class Query(BaseModel):
-    """One read-only statement, and what its `$name`s stand for."""
+    """One read-only statement, and the values of its `$name` parameters."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -90,8 +90,8 @@ async def answer(
 
     A query waits while too many run; after a timeout it is refused, to be retried later.
 
-    Administrators may query all tables, others the documented views. Keys with a tenant may not: a view of one tenant
-    would hide the rows of the others, but not whether a condition on them fails.
+    Administrators may query all tables, others the documented views. Keys with a tenant may not query at all: views of
+    one tenant would hide the rows of others, but an error of a condition on such a row would still reveal its values.
     """
     client_id = caller.client
     terms = QueryOptions(views_only=not caller.may(Permission.ADMINISTER), client_id=client_id)
@@ -102,7 +102,7 @@ async def answer(
                 if await request.is_disconnected():
                     terms.stop.ask()
         finally:
-            terms.stop.ask()  # no effect if it has ended; else the server stops
+            terms.stop.ask()  # no effect if it has ended; otherwise this task was cancelled
         return running.result()
 
 

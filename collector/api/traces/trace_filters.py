@@ -1,4 +1,4 @@
-"""Filters of a list of traces, and its places, as URL parameters."""
+"""Filters of a list of traces, and positions of its pages, as URL parameters."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -59,7 +59,7 @@ class Filters:
 
     @property
     def is_new(self) -> bool:
-        """Return whether filters other than the project are set; pages of such a list have no number."""
+        """Return whether filters other than the project are set; such a list is paged by `before`, not by numbers."""
         plain = Filters(project=self.project)
         return self != plain
 
@@ -93,10 +93,10 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
 
 
 def place_of(text: str) -> ListPosition:
-    """Parse a place in the list.
+    """Parse the position of a page in the list of traces.
 
     Raises:
-        BadQuery: the text is no such place.
+        BadQuery: the text is no such position.
     """
     start, _, rest = text.partition(".")
     trace_id, _, tenant = rest.partition(".")
@@ -106,7 +106,7 @@ def place_of(text: str) -> ListPosition:
 
 
 def place_text(place: ListPosition) -> str:
-    """Format a place in the list."""
+    """Format the position of a page in the list of traces."""
     return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
 
 

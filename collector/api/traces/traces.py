@@ -76,7 +76,7 @@ async def ingest(request: Request, context: ContextDep, caller: CallerDep) -> Re
         receipt = await context.reader.read(request.scope, request.receive, caller, counts_traces=True)
     except Disconnected:
         return Response(status_code=400)
-    except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
+    except Exception as error:  # noqa: BLE001 - the border of the listener: `failure_of` has a response for each
         failure = failure_of(error)
         if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
             log.exception("an ingest request failed")
@@ -92,7 +92,7 @@ async def ingest(request: Request, context: ContextDep, caller: CallerDep) -> Re
 def _judging(
     rule: str | None = None,
     outcome: Literal["scored", "failed", "skipped"] | None = None,
-    passed: bool | None = None,  # noqa: FBT001 - a parameter of the address
+    passed: bool | None = None,  # noqa: FBT001 - a query parameter
 ) -> Judging:
     return Judging(rule=rule, outcome=outcome, passed=passed)
 
@@ -143,7 +143,7 @@ def _listed(
     # A page number does not say where these lists go on, so only `before` selects the next page.
     if at.page:
         raise BadQuery(
-            "page: with these filters, or withinMs, go on with before, which is the `next` of the page before"
+            "page: not allowed with these filters or withinMs; send `before`, with the `next` of the previous page"
         )
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
     after = None if filters.before is None else place_of(filters.before)

@@ -13,7 +13,7 @@ Mask = npt.NDArray[np.bool_]
 
 _SPAN_DIGITS: Final = 16
 _DEEPEST: Final = 64
-"""Levels; traces that have more are taken one by one. A guess at what an agent's trace never has."""
+"""Maximum number of levels; a deeper trace is read by itself. A guess: no agent's trace is as deep."""
 
 _NIBBLES: Final = np.full(256, 0, dtype=np.uint64)
 _NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16, dtype=np.uint64)
@@ -25,13 +25,13 @@ _ROOT: Final = "0" * _SPAN_DIGITS
 class Forest:
     """Rows of spans in reading order: by trace, then by start, then by id."""
 
-    rows: Places  # of the table that it was made of
+    rows: Places  # indexes into the table of spans
     trace: Places  # the number of the trace, from 0
-    firsts: Places  # of each trace, where its spans begin
-    parent: Places  # the place of the parent; -1 if it is not in the table
+    firsts: Places  # by trace: the position of its first span
+    parent: Places  # the position of the parent in this order; -1: not in the table
     is_root: Mask  # has no parent, here or elsewhere
     depth: Places
-    is_tangled: Mask  # of each trace, whether it has a cycle, too many levels, or one id twice
+    is_tangled: Mask  # by trace: it has a cycle, too many levels, or a repeated id
 
     @property
     def traces(self) -> int:
@@ -64,12 +64,12 @@ def forest_of(spans: pa.Table) -> Forest:
 
 
 def first_of_each(forest: Forest, mask: Mask, *keys: Places) -> Places:
-    """Return the first span in a mask of each trace, by keys, the strongest last; -1 if there is none."""
+    """Return each trace's first masked span, in the order of `np.lexsort(keys)`, then of position; -1: none."""
     firsts = np.full(forest.traces, -1, dtype=np.int64)
     places = np.flatnonzero(mask)
     if len(places):
         order = places[np.lexsort((places, *(key[places] for key in keys)))] if keys else places
-        order = order[::-1]  # of several the last one written stays
+        order = order[::-1]  # numpy keeps the last of several assignments
         firsts[forest.trace[order]] = order
     return firsts
 

@@ -28,7 +28,7 @@ _MOST_KNOWN: Final = 65_536
 """Limit of the remembered keys, values and shapes; beyond half of it, all are forgotten. A guess: 20 MB."""
 
 _MARK_CHARACTERS: Final = 256
-"""Limit of a value whose text is looked up: those in the table are far shorter."""
+"""Characters of a value on which its mark may depend: the values that dialects look for are far shorter."""
 
 _TEXT: Final = ord("s")
 
@@ -39,13 +39,13 @@ class Laid:
 
     starts: _Places  # the first attribute of each span; and at the end, their number
     plans: Sequence[ShapePlan]
-    plan_of: _Places  # of each span, the number of its plan
-    items: pa.StringArray  # of each attribute, its value as text
+    plan_of: _Places  # by span: the index of its plan
+    items: pa.StringArray  # by attribute: its value as text
     letters: bytes  # of each attribute, the letter of its type
-    texts: npt.NDArray[np.object_]  # of each attribute, its value as text
+    texts: npt.NDArray[np.object_]  # the same texts as Python objects
 
     def values(self, row: int) -> "LaidValues":
-        """Return the values of one span, by the numbers of the keys in its plan."""
+        """Return the values of one span, indexed by the position of the key in its plan."""
         return LaidValues(self, int(self.starts[row]))
 
 
@@ -78,10 +78,10 @@ class Shapes:
         self._forget()
 
     def _forget(self) -> None:
-        self._keys: dict[str, int] = {}  # 0: no dialect has it
+        self._keys: dict[str, int] = {}  # number by key; 0: no dialect knows the key
         self._names: list[str] = [""]
         self._marks: list[Mark | None] = [None]
-        self._marks_of: dict[int, dict[str, int]] = {}  # of a key's number: by its value
+        self._marks_of: dict[int, dict[str, int]] = {}  # by number of the key, then by value: the mark's number
         self._same_marks: dict[Mark, int] = {}
         self._others: dict[Hashable, int] = {}
         self._plans: dict[int, ShapePlan] = {}
@@ -201,7 +201,7 @@ class Shapes:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """Something besides attributes that decides shapes: its distinct values, and that of each span."""
+    """A part of shapes besides the attributes' keys and marks: its distinct values, and for each span their index."""
 
     distinct: Sequence[Any]
     rows: _Places

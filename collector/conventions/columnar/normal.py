@@ -1,4 +1,4 @@
-"""Messages that came in the normal form, or nearly: checked with one typed parse, and kept as they came or mended."""
+"""Messages in the normal form, or nearly so: one typed parse checks them; they are stored as sent, or repaired."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -109,7 +109,7 @@ def _mended(text: str) -> NormalMessages | None:
 
 
 class Halves(NamedTuple):
-    """A conversation split after the last text of the user, each half as JSON."""
+    """A conversation split after the user's last text: the last text of each half, and each half as JSON."""
 
     words: str
     answer: str | None
@@ -147,7 +147,7 @@ def _asks(message: _NearlyNormal) -> bool:
 
 
 def _mend(message: _NearlyNormal) -> bool:
-    """Bring a message into the normal form, as far as that is simple."""
+    """Convert a message to the normal form in place; return False if that needs the slow path."""
     parts = [part for part in message.parts if not isinstance(part, _TextAlone) or part.content]
     if message.parts and not parts:
         return False  # only blank texts were recorded: the slow path keeps them

@@ -1,4 +1,4 @@
-"""Messages that are numbered attributes: where their roles, words and calls lie is planned once for all of a shape."""
+"""Messages in numbered attributes. The positions of their roles, texts and calls are computed once for each plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class NumberedMessages:
     """Positions of the messages of a plan, each with a role, and words, calls of tools or a result."""
 
     places: "Sequence[_Place]"
-    may_hide: bool  # blocks in words: the library writes so
+    may_hide: bool  # the library may write content blocks into texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class _Place:
 
 
 def numbered_messages(plan: ShapePlan, slot: Slot) -> NumberedMessages | None:
-    """Return the positions of a slot's strongest messages; None if they are not numbered, or not all there is."""
+    """Return the positions of a slot's strongest messages; None if these are not numbered, or have unknown keys."""
     leads = plan.leads.get(slot)
     if not leads or not leads[0].place.is_group or leads[0].place.path:
         return None
@@ -91,7 +91,10 @@ def _unwrapped(item: Node, wrapping: str = "") -> tuple[tuple[str, Node], ...]:
 def gathered(
     numbered: NumberedMessages, start: int, texts: Texts, letters: bytes, role: str
 ) -> tuple[str | None, list[Message]] | None:
-    """Return the last text of a role, and the messages, with attributes from `start` on; None: slow path."""
+    """Read messages of the span whose attributes begin at `start`; return the last text of `role` and the messages.
+
+    None if the messages need the slow path.
+    """
     messages: list[Message] = []
     spoken = None
     was_calling = False

@@ -40,15 +40,15 @@ from storage.records import LogRecord, Message, Span
 
 _TEXT: Final = ord("s")
 _MOST_RECIPES: Final = 16_384
-_SENT_REASON: Final = "sent finish reason"  # of a side of a dialogue, until it is read
+_SENT_REASON: Final = "sent finish reason"  # a temporary key, for the reason as sent
 _LARGEST: Final = 2**63 - 1
 _MOST_DEFINITIONS: Final = 4_096
-"""Sets of tools that are remembered as they are stored. A guess: an application has a few, of some kilobytes each."""
+"""Maximum number of cached tool sets, as text to store. A guess: an application has a few, of some kilobytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Reading of a batch: the stored columns, and those texts in full that are stored as keys."""
+    """Reading of a batch: the columns to store, and full texts where a column stores only an attribute's key."""
 
     columns: pa.Table  # of `MEANINGS`
     texts: Mapping[str, pa.StringArray]  # of messages, arguments and results
@@ -128,7 +128,7 @@ class _Reading:
         return fields.statuses[row] != ERROR and row not in fields.events and not fields.dropped[row]
 
     def _without_content(self, row: int, recipe: Recipe) -> Row | None:
-        """Return the common fields of all spans of a plan without content: why they have none."""
+        """Return the fields that all spans of a plan without content share: the reasons why they have none."""
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
         if elsewhere:
             return self._slowly(row, recipe, elsewhere)
@@ -141,7 +141,7 @@ class _Reading:
         return SlotValues(recipe.plan, self._laid.values(row), self._fields.span(row), memo=self._memo)
 
     def _slowly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row:
-        """Read the content and some more fields, in the order in which `read` does, so that notes come in the same."""
+        """Read the content and the fields in `slots`, in the order of `read`, so that notes have the same order."""
         values, keys = self._laid.values(row), recipe.plan.keys
         slot_values = SlotValues(recipe.plan, values, self._fields.span(row), memo=self._memo)
         content = read_content(slot_values, ())
@@ -210,7 +210,7 @@ class _Reading:
         return self._with_more(row, recipe, read, slots)
 
     def _with_more(self, row: int, recipe: Recipe, read: Row, slots: Sequence[Slot]) -> Row | None:
-        """Return the fields of a span besides its dialogue; None if it needs the slow path."""
+        """Add the other fields of a span to `read`, its dialogue, and return it; None if it needs the slow path."""
         if any(self._laid.texts[self._starts[row] + at] == value for at, value in recipe.announcing):
             return None
         may_fail = recipe.can_fail or self._fields.statuses[row] == ERROR or row in self._fields.events
@@ -291,7 +291,7 @@ def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
 
 
 def _add_fields(row: Row, slot_values: SlotValues, slots: Sequence[Slot]) -> None:
-    """Add fields, and the notes; the id of the response adds none, and fields that follow from the content stay."""
+    """Add the fields in `slots`, except those that the content has set, and the notes; `response_id` adds no notes."""
     for slot in slots:
         if slot not in ("response_id", REASON, *TOOL_TEXTS):  # added below, or by the content
             row[slot] = _field(slot_values, slot)
@@ -335,7 +335,7 @@ def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequ
 
 
 def _spelled(name: str, columns: pa.Table, laid: Laid) -> pa.StringArray:
-    """Return a stored text, or that of the attribute whose key is stored."""
+    """Return a column of texts; where only an attribute's key is stored, with the text of that attribute."""
     texts, keys = columns.column(name).combine_chunks(), columns.column(f"{name}_key").combine_chunks()
     rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
     if not len(rows):

@@ -57,18 +57,18 @@ class Recipe:
     plan: ShapePlan
     kind: str
     dialect: str | None
-    prompt: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
+    prompt: int | NumberedMessages | None  # an int: key of messages, perhaps in the normal form; None: slow path
     answered: int | NumberedMessages | None
-    trajectory: int | None  # a whole conversation in one list alone
-    beside: Sequence[int]  # other keys of content: marks of redaction in these are noted
-    odd_ids: Mapping[str, Sequence[str]]  # by side: beginnings of ids, after a quote, that need the slow path
-    announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
-    can_fail: bool  # by its attributes
-    definitions: Sequence[tuple[int, str]]  # sources of tool definitions; a text without the word has none
-    tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
-    seeks_reason: bool  # why the answer ended stands in no attribute of its own
+    trajectory: int | None  # the key of an attribute with the whole conversation
+    beside: Sequence[int]  # other keys of content; if one was redacted: slow path
+    odd_ids: Mapping[str, Sequence[str]]  # by side: a quote and the beginning of ids that need the slow path
+    announcing: Sequence[tuple[int, str]]  # keys, each with the value of spans that only announce another span
+    can_fail: bool  # attributes may say that the span failed
+    definitions: Sequence[tuple[int, str]]  # keys of tool definitions, and a word without which there are none
+    tool: ToolRecipe | None  # if the parts of a tool call are attributes by themselves
+    seeks_reason: bool  # no attribute holds the finish reason: search the messages
     answers: Sequence[int]  # keys of what a model may have sent, which may contain the reason if `seeks_reason`
-    replies: Sequence[int]  # the keys of what a model sent itself, in which thoughts may stand
+    replies: Sequence[int]  # keys of a model's replies, which may contain reasoning
     reasoning: int  # the key of the number of reasoning tokens; negative if no attribute holds just that
     has_content: bool  # there may be an input, an output, messages, arguments or results
 

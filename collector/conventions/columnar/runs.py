@@ -10,15 +10,15 @@ from collector.conventions.call_ids import MADE_UP
 from collector.conventions.columnar.forest import Mask, Places
 from collector.conventions.columnar.sums import SpanColumns
 
-_TOOLS: Final = "tool_call"  # how the types of the parts of messages begin that are calls and results
+_TOOLS: Final = "tool_call"  # prefix of the types of message parts that are calls or results
 _MOST_LEVELS: Final = 64
 
 
 def intricate(spans: SpanColumns) -> Mask:
-    """Return a mask of the traces whose calls do not follow from each tool's span by itself.
+    """Return a mask of the traces whose calls cannot be read from the tools' spans one by one.
 
-    Their messages contain calls, a chain right below a tool failed, or two spans may be about one run. Or a run does
-    not begin after the one that it is in, or the tree is tangled.
+    Their messages contain calls, a chain directly below a tool failed, or two spans may report one run. Or a nested run
+    does not begin after the outer one, or the tree is tangled.
     """
     forest = spans.forest
     mask = np.zeros(forest.traces, dtype=np.bool_)
@@ -39,7 +39,7 @@ def intricate(spans: SpanColumns) -> Mask:
 
 
 def runs_of(spans: SpanColumns, among: Mask) -> tuple[Places, pa.Table]:
-    """Return the tool runs of some simple traces: the trace of each, and its fields, in order."""
+    """Return the tool runs of the traces in `among`: for each run the number of its trace, and a row of its fields."""
     forest = spans.forest
     runs = np.flatnonzero(spans.is_kind("tool") & among[forest.trace])
     starts = spans.numbers("start_time")
@@ -91,7 +91,7 @@ def _twice(traces: Places, ids: Places) -> Mask:
 
 
 def _of_two(traces: Places, names: Places, scopes: Places) -> Mask:
-    """Mark executions with the name of one of the same trace that another library reports."""
+    """Mark runs for which another library reports a run of the same name in the same trace."""
     keys = np.stack([traces, names, scopes])
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

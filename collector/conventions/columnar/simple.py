@@ -1,4 +1,4 @@
-"""Fields that stand in one attribute as they are: whole columns at once."""
+"""Fields that one attribute holds unchanged: these are read as whole columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ COST: Final[Slot] = "cost_usd"
 REASON: Final[Slot] = "finish_reasons"
 
 ALL_FIELDS: Final[Sequence[Slot]] = ("model", "provider", *COUNTS, REASON, COST, *TEXTS[1:])
-"""In the order in which they are read."""
+"""Fields that the slow path reads, in this order."""
 
 NOWHERE, ELSEWHERE = -1, -2
 """Places of a field that no attribute holds, and of one that takes more than reading an attribute."""
@@ -46,11 +46,11 @@ class Simple:
 
     columns: Mapping[str, pa.Array]
     odd: _Rows  # spans with an attribute that needs the slow path
-    elsewhere: Mapping[int, tuple[Slot, ...]]  # of each plan, the fields that are still to be read
+    elsewhere: Mapping[int, tuple[Slot, ...]]  # by plan: fields to read span by span
 
 
 def simple_fields(laid: Laid) -> Simple:
-    """Read the fields of all spans that stand in one attribute as they are."""
+    """Read, for all spans, the fields that one attribute holds unchanged."""
     odd = np.zeros(len(laid.plan_of), dtype=np.bool_)
     elsewhere: dict[int, list[Slot]] = {}
     columns: dict[str, pa.Array] = {}
@@ -129,7 +129,8 @@ _PARTS: Final[Mapping[Slot, tuple[Slot, ...]]] = {
     "input_tokens": ("cached_tokens", "written_tokens"),
     "output_tokens": ("reasoning_tokens",),
 }
-"""Counts that are parts of another one and must not exceed it; beside a total they show which tokens that one omits."""
+"""Counts that are parts of the count in the key. If they exceed it, or make up the difference from the total, that
+count leaves them out."""
 _COMPLETING: Final[Sequence[Slot]] = ("written_tokens", "total_tokens")
 
 

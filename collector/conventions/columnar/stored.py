@@ -13,7 +13,7 @@ from storage.records import AttributeValue, JsonValue, Message, OfferedTool
 
 Row = dict[str, Any]
 
-LONG_ENOUGH: Final = 16  # characters: shorter texts are stored as they are
+LONG_ENOUGH: Final = 16  # characters; for a longer text, the key of an equal attribute is stored
 
 
 def row_of(content: Content, slot_values: SlotValues, attribute_of: Callable[[str], AttributeValue]) -> Row:
@@ -27,7 +27,7 @@ def row_of(content: Content, slot_values: SlotValues, attribute_of: Callable[[st
     if content.output_messages is not None:
         row["output_is_answer"] = content.is_answer
     elif slot_values.is_bare and tells_nothing(content):
-        row["output_is_answer"] = False  # a record of what a call used
+        row["output_is_answer"] = False  # the span only records the usage of a call
     sources, memo = slot_values.sources, slot_values.memo
     for name, messages in (("input_messages", content.input_messages), ("output_messages", content.output_messages)):
         if messages is not None:

@@ -41,7 +41,7 @@ class SpanColumns:
         return self._column(name)
 
     def texts_at(self, name: str, places: Places) -> pa.Array:
-        """Return the values of a column at some places alone, null at places below 0."""
+        """Return the values of a column at some positions; null for negative positions."""
         rows = pa.array(np.where(places < 0, 0, self.forest.rows[places]), mask=places < 0)
         return self._spans.column(name).take(rows).combine_chunks()
 
@@ -79,7 +79,7 @@ def sums(spans: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
 
 
 def _may_be_unanswered(spans: SpanColumns) -> Mask:
-    """Mark traces whose last answer requests tools if any span failed, or a model or an agent has no output."""
+    """Mark traces whose last answer requests tools, and in which a span failed, or a model or agent has no output."""
     forest, speaks = spans.forest, spans.has("output")
     failed = np.zeros(forest.traces, dtype=np.bool_)
     failed[forest.trace[spans.has("error") | spans.has("error_type") | (spans.is_kind(*ANSWERERS) & ~speaks)]] = True
@@ -94,7 +94,7 @@ def _may_be_unanswered(spans: SpanColumns) -> Mask:
 
 
 def _below_tools(spans: SpanColumns, places: Places) -> Mask:
-    """Mark those of some spans that are below a tool's; in a tangled trace maybe others."""
+    """Mark the spans in `places` that are below a tool's span; in a tangled trace the result may be wrong."""
     forest, is_tool = spans.forest, spans.is_kind("tool")
     mask = np.zeros(len(forest.rows), dtype=np.bool_)
     above = forest.parent[places]
@@ -107,7 +107,7 @@ def _below_tools(spans: SpanColumns, places: Places) -> Mask:
 
 
 def _with_blanks(spans: SpanColumns) -> Mask:
-    """Mark traces with a span whose input or output is blank, because it gives way to those of other spans."""
+    """Mark traces with a span whose input or output is blank: another span's text is used instead."""
     mask = np.zeros(spans.forest.traces, dtype=np.bool_)
     for name in ("input", "output"):
         is_blank = pc.equal(pc.utf8_trim(spans.column(name), BLANKS), "").fill_null(fill_value=False)
@@ -132,9 +132,10 @@ def _roots(forest: Forest) -> Places:
 
 
 def _output(spans: SpanColumns, root: Places, final_response: pa.Array) -> tuple[pa.Array, Mask]:
-    """Return the output of the root or the topmost span; messages without words give way to the last words.
+    """Return the output of the root or the topmost span, or the final response if its messages have no text.
 
-    Also return a mask of the traces in which it may be a request for tools, with spans of models or agents after it.
+    Also return a mask of the traces in which this output may only request tools, before later spans of models or
+    agents.
     """
     forest, has = spans.forest, spans.has("output")
     order = -np.arange(len(forest.rows))
@@ -160,7 +161,7 @@ def _ask(spans: SpanColumns, places: Places, among: Mask) -> Mask:
 
 
 def _are_steps(spans: SpanColumns, root: Places) -> Mask:
-    """Return a mask of traces with spans beside the root, which is no agent or chain that began the trace."""
+    """Return a mask of traces with several top spans, unless the root is an agent or a chain without a parent."""
     forest = spans.forest
     begun = np.bincount(forest.trace[forest.is_root], minlength=forest.traces)
     tops = np.bincount(forest.trace[forest.parent < 0], minlength=forest.traces)
@@ -169,7 +170,7 @@ def _are_steps(spans: SpanColumns, root: Places) -> Mask:
 
 
 def _first_or(spans: SpanColumns, root: Places, name: str, among: Mask | None, order: Places) -> pa.Array:
-    """Return the root's value, else that of the topmost span of some, or of the first of all."""
+    """Return the root's value, else that of the topmost span in `among`, or of the first span if `among` is None."""
     forest, has = spans.forest, spans.has(name)
     mask = has if among is None else has & among
     keys = (order,) if among is None else (order, forest.depth)
@@ -208,7 +209,7 @@ def _finish_reason(spans: SpanColumns) -> pa.Array:
 
 
 def _amount(spans: SpanColumns, name: str) -> tuple[pa.Array, Mask]:
-    """Sum the spans without amounts below them; also mark the traces in which two of them have one response id."""
+    """Sum the amounts of spans that have none below them; mark traces in which two such spans share a response id."""
     forest = spans.forest
     column = spans.column(name)
     tells = column.is_valid().to_numpy(zero_copy_only=False)
@@ -293,7 +294,10 @@ def _may_record(spans: SpanColumns) -> Mask:
 
 
 def _repeating(spans: SpanColumns, tells: Mask) -> Mask:
-    """Return a mask of the spans above those with amounts; a model's span does not repeat its tools' models."""
+    """Return a mask of ancestors of spans with amounts, which repeat these amounts.
+
+    A model's span does not repeat those of models that its tools called.
+    """
     forest = spans.forest
     is_tool, is_model = spans.is_kind("tool"), spans.is_kind("llm")
     mask = np.zeros(len(tells), dtype=np.bool_)

@@ -33,7 +33,7 @@ _MARKED_CHARS: Final = 200  # below which a text may be the mark of a redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecipe:
-    """Positions of the fields of a tool call: numbers of the plan's keys, strongest first; in `used` by number."""
+    """Positions of a tool call's fields among the plan's keys, strongest first; `used` has all in ascending order."""
 
     keys: Sequence[str]
     arguments: Sequence[int]
@@ -91,11 +91,11 @@ def read_tool(recipe: ToolRecipe, start: int, texts: Texts, letters: bytes) -> R
 
 
 def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
-    """Return the first place with a value; -1 if there is none; None if it needs the slow path."""
+    """Return the number of the first key with a value; -1 if none has one; None if it needs the slow path."""
     for at in places:
         text = texts[start + at]
         if text.strip() in ("", '""'):
-            return None  # a blank that is recorded counts, if no other place holds something
+            return None  # a recorded blank counts only if no other attribute has a value: the slow path decides
         if text.strip() in EMPTY:
             continue
         if text.startswith(unwrap.BOUND_TEXTS):
@@ -109,11 +109,11 @@ def _may_be_redacted(text: str) -> bool:
 
 
 def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:
-    """Return the place of arguments or of a result; -1: nowhere, not in messages either. None: slow path."""
+    """Return the number of the key of arguments or a result; -1: not even messages have any. None: slow path."""
     for at in places:
         text = texts[start + at]
         if not text or text.isspace():
-            return None  # a blank that is recorded counts, if no other place holds something
+            return None  # a recorded blank counts only if no other attribute has a value: the slow path decides
         return None if text.strip() in BLANKS or _may_be_redacted(text) else at
     for at in messages:
         messages_read = normal_messages(texts[start + at])

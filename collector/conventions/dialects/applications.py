@@ -97,8 +97,8 @@ CODEX = Dialect(
     ),
     span_names={
         "session_task.turn": "agent",
-        "run_hooks_and_record_inputs": "chain",  # to which the record of the prompt belongs
-        "dispatch_tool_call_with_state": "chain",  # within the tool's, to which the record of its result belongs
+        "run_hooks_and_record_inputs": "chain",  # the log record of the prompt belongs to this span
+        "dispatch_tool_call_with_state": "chain",  # below the tool's span; the log record of the result belongs to it
     },
     places={
         "input": ("event codex.user_prompt/prompt",),

@@ -82,7 +82,7 @@ HAYSTACK = Dialect(
     ),
     span_names={
         f"{_STEP}.llm": "llm",
-        _STEP: "chain",  # also that of all tools together, which 3.0 names no tool on
+        _STEP: "chain",  # also the span around all tools of a step, without a tool's name in 3.0
         "haystack.agent": "agent",
         "haystack.": "chain",
     },
@@ -130,7 +130,7 @@ _SERVICES = (
     "snowflake", "together_ai", "vercel_ai_gateway", "vertex_ai", "vertex_ai_beta", "volcengine", "watsonx", "xai",
     "zai",
 )  # fmt: skip
-"""The services whose names stand in the keys of what LiteLLM was sent and answered."""
+"""Services whose names are part of the keys (`llm.SERVICE.…`) in which LiteLLM records requests and responses."""
 
 
 def _of_service(*members: str) -> tuple[str, ...]:

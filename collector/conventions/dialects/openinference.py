@@ -2,9 +2,9 @@
 
 from collector.conventions.table import Dialect, Kinds, Sign
 
-_HAYSTACK = "replies.0._meta.usage"  # of a message that Python wrote
+_HAYSTACK = "replies.0._meta.usage"  # a path in a message's Python repr
 _CREWAI = "scope openinference.instrumentation.crewai"
-_SMOLAGENTS = "scope openinference.instrumentation.smolagents/output.value#raw"  # the response, as Python wrote it
+_SMOLAGENTS = "scope openinference.instrumentation.smolagents/output.value#raw"  # the response's Python repr
 
 OPENINFERENCE = Dialect(
     name="openinference",
@@ -65,7 +65,7 @@ OPENINFERENCE = Dialect(
         "raw_dialogue": (
             "kind llm/input.value",
             "kind llm/output.value",
-            "scope openinference.instrumentation.langchain/input.value",  # messages beside it are the first one alone
+            "scope openinference.instrumentation.langchain/input.value",  # the messages attribute has only the first
         ),
         "tool_name": ("tool.name",),
         "tool_call_id": ("tool.id", "tool_call.id"),

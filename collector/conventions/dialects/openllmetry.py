@@ -3,7 +3,7 @@
 from collector.conventions.dialects.otel import CAPTURE_OF_AGENTS
 from collector.conventions.table import Dialect, Kinds, Sign
 
-# Libraries that OpenLLMetry instruments under OpenTelemetry's own prefix; OpenTelemetry's end in `_v2` or are others.
+# Instrumentations of OpenLLMetry with OpenTelemetry's prefix. OpenTelemetry's own end in `_v2`, or have other names.
 _LIBRARIES = (
     "alephalpha", "anthropic", "bedrock", "chromadb", "cohere", "crewai", "google_generativeai", "groq", "haystack",
     "lancedb", "langchain", "llamaindex", "marqo", "mcp", "milvus", "mistralai", "ollama", "openai.v0", "openai.v1",

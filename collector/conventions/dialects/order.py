@@ -66,7 +66,7 @@ SOURCES: tuple[Dialect, ...] = (
     otel.AG2,
     generic.GENERIC,
 )
-"""As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
+"""Dialects in the order in which their keys are looked up on every span, whatever its dialect: the first value wins."""
 
 NAMING: tuple[Dialect, ...] = tuple(dialect for dialect in DIALECTS if dialect.span_names or dialect.sure_names)
 """Dialects that decide the kind of a span by its name."""
@@ -109,4 +109,4 @@ KIND_ORDER: tuple[str, ...] = (
 """Keys that decide the kind of a span, strongest first; before them come keys and names that override (`is_first`)."""
 
 MODEL_NAMES: frozenset[str] = frozenset({"gen_ai.request.model", "gen_ai.response.model", "llm.model_name"})
-"""The keys above that only name a model: a record of a call's usage has one, too."""
+"""Keys of `KIND_ORDER` that only name a model. A span with one may also be a record of a call's usage."""

@@ -138,7 +138,7 @@ MLFLOW = Dialect(
         "tool_definitions": ("mlflow.chat.tools",),
         "system": ("only instructions",),
         "raw_answer": ("kind llm/mlflow.spanOutputs",),
-        "calls_beside": ("kind llm/mlflow.spanOutputs",),  # whose stream has them, an event for each piece
+        "calls_beside": ("kind llm/mlflow.spanOutputs",),  # in events, one for each chunk of a stream
         "named_model": ("mlflow.llm.model",),
         "asked_model": ("only model", "mlflow.spanInputs#model"),
         "provider": ("mlflow.llm.provider",),

@@ -33,7 +33,7 @@ def read_langfuse(path: Path) -> Iterator[Place]:
         if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
             if "output" in item and "expectedOutput" not in item:
                 raise BadExport(
-                    f"{place}: it has an output and no expectedOutput, as traces have; if it is right, name it so"
+                    f"{place}: it has an output and no expectedOutput, as traces have; rename a correct output"
                 )
             yield place, NO_INPUT if is_nothing(item.get("input")) else _item(item)
 

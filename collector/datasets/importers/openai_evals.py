@@ -1,4 +1,4 @@
-"""OpenAI Evals: samples of the open repository, rows of the platform's evals, and what their runs put out."""
+"""OpenAI Evals: samples of the open repository, rows of the platform's evals, and the output items of their runs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from collector.datasets.importers.reading import (
 from tracejury.file_ending import ending_of
 
 _COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)
-"""Version 20 writes a point; an underscore is what descriptions of earlier versions have."""
+"""Phoenix 20 writes a dot after the prefix; the documentation of earlier versions has an underscore."""
 
 
 def read_phoenix(path: Path) -> Iterator[Place]:
@@ -34,7 +34,7 @@ def read_phoenix(path: Path) -> Iterator[Place]:
     for place, document in _documents(path):
         if (
             isinstance(document, Mapping) and "reference_output" in document
-        ):  # a result: one of each example, however often run
+        ):  # a result: yield each example once, however often it was run
             name = document.get("example_id")
             example = {
                 "id": None if name is None else str(name),

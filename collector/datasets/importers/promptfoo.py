@@ -29,7 +29,7 @@ from collector.datasets.importers.reading import (
 from tracejury.dataset_text import shown
 from tracejury.file_ending import ending_of
 
-_INTERNAL: Final = "_promptfooFileMetadata"  # of promptfoo itself, in results
+_INTERNAL: Final = "_promptfooFileMetadata"  # metadata that promptfoo adds to results
 _EXPECTED: Final = re.compile(r"__expected\d*$")
 _ASSERTION: Final = re.compile(r"(not-)?([a-z][a-z-]*)(?:\((\d+(?:\.\d+)?)\))?(?::\s*(.*))?$", re.DOTALL)
 _ASSERTIONS: Final = """

@@ -11,16 +11,16 @@ from collector.datasets.importers.reading import BadExport, read_json, read_rows
 from tracejury.file_ending import ending_of
 
 FILE: Final = "file://"
-_MOST_TESTS: Final = 100_000  # of one test, by its variables
+_MOST_TESTS: Final = 100_000  # combinations of the variables of one test
 _DOCUMENTS: Final = frozenset({"json", "yaml", "yml"})
 _PROGRAMS: Final = frozenset({"py", "js", "ts", "mjs", "cjs"})
 
 
 def files_named(name: str, folder: Path) -> list[Path]:
-    """Return the files of a name or pattern, which is relative to a folder.
+    """Return the files that match a `file://` path or glob pattern; a relative one starts at `folder`.
 
     Raises:
-        BadExport: there is none, or it is a program.
+        BadExport: no file matches, or one of them is a program.
     """
     pattern = name.removeprefix(FILE)
     paths = _matching(pattern, folder)
@@ -38,7 +38,7 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         if (literal := folder / pattern).is_file():
             return [literal]
         return sorted(each for each in place.glob(pattern.lstrip("/")) if each.is_file())
-    except (ValueError, OSError, IndexError):  # an index error is what `glob` makes of `.`
+    except (ValueError, OSError, IndexError):  # `glob` raises IndexError for the pattern `.`
         return []
 
 
@@ -58,20 +58,20 @@ def read_document(path: Path) -> Any:  # noqa: ANN401 - YAML
 
 
 def text_of_file(path: Path) -> str:
-    """Return the text of a file that a variable names, as prompts have it: YAML as JSON."""
+    """Return a variable's file as the text that promptfoo inserts into prompts: YAML becomes JSON."""
     if ending_of(path) in {"yaml", "yml"}:
         return json.dumps(read_document(path), ensure_ascii=False, separators=(",", ":"), default=str)
     return read_text(path).strip()
 
 
 def value_of_file(name: str, folder: Path) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of a file that an assertion names."""
+    """Return the content of a file that an assertion names: parsed if it is JSON or YAML, else its text."""
     (path, *_) = files_named(name, folder)
     return read_document(path) if ending_of(path) in _DOCUMENTS else text_of_file(path)
 
 
 def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
-    """Return the variables of a test, also from files; of a table, those of each row.
+    """Return the sets of variables that a test runs with; rows of several files are combined.
 
     Raises:
         BadExport: `vars` is neither an object nor names of files.
@@ -83,7 +83,7 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
     if isinstance(names, list) and all(isinstance(each, Mapping) for each in names):
         return names
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise BadExport("vars is an object, or names files")
+        raise BadExport("vars must be an object, a list of objects, or names of files")
     merged: list[Mapping[str, Any]] = [{}]
     for path in (path for name in names for path in files_named(name, folder)):
         rows = _rows(path)
@@ -93,7 +93,7 @@ def named_variables(test: Mapping[str, Any], folder: Path) -> list[Mapping[str, 
 
 
 def check_combinations(count: int) -> None:
-    """Refuse a test whose variables make too many.
+    """Refuse a test with too many combinations of variables.
 
     Raises:
         BadExport: the variables make more combinations than the limit.
@@ -108,12 +108,12 @@ def _rows(path: Path) -> list[Mapping[str, Any]]:
     document = read_document(path)
     rows = document if isinstance(document, list) else [document]
     if not all(isinstance(each, Mapping) for each in rows):
-        raise BadExport(f"{path.name}: it holds no variables, which are an object")
+        raise BadExport(f"{path.name}: it must hold an object of variables, or a list of these")
     return rows
 
 
 def with_named_variables(test: object, folder: Path) -> object:
-    """Return a test of a file with its variables, since names in it are relative to that file."""
+    """Load the files that a test's `vars` names, relative to the folder of the file that holds the test."""
     if not isinstance(test, Mapping) or isinstance(test.get("vars"), Mapping | None):
         return test
     return {**test, "vars": named_variables(test, folder)}

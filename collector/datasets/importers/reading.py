@@ -1,4 +1,4 @@
-"""Reading that all importers share: documents, rows, and maps of unchecked values."""
+"""Functions that all importers share: to read documents and CSV rows, and to normalize unchecked values."""
 
 import csv
 import io
@@ -20,11 +20,11 @@ Place = tuple[str, Any]
 """The place of a document in its file, and the document."""
 
 NO_INPUT: Final = None
-"""In place of the item of a document that has no input; it is left out of the dataset, and counted."""
+"""Stands for the item of a document without input, which the import skips and reports."""
 
 
 class BadExport(ValueError):
-    """Refusal of a file that its tool does not write; the message says where."""
+    """Refusal of a file that is not in the format of its tool; the message says where it differs."""
 
 
 def read_text(path: Path) -> str:
@@ -61,7 +61,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_lines(path: Path) -> Iterator[Place]:
-    """Read the documents of JSONL, each with its line; only a line feed ends a line, no other separator of Unicode."""
+    """Read the documents of a JSONL file, each with its line number; only LF ends a line, no Unicode separator."""
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
@@ -71,7 +71,7 @@ def read_lines(path: Path) -> Iterator[Place]:
 
 
 def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """Read the rows of a CSV file by column, each with its line; empty cells and empty rows are left out.
+    """Yield the rows of a CSV file as maps by column, each with its line number. Empty cells and lines are skipped.
 
     Raises:
         BadExport: a line is wrong, or it has none of the needed columns.
@@ -84,7 +84,7 @@ def read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dic
 
 
 def _records(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Read the records of a text, each with its first line; unlike in files of ours, cells may hold quotes."""
+    """Read the records of a CSV text, each with its first line number; unlike in our files, cells may hold quotes."""
     csv.field_size_limit(MAX_FILE_BYTES)
     first, _, rest = text.partition("\n")
     named = named_separator(first)
@@ -119,7 +119,7 @@ def as_map(value: object, name: str) -> dict[str, Any]:
 
 
 def parsed(cell: object) -> object:
-    """Parse a cell that holds a JSON object or list; return any other as text."""
+    """Parse a cell that holds a JSON object or array; return any other value unchanged."""
     if isinstance(cell, str) and cell.lstrip()[:1] in {"{", "["}:
         try:
             return parse_json(cell)

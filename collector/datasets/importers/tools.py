@@ -1,4 +1,4 @@
-"""The tools whose files are read."""
+"""Conversion of files of other evaluation tools to the JSONL of the import."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ TOOLS: Final[Mapping[str, Callable[[Path], Iterator[Place]]]] = {
 
 
 def lines_of(path: Path, tool: str, left_out: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
-    """Convert a tool's file to JSONL for the import; `left_out` is called with the place of each item without input.
+    """Convert a tool's file to JSONL for the import; `left_out` is called with the position of each item without input.
 
     Raises:
         BadExport: the tool does not write such a file; the message says where.

@@ -1,4 +1,4 @@
-"""Payers of judges, their daily budgets, and whether these suffice; whole numbers, no clock, no I/O."""
+"""Payers of judge calls, and the check of their daily budgets. Sums are integers; no clock, no I/O."""
 
 import math
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class Payer:
     """A payer, its budget, and its name in messages."""
 
     kind: Kind
-    tenant: str = ""  # of a project: each tenant has its own of a name
-    identity: str | None  # a project may be none
+    tenant: str = ""  # of a project only: tenants may use the same project names
+    identity: str | None  # id, or the project's name; None for no project
     name: str
     budget: Budget | None
 
@@ -45,7 +45,7 @@ class Account:
     price: Price | None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be counted.
+        """Refuse a budget in USD for a model without a price.
 
         Raises:
             BadConfiguration: USD are limited, and the model has no price.
@@ -62,9 +62,10 @@ class Account:
 
 @dataclass(slots=True)
 class CostSum:
-    """Sums of requests, tokens and billionths of a USD, and of failed requests that cost nothing and never count.
+    """Sums of requests, tokens and billionths of a USD.
 
-    Of the requests `unpriced_calls` had no price: their cost is unknown.
+    `failed_calls` counts failed requests that cost nothing; no budget and none of the other sums includes them.
+    `unpriced_calls` counts those of the requests whose cost is unknown, because the model has no price.
     """
 
     calls: int = 0
@@ -74,7 +75,7 @@ class CostSum:
     unpriced_calls: int = 0
 
     def add(self, other: "CostSum", sign: int = 1) -> None:
-        """Add another sum, or with -1 take it away."""
+        """Add another sum, or subtract it if `sign` is -1."""
         self.calls += sign * other.calls
         self.tokens += sign * other.tokens
         self.nano_usd += sign * other.nano_usd
@@ -132,8 +133,9 @@ def _measures(
 def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
     may_take = "" if unit == "calls" else f", and this request may take {_amount_text(more, unit)}"
     return (
-        f"the budget of {payer.kind} {payer.name!r} for today is spent: "
-        f"{_amount_text(spent, unit)} of {_amount_text(limit, unit)} {unit}{may_take}; a day ends at 00:00 UTC"
+        f"too little of the budget of {payer.kind} {payer.name!r} is left for today: "
+        f"{_amount_text(spent, unit)} of {_amount_text(limit, unit)} {unit} are spent{may_take}; "
+        "a day ends at 00:00 UTC"
     )
 
 
@@ -141,7 +143,8 @@ def _explained_limit(payer: Payer, limit: int, more: int, unit: str) -> str:
     remedy = "" if unit == "calls" else ", or lower maxOutputTokens of the connection"
     return (
         f"the budget of {payer.kind} {payer.name!r} is too small for this request, which may take "
-        f"{_amount_text(more, unit)} of {_amount_text(limit, unit)} {unit} a day: raise {_LIMIT_NAMES[unit]}{remedy}"
+        f"{_amount_text(more, unit)}; the limit is {_amount_text(limit, unit)} {unit} a day: "
+        f"raise {_LIMIT_NAMES[unit]}{remedy}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The traces of items of runs, read for evaluators that require what the items leave out."""
+"""Traces of the items of runs, read if an evaluator requires values that an item lacks."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from storage.query.queries import Queries
 
 _NS: Final = 1_000_000_000
 _LOOK_NS: Final = 2 * _NS
-"""A guess: how often a trace is looked for that has not arrived."""
+"""Interval between look-ups of a trace that has not arrived. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ _CHECKED_AT_ONCE: Final = 256
 _CHECKED_FIRST: Final = 16
 _CHECKED_FOR_S: Final = 0.5  # a guess: after that it is the turn of another run
 _JUDGED_AT_ONCE: Final = 64
-_MOST_BYTES: Final = 16 << 20  # of the cases in one request to the process; it may hold a gigabyte
+_MOST_BYTES: Final = 16 << 20  # of the cases in one request to the process, which may take a gigabyte
 _ATTEMPTS: Final = 4
 """Guesses. The last: attempts for an item whose judge does not answer, besides the retries of each request."""
 
@@ -81,7 +81,7 @@ class _OfRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ItemScore:
-    """The score of an item; `is_passing` if another attempt may give another one, after `retry_after_s` at least."""
+    """The score of an item. `is_passing`: its failure is transient, so an attempt after `retry_after_s` may differ."""
 
     score: NewScore
     is_passing: bool = False
@@ -95,13 +95,13 @@ class _Progress:
 
     evaluation: Evaluation
     active: ActiveRule
-    resumes_s: float = 0.0  # of the steady clock
+    resumes_s: float = 0.0  # by the steady clock
     turn: int = 0
-    after: int = 0  # the number of the last item that needs no other check
+    after: int = 0  # items up to this number need no further evaluation
     group_size: int
-    attempts: Counter[int] = field(default_factory=Counter)  # by item, those that failed
-    connection_id: str | None = None  # of the calls for the group
-    votes: dict[tuple[int, str | None], tuple[Outcome, str | None]] = field(default_factory=dict)  # by item, connection
+    attempts: Counter[int] = field(default_factory=Counter)  # failed attempts by item number
+    connection_id: str | None = None  # connection of the calls for the group
+    votes: dict[tuple[int, str | None], tuple[Outcome, str | None]] = field(default_factory=dict)  # kept for retries
     items: Sequence[Unscored] = ()
     futures: list[Future[_ItemScore]] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ class RunEvaluator:
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._kept_s = 0.0
-        self._progress: dict[str, _Progress] = {}  # by evaluation, those that are open
+        self._progress: dict[str, _Progress] = {}  # of open evaluations, by id
         greeting = {"cpu_s": self._retry_policy.check_cpu_s}
         self._child = ChildProcess(PROGRAM, greeting, timeout_s=self._retry_policy.child_s)
         self._thread = threading.Thread(target=self._run, name="runs", daemon=True)
@@ -204,7 +204,7 @@ class RunEvaluator:
         self._kept_s = time.monotonic()
 
     def _look(self) -> float:
-        """Store what judges answered, and begin the next group of each evaluation; how long to wait for more."""
+        """Store what judges answered, and begin the next group of each evaluation; return the seconds to wait."""
         for progress in self._progress.values():
             if progress.items and not progress.is_asking:
                 self._collect(progress)
@@ -213,7 +213,7 @@ class RunEvaluator:
             self._progress.pop(evaluation_id).cancel()
             self._judges.health.forget(JudgeSubject("evaluation", evaluation_id))
         for evaluation in is_open.values():
-            if evaluation.run_state == "CANCELLED":  # its items are not all there, and nothing is paid for them
+            if evaluation.run_state == "CANCELLED":  # its items are incomplete, so no judge is paid
                 self._cancel(evaluation)
             elif evaluation.evaluation_id not in self._progress:
                 self._take_up(evaluation)
@@ -255,7 +255,7 @@ class RunEvaluator:
                 progress.group_size = min(_JUDGED_AT_ONCE, self._judges.in_flight(progress.connection_id))
             items = self._store.evaluations.unscored(evaluation, after=progress.after, most=progress.group_size)
             if not items:
-                self._store.runs.sums([evaluation.run_id])  # before it is done: a client that waits for that reads next
+                self._store.runs.sums([evaluation.run_id])  # before it is done: waiting clients then read the sums
                 self._end(evaluation, self._store.evaluations.problem_of(evaluation))
                 return
             progress.items = items
@@ -414,7 +414,7 @@ class RunEvaluator:
         return [score_of(evaluation.name, document, latency_ms=each_ms) for document in documents]
 
     async def _score(self, progress: _Progress, item: Unscored) -> _ItemScore:
-        """Ask the judge about an item; if the item lacks values that it reads, about the item with its trace."""
+        """Judge an item; if it lacks values that the evaluator requires, judge it completed from its trace."""
         answer = await self._judged(progress, item)
         if answer.score.error_kind != InTrace.kind:
             return answer
@@ -425,7 +425,7 @@ class RunEvaluator:
         return replace(answer, score=_excused(answer.score, completed))
 
     async def _judged(self, progress: _Progress, item: Unscored) -> _ItemScore:
-        """Ask the judge about an item, or each judge of a jury; an attempt that fails is made again by the caller."""
+        """Call the judge for an item, or each judge of a jury; the caller repeats attempts that failed."""
         began_s = time.perf_counter()
         evaluation, active, health = progress.evaluation, progress.active, self._judges.health
         of_run = _OfRun(evaluation.tenant, evaluation.project)
@@ -434,7 +434,7 @@ class RunEvaluator:
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             if (vote := progress.votes.get((item.item_number, over))) is not None:
-                return vote  # of an attempt at which another judge of the jury failed
+                return vote  # of an earlier attempt, in which another judge of the jury failed
             judge_of = partial(self._judges.judge, active, of_run, over=over)
             answer = await outcome_of(active.rule, case_document(item), judge_of, limit_s=self._retry_policy.job_s)
             health.note(JudgeSubject("connection", over or connection_id or ""), answer[0], target, client_id)

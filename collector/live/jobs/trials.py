@@ -63,7 +63,7 @@ several times fit, a trace of megabytes and a judge with a call for each of doze
 
 
 def most_of(output_tokens: int | None) -> Estimate:
-    """Return the most that an example takes over a connection with this output limit; None: no limit."""
+    """Return the tokens that an example may take over a connection with this output limit; None: no limit."""
     return Estimate(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
 
 
@@ -222,7 +222,7 @@ class Trials:
         return result_of(job.job_id, noted, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
 
     def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None) -> Judge:
-        """Return the judge for one example. The budget of a draft rule begins once it is stored."""
+        """Return the judge for one example. A draft's own budget does not count before the rule is stored."""
         terms = next(each for each in self._judges.of.terms_of(active) if over in {None, each.connection_id})
         most = most_of(terms.max_output_tokens)
         pays = replace(active, rule=replace(active.rule, budget=None)) if active.rule_id == DRAFTS else active
@@ -290,7 +290,6 @@ def _tasks(active: ActiveRule, examples: Sequence[TargetExample]) -> list[Task]:
 
 
 def _results(examiner: Examiner, tasks: Sequence[Task]) -> dict[int, JobResult]:
-    """Return the results by job id."""
     by_job: dict[int, JobResult] = {}
     for results, postponed in examiner.judge(tasks):
         by_job |= {row["job_id"]: JobResult(**row) for row in results.to_pylist()}

@@ -1,4 +1,4 @@
-"""Everything that makes evaluations of jobs, as one thing that is started and stopped."""
+"""The workers that evaluate jobs: ledger, checks and judges, started and stopped together."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -22,7 +22,7 @@ from storage.ingest.windows import Windows
 from storage.judging.jobs import Job, Jobs
 
 _AT_ONCE = 1000
-"""Jobs that fail together because of their rule."""
+"""Maximum number of jobs claimed at a time if their rule is stopped or their judge cannot be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ class Workers:
         Raises:
             Overloaded: the database cannot be written.
         """
-        self._ledger.start()  # which may fail, so it is first: executors keep their jobs until they start
+        self._ledger.start()  # first, since it may fail; executors queue jobs until they start
         self._checks.start()
         self._asking.start()
 
     def close(self) -> None:
-        """Stop within seconds; jobs under way are handed in as if they had not been claimed."""
+        """Stop within seconds; jobs under way are put back as if they had not been claimed."""
         self._ledger.stop_claiming()
         self._checks.close()
         self._asking.close()
@@ -142,7 +142,7 @@ class _Unable:
     def take(self, jobs: Sequence[Job]) -> None:
         tasks = self.job_context.tasks(jobs)
         if self.why is None:
-            self.job_context.hand_back(tasks)  # the rule is back
+            self.job_context.hand_back(tasks)  # the rule was enabled again meanwhile
             return
         results = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
         self.job_context.sink.finish(results)

@@ -1,4 +1,4 @@
-"""Whether a connection works: one tiny question to its model, paid like any other."""
+"""Trial of a connection: one short question to its model, which counts in budgets like any other call."""
 
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -54,7 +54,7 @@ class ConnectionTrials:
         self._connections, self._budgets, self._health, self._run = connections, budgets, health, run
 
     def ask(self, connection: LlmConnection) -> ConnectionTrial:
-        """Ask once.
+        """Send the question once, and return the result.
 
         Raises:
             Overloaded: the server is being stopped.
@@ -72,7 +72,7 @@ class ConnectionTrials:
 
 
 async def try_connection(connection: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
-    """Ask once."""
+    """Send the question over a connection once, and return the result."""
     meter: CostMeter | None = None
     try:
         usable = connections.usable(connection)

@@ -82,7 +82,7 @@ class LlmConnections:
         return connection
 
     def follow(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called, in the thread that made it, after each change."""
+        """Register `changed`, which is called after each change in the thread that made the change."""
         self._followers.append(changed)
 
     def in_flight(self, connection_id: str) -> int | None:
@@ -113,7 +113,7 @@ class LlmConnections:
         """Return the connection for the chat client, with its current key.
 
         Raises:
-            BadConfiguration: its key cannot be had; the message says what to do.
+            BadConfiguration: its key is not available; the message says what to do.
         """
         named = f"connection {stored.row.name!r}"
         try:
@@ -130,7 +130,7 @@ class LlmConnections:
         """Add a connection.
 
         Raises:
-            BadText: the document describes none, or its key cannot be kept.
+            BadText: the document is not a valid connection, or its key cannot be stored.
             Conflict: the name is taken.
             Overloaded: the database cannot be written now.
         """
@@ -170,7 +170,7 @@ class LlmConnections:
             NotFound: no connection has this id.
             Stale: the connection has another version.
             BadText: the document is not valid, or its key cannot be kept.
-            Conflict: the name is taken, enabled rules use the old one, or the connection is that of a file.
+            Conflict: the name is taken, enabled rules use the old name, or the connection comes from a file.
             Overloaded: the database cannot be written now.
         """
         text = parse_connection({key: value for key, value in document.items() if key not in READ_ONLY})
@@ -223,8 +223,8 @@ class LlmConnections:
     def adopt(self, files: Mapping[str, ConnectionText]) -> None:
         """Replace the connections of files by those of the configuration that was just read.
 
-        One whose name is taken over the API is left out and logged. A database that cannot be written now is no reason
-        not to use them: the next start writes them.
+        One with the name of a connection of the API is left out and logged. If the database cannot be written now, they
+        are used nevertheless, and the next start stores them.
         """
         with self._changing:
             known = {each.row.name: each for each in self.all("") if each.row.origin == "FILE"}
@@ -333,7 +333,7 @@ class LlmConnections:
         return replace(connection, row=row)
 
     def _changed(self, change: Callable[[], Changed]) -> Changed:
-        """Apply a change to the rows as they are, since a commit that seemed to fail may have changed them."""
+        """Apply a change; after a conflict read all rows and repeat: a commit that seemed to fail may be stored."""
         with self._changing:
             try:
                 return change()

@@ -1,4 +1,4 @@
-"""Addresses of tenants' models: the same ones as for webhooks.
+"""Check of the addresses of tenants' models, by the policy of webhooks.
 
 The administrator of a tenant chooses the address, and requests to it come from inside of the operator's network.
 """

@@ -42,11 +42,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingJudge:
-    """A connection, rule, evaluation of a run or budget that keeps evaluations without verdicts."""
+    """A connection, rule, evaluation of a run, or budget because of which evaluations get no verdicts."""
 
     kind: FailingKind
     identity: str  # its id; of a budget the kind and id of its payer
-    subject: str  # the same in words, with its name
+    subject: str  # kind and name, for messages
     name: str
     tenant: str
     cause: str  # the kind of the latest failure
@@ -56,15 +56,15 @@ class FailingJudge:
     last_ns: int
     failures: int
     waiting: int
-    ended: Mapping[str, int] = field(default_factory=dict)  # evaluations of rules without a verdict for good, by kind
-    rule_of_ended: str | None = None  # the name of their rule, if it is one
+    ended: Mapping[str, int] = field(default_factory=dict)  # evaluations of rules that ended without a verdict, by kind
+    rule_of_ended: str | None = None  # name of the rule of `ended`, if all are of one rule
     rules: frozenset[str] = frozenset()  # of a budget: the rules that it stops
     fallback: str | None = None  # of a connection: the name of the one that is used instead, if that works
     is_doubtful: bool = False  # of a connection: only one rule or evaluation uses it, whose prompt may be the cause
 
     @property
     def about(self) -> str:
-        """Return the key of its condition."""
+        """Return the key of the server's condition about this judge."""
         return f"{self.kind} {self.identity}"
 
     @property
@@ -92,7 +92,7 @@ class FailingJudge:
         return f"; {sum(self.ended.values()):,} ended without a verdict: {commands} has them judged again"
 
     def text_for(self, tenant: str | None) -> str:
-        """Return what a caller may see: a tenant sees numbers of its own alone. `tenant` None: it sees all."""
+        """Return the text for a caller: a tenant sees the numbers only of its own judges, `tenant` None all of them."""
         text = self.text if tenant in {None, self.tenant} else self.reason
         return f"{text}; since {instant_text(self.since_ns)} UTC"
 
@@ -250,7 +250,7 @@ class RuleProblems:
 
     judges: ConnectedJudges
     rules: ActiveRules
-    failing: Callable[[int], Sequence[FailingJudge]]  # at an instant
+    failing: Callable[[int], Sequence[FailingJudge]]  # at an instant in ns
 
     def unable(self, active: ActiveRule) -> str | None:
         """Return why a rule cannot judge as it is configured, and what to do; None if it can."""
@@ -346,7 +346,7 @@ def _other(subject: JudgeSubject, streak: Streak, words: str, name: str, tenant:
 def _ended_of(
     askers: Collection[JudgeSubject], streaks: Mapping[JudgeSubject, Streak], rules: Mapping[str, LoadedRule]
 ) -> tuple[Mapping[str, int], str | None]:
-    """Count the evaluations of these rules without a verdict for good, by kind; name the rule if it is one."""
+    """Count the evaluations of rules that ended without a verdict, by kind; name the rule if all are of one."""
     ended, names = Counter[str](), set[str]()
     for each in tuple(askers):
         if each.kind == "rule" and each.identity in rules and each in streaks and streaks[each].ended:

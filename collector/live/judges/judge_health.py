@@ -18,17 +18,17 @@ SAYS_NOTHING: Final = frozenset(
 )
 """Failures that do not show whether a judge works: no request was made, or the test case is to blame.
 
-A rule of which all test cases are to blame judges nothing all the same (`_CASES`).
+A rule whose test cases are all to blame counts as failing nevertheless (`_CASES`).
 """
 
 _TARGETS: Final = 3
-"""Different targets in a row without a verdict: one alone may be what a judge cannot judge. A guess."""
+"""Different targets without a verdict that count as a failure: a single one may be impossible to judge. A guess."""
 
 _CASES: Final = 20
-"""Different targets in a row that lack what a rule reads: then the rule reads the wrong targets. A guess."""
+"""The same for targets that lack values that a rule reads: the rule then matches the wrong targets. A guess."""
 
 _SILENT_S: Final = 60.0
-"""Time that a connection may answer nothing, if fewer than `_TARGETS` targets met it. A guess."""
+"""Age of a streak from which a retryable failure suffices, even with fewer than `_TARGETS` targets. A guess."""
 
 
 class JudgeSubject(NamedTuple):
@@ -62,16 +62,16 @@ class Streak:
 
     since_ns: int
     last_ns: int
-    may_be_silent: bool  # no answer for a while is enough; of a rule that may be one large target
+    may_be_silent: bool  # `_SILENT_S` applies; not to rules, where one large target may fail
     kind: str = ""  # of the latest failure
     kinds: dict[str, None] = field(default_factory=dict)  # of all failures, in the order of the first of each
     message: str = ""
     failures: int = 0
     targets: set[Hashable] = field(default_factory=set)  # the first that failed, except for bad cases
     case_message: str = ""  # of the latest failure of the kind `bad_case`
-    ended: Counter[str] = field(default_factory=Counter)  # of a rule: evaluations without a verdict for good, by kind
+    ended: Counter[str] = field(default_factory=Counter)  # of a rule: evaluations that ended without a verdict, by kind
     bad_cases: set[Hashable] = field(default_factory=set)  # of a rule: the first targets that lack values it reads
-    askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: the rules and evaluations that met them
+    askers: set[JudgeSubject] = field(default_factory=set)  # of a connection: rules and evaluations that met failures
 
     def add(self, judged: JudgedTarget, kind: str, now_ns: int) -> None:
         """Count a failure."""
@@ -170,7 +170,7 @@ class JudgeHealth:
     def answered(self, connection_id: str, *, is_verdict: bool = True) -> None:
         """End the streak of a connection that answered a test, a trial of a rule, or the playground.
 
-        An answer that is no verdict does not end a streak of answers that were none.
+        Without `is_verdict`, a streak whose latest failure was an unusable answer goes on (`ANOTHER_MAY_ANSWER`).
         """
         subject = JudgeSubject("connection", connection_id)
         streak = self.streaks.get(subject)

@@ -42,7 +42,7 @@ class JudgeServices:
 
     @classmethod
     def look(cls, store: Store, settings: Settings) -> Self:
-        """Read the stored connections, for a command on a data directory; those of files stay as they were."""
+        """Read the stored connections, for a command on a data directory; those of files as they were last stored."""
         secrets = secrets_for_looking(settings.data, _configured(settings))
         return cls._over(store, settings, None, secrets)
 
@@ -56,7 +56,7 @@ class JudgeServices:
         if settings.judge_traces and settings.tls_cert is not None:
             log.warning("judge_traces is off: no address accepts spans without TLS")
         elif settings.judge_traces:
-            # The exporter takes a fifth of the time that a start takes.
+            # Importing the exporter takes a fifth of the time of a start.
             from collector.live.judges.judge_traces import JudgeTraces  # noqa: PLC0415 - see above
 
             traces = JudgeTraces(own_door.address, own_door.key)

@@ -1,4 +1,4 @@
-"""Our own requests to judges as spans of the OpenTelemetry SDK, under the marker that keeps every rule away from them.
+"""The server's own requests to judges as spans of the OpenTelemetry SDK, with the marker that excludes them from rules.
 
 The attribute names here are for writing, as in an instrumented application; those for reading are in
 `collector.conventions`. Prompts and answers are not sent.

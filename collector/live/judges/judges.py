@@ -1,4 +1,4 @@
-"""The judges of rules: models over the configured connections, with each request paid in advance."""
+"""The judges of rules: models over the configured connections, where each request first reserves its cost."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -235,7 +235,7 @@ class ConnectedJudges:
         return speaker
 
     async def close(self) -> None:
-        """Close all models. Judges that were handed out must be done with."""
+        """Close all models. No judge may be in use any more."""
         await asyncio.gather(*self._closing)
         every = [*self._open.values(), *self._retired]
         self._open, self._retired = {}, []
@@ -263,7 +263,7 @@ class ConnectedJudges:
             return stored
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
-        """Return the model of a connection as it is now; its limits hold for all judges together."""
+        """Return the model of a connection's current settings, which all its judges share, and with it their limits."""
         opened = self._open.get(connection_id)
         if opened is not None and opened.connection == connection:
             return opened

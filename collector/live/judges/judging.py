@@ -58,7 +58,7 @@ class JudgeSource(Protocol):
     ) -> Judge:
         """Return the judge for one job, over the rule's connection or the one with this id.
 
-        Each request is paid in advance, from the budgets of the rule that `current` returns. Once `current` raises
+        Each request first reserves its cost in the budgets of the rule that `current` returns. Once `current` raises
         `Stopped`, no more requests are sent.
 
         Raises:

@@ -13,7 +13,7 @@ from storage.operation.connections import ConnectionRow
 log = logging.getLogger(__name__)
 
 DEFAULT: Final = "default"
-"""The connection of rules that name none, if there are several."""
+"""Name of the connection for rules that name none, if there are several connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class LlmConnection:
 
     @property
     def connection_id(self) -> str:
-        """Return its unique id, which is never used again."""
+        """Return its unique id, which no later connection gets."""
         return self.row.connection_id
 
     @property

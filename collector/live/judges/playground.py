@@ -1,4 +1,4 @@
-"""Requests of people to models: over the connections of judges, and paid like a judge's."""
+"""Requests of users to models, over the connections of judges and within their budgets."""
 
 import threading
 import time
@@ -24,14 +24,14 @@ from storage.judging.spending import NANO
 from storage.limit import Limit
 
 MOST_ANSWERS: Final = 3
-"""Beside each other. A guess: what fits on a screen."""
+"""Most answers to one question, shown beside each other. A guess: as many fit on a screen."""
 
 CALLS_TIMEOUT_S: Final = 120.0
-"""Time for an answer, which its connection has to allow, too. A guess: a person waits."""
+"""Timeout of an answer, besides that of its connection. A guess: a person waits."""
 
 _WAIT_S: Final = 10.0
 _AT_ONCE: Final = 4
-"""Questions of people under way. A guess."""
+"""Most questions under way at the same time. A guess."""
 
 _TURNS: Final = Limit(value=_AT_ONCE, unit="at a time", remedy="try again when one has ended")
 
@@ -89,7 +89,7 @@ class GivenAnswer:
 
 
 class Playground:
-    """Requests of people to models. Thread-safe, except from the judges' event loop."""
+    """Requests of users to models. Thread-safe, except from the judges' event loop."""
 
     def __init__(
         self,

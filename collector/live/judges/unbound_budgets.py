@@ -1,4 +1,4 @@
-"""Limits in USD that hold nothing back, because no model that is paid from them has a price."""
+"""Budgets in USD without effect, because no model whose calls they limit has a price."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ def unbound_budgets(
         try:
             terms = judges.terms_of(active)
         except BadConfiguration:
-            continue  # which is reported as a judge that cannot be called
+            continue  # reported elsewhere, as a judge that cannot be called
         projects = _projects(active, project_budgets)
         for each in terms:
             text = known[each.connection_id].text.budget if each.connection_id in known else None

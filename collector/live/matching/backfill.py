@@ -40,7 +40,7 @@ class _NotAddedUp(Exception):
 class Backfills:
     """Backfills: start, list and cancel from any thread; the matcher's thread makes their steps.
 
-    Each step is of one backfill. Tenants take turns, within a tenant its rules, and of a rule the oldest goes first.
+    Each step advances one backfill. Tenants take turns, and within a tenant its rules; a rule's oldest comes first.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Backfills:
         raise Conflict(f"{whose} may have no more than {limit}")
 
     def start_baseline(self, active: ActiveRule, streams: Sequence[ComparedStream]) -> str:
-        """Judge the releases again that monitors compare, if the revision has not; return the id of the backfill.
+        """Judge the releases that monitors compare, unless this revision did; return the id of the backfill.
 
-        Results that the revision has already count from then on, also those of other backfills. If such a backfill
-        runs, its id is returned and none is started.
+        Results that the revision has, also from other backfills, count in the comparison from then on. If a baseline
+        backfill of the revision runs, its id is returned, and none is started.
 
         Raises:
             Conflict: nothing that is stored of these releases is left to judge, or too many are under way.
@@ -185,7 +185,7 @@ class Backfills:
         return [(each, self._revision(each.revision)) for each in self._matching.backfills.running()]
 
     def _choose(self) -> tuple[Backfill, ActiveRule | None] | None:
-        """Return the oldest of the rule, of the tenant, whose last step is longest ago; None if none is running."""
+        """Return the oldest backfill of the rule that waited longest, of the tenant that did; None if none runs."""
         running = self._running()
         keys = [_turn_of(active) for _, active in running]
         present = {*keys, *((tenant, None) for tenant, _ in keys)}

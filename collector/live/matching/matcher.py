@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _ROWS, _FEWEST_ROWS, _NBYTES = 8192, 256, 32 << 20
 _DECISIONS = 1 << 18
-"""In one transaction: with more rules, fewer spans. 160,000 decisions take the writer 20 ms."""
+"""Decisions in one transaction: a window has fewer spans if there are more rules. 160,000 take the writer 20 ms."""
 
 _PAUSE_S = 1.0
 """Pause after a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
@@ -41,7 +41,7 @@ class MatcherEnvironment:
 
 
 class Matcher:
-    """Thread that matches spans once they are read, in windows, each of them exactly once."""
+    """Thread that matches committed spans in windows, each span exactly once."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Matcher:
         self._matcher_db.close()
 
     def wait_matched(self, timeout_s: float) -> bool:
-        """Wait until everything that is read now is matched; False when that took too long."""
+        """Wait until all spans committed by now are matched; return False on timeout."""
         return self._caught_up.wait(timeout_s, self._matching.wake)
 
     def _match_on(self) -> None:
@@ -117,7 +117,7 @@ class Matcher:
 
     def _match_new(self, *, at_once: bool) -> bool:
         """Match the next window; False if there is none."""
-        state = self._matching.state()  # of the table: a step that failed may be stored all the same
+        state = self._matching.state()  # from the table, since a step that failed may be stored
         if state.seq >= state.committed:
             return False
         questions = self._ask()
@@ -129,7 +129,7 @@ class Matcher:
         rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
         selection = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
         window = self._matching.window(after=state.seq, until=state.committed, selection=selection)
-        if window is None:  # numbers that no span has
+        if window is None:  # no span has these numbers
             self._matching.pass_over(state)
             return True
         began_ns = time.time_ns()

@@ -1,4 +1,4 @@
-"""Active rules as questions in SQL over columns that are read from the store once for all of them."""
+"""Active rules compiled to SQL conditions over columns that are read from the store once for all rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from rules.predicate import predicate, value_sql
 from storage.engine.rule_matcher_db import Expression, ReleaseExpression, RuleQuery
 
 SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
-"""Whether a trace is sampled, over the columns that questions have for its id and for the bound."""
+"""SQL condition that a trace is sampled, over the columns of its id and of the bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleQueries:
     """Conditions of the active rules."""
 
-    columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
+    columns: Mapping[str, Expression]  # over the view `spans`, by their names in conditions
     spans: tuple[RuleQuery, ...]
     traces: tuple[RuleQuery, ...]
-    sessions: Mapping[float | None, tuple[RuleQuery, ...]]  # by how long a session is quiet; None: as it is set
+    sessions: Mapping[float | None, tuple[RuleQuery, ...]]  # by idle time of a settled session; None: the default
     releases: tuple[ReleaseExpression, ...]
-    totals: Mapping[str, str]  # sums of a trace that all its spans have, by the names that questions have for them
+    totals: Mapping[str, str]  # columns with sums of a whole trace, alike for its spans, by names in conditions
 
     @property
     def count(self) -> int:
@@ -33,22 +33,22 @@ class RuleQueries:
 
     @property
     def tenants_of_traces(self) -> tuple[str, ...] | None:
-        """Return the tenants whose traces or sessions rules are about; None for all."""
+        """Return the tenants of rules about traces or sessions; None for all tenants."""
         return _tenants((*self.traces, *self.about_sessions))
 
     @property
     def tenants_of_sessions(self) -> tuple[str, ...] | None:
-        """Return the tenants whose sessions rules are about; None for all."""
+        """Return the tenants of rules about sessions; None for all tenants."""
         return _tenants(self.about_sessions)
 
     @property
     def about_sessions(self) -> tuple[RuleQuery, ...]:
-        """Return the conditions about sessions, for any quiet time."""
+        """Return the conditions of all rules about sessions, whatever their idle time."""
         return tuple(question for questions in self.sessions.values() for question in questions)
 
 
 def questions_of(rules: Iterable[ActiveRule]) -> RuleQueries:
-    """Compile the conditions of these rules."""
+    """Compile the conditions of rules."""
     listed = list(rules)
     keys = sorted({active.rule.compare_by for active in listed})
     fields_of_key = {key: [_attribute(f"{where}.{key}") for where in ("attributes", "resource")] for key in keys}

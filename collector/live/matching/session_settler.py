@@ -1,4 +1,4 @@
-"""Sessions that have come to rest: what each rule about them decides, over the spans of all their traces."""
+"""Settled sessions, which have no recent spans, and the decisions of rules about them over all their spans."""
 
 import time
 from collections.abc import Callable
@@ -29,13 +29,13 @@ class SessionSettler:
         self._next_look_s = 0.0
 
     def begin(self) -> None:
-        """Cap the arrival times of the last process at now, once: its clock may have been ahead. Retry if it fails."""
+        """Cap arrival times at now, once: the clock of the last process may have been ahead. Call again if it fails."""
         if not self._has_begun:
             self._matching.open_sessions.turn_back(self._clock() // 1000)
             self._has_begun = True
 
     def settle(self, questions: RuleQueries, *, at_once: bool) -> int | None:
-        """Decide about some sessions that have come to rest; return the number of new jobs, None if no session has."""
+        """Decide about some settled sessions; return the number of new jobs, None if no session has settled."""
         began_s = time.monotonic()
         if not at_once and began_s < self._next_look_s:
             return None
@@ -52,7 +52,7 @@ class SessionSettler:
         return None
 
     def _settle(self, questions: RuleQueries, waits: dict[float | None, int], settle_us: int) -> int | None:
-        """Decide about quiet sessions by the rules with these waits."""
+        """Decide about sessions that were idle for `settle_us`, by the rules with this idle time."""
         now_us = self._clock() // 1000
         rested = self._matching.open_sessions.rested(waits.values(), settle_us, now_us=now_us, most=_SESSIONS)
         if rested is None:

@@ -1,4 +1,4 @@
-"""Traces that have settled: what each rule about traces decides of them, over all their spans."""
+"""Settled traces, and the decisions of rules about them over all their spans."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -40,10 +40,10 @@ class Settler:
         self._looked_us = 0
         self._next_look_s = 0.0
         self._due_us = 0  # when the first of the open traces may settle
-        self._writes = 0  # of the open traces, that `_due_us` takes into account
+        self._writes = 0  # count of writes to open traces that `_due_us` covers
 
     def begin(self) -> None:
-        """Cap the arrival times of the last process at now, once: its clock may have been ahead. Retry if it fails."""
+        """Cap arrival times at now, once: the clock of the last process may have been ahead. Call again if it fails."""
         if not self._has_begun:
             self._matching.open_traces.turn_back(self._clock() // 1000)
             self._has_begun = True
@@ -71,7 +71,7 @@ class Settler:
         if is_whole and due.num_rows < _TRACES:
             self._due_us = now_us + _LONGEST_REST_US if look.next_us is None else look.next_us
             self._due_us = min(self._due_us, now_us + _LONGEST_REST_US)
-        if not is_whole:  # the others are read again once they are summed
+        if not is_whole:  # traces without sums are read again later
             self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         elif due.num_rows < _TRACES:
             self._looked_us = now_us
@@ -81,7 +81,7 @@ class Settler:
         return jobs
 
     def _is_due(self, now_us: int) -> bool:
-        """Return whether a trace may have settled: a new one does so after the shortest wait at the earliest."""
+        """Return True if a trace may have settled; a new one takes the shortest of the waits at least."""
         writes = self._matching.open_traces.writes()
         if writes != self._writes:
             self._writes = writes
@@ -91,9 +91,9 @@ class Settler:
     def decide(
         self, settled: Settled, questions: RuleQueries, rule_questions: Sequence[RuleQuery], now_us: int
     ) -> Settlement:
-        """Decide some of the rules for traces or sessions, part by part of their spans.
+        """Decide rules for settled traces or sessions, whose spans are read in parts.
 
-        If rules need sums of traces, `settled` has them: `added_up` puts them there.
+        If rules need sums of traces, `settled` must be a result of `added_up`.
         """
         decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
         if rule_questions and settled.spans.num_rows:

@@ -32,7 +32,7 @@ class Standing:
     def results(self) -> int | None:
         """Count the results that the next ones are compared with.
 
-        None if the evaluator replaced none, or while an episode is open.
+        None if the evaluator replaced no other, or while an episode is open.
         """
         return 0 if self.own is None else results_to_compare_with(self.own, self.minimum)
 
@@ -53,7 +53,7 @@ class Standing:
 def standings(
     monitors: Monitors, revision: RevisionOf, active: ActiveRule, latest: Sequence[StreamRow]
 ) -> list[Standing]:
-    """Return how a rule stands in each service, from the streams that had a result last."""
+    """Return the comparison state of a rule in each service, from the streams that had a result last."""
     alike: dict[StreamKey, list[StreamRow]] = defaultdict(list)
     for row in monitors.streams([row.key for row in latest]):
         if not is_of_scores(row.fingerprint) and judges_alike(row, revision, active):

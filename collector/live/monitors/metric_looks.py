@@ -24,14 +24,14 @@ from storage.alerting.monitors import Happening, Recovery
 from storage.records import JsonValue, MetricStanding
 
 BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
-"""The share of a budget that is gone today, for a tenant."""
+"""Function that returns the share of a tenant's budget that is spent today."""
 
 
 MOST_OUTCOMES: Final = 1_000
 """Limit of the spans or judgements in one check for a change; each costs 10 to 20 µs."""
 
 _COMMIT_US: Final = 2_000_000
-"""Time from the end of a window to now: spans that were acknowledged by that end are committed, unless the server is
+"""Time from the end of a window to now, so that spans acknowledged before that end are committed, unless the server is
 behind."""
 
 _LONGEST_AGO_US: Final = 3_600_000_000
@@ -69,7 +69,7 @@ def text_of(row: MetricMonitorRow) -> MetricMonitorText:
 
 
 class MetricLooker:
-    """Looks at metrics. `since_us` is the start of ingest: low counts of the time before are not reported."""
+    """Check of metrics. `since_us` is the start of ingest: low counts of windows that begin before are not reported."""
 
     def __init__(self, monitors: MetricMonitors, budget_share: BudgetShare, since_us: int) -> None:
         self._monitors = monitors
@@ -77,7 +77,7 @@ class MetricLooker:
         self._since_us = since_us
 
     def look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook:
-        """Look at a monitor now, and return what to store."""
+        """Check a monitor now, and return the result to store."""
         text, state = text_of(row), metric_state_of(row)
         alert_id, happened = row.alert_id, list[Happening]()
         if alert_id is not None and (row.is_deleted or not text.enabled or _is_changed(row)):
@@ -105,7 +105,6 @@ class MetricLooker:
         )
 
     def _limit(self, window: "_LookWindow", state: MetricState) -> Iterator["_Step"]:
-        """Compare with the limit."""
         text = window.text
         numbers = self._numbers(window)
         value = None if numbers is None else _value(text, numbers)
@@ -190,7 +189,7 @@ class MetricLooker:
         *,
         number: int | None = None,
     ) -> AlertFinding:
-        """Return the alert, with what a person needs to check it."""
+        """Return the alert, with the evidence to check it."""
         row, text = window.row, window.text
         baseline, candidate = sides
         document: dict[str, JsonValue] = {

@@ -1,4 +1,4 @@
-"""Counting of scores by people and applications as results, if rules say so."""
+"""Counting of scores that people and applications gave as results of rules that name them."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ class ScoreCounter:
         self._scores = scores
         self._active = active
         self._clock = clock
-        self._seen = (-1, False)  # the last score, and whether rules wanted any
+        self._seen = (-1, False)  # of the last check: the last score, and if rules count scores
         self._writes = -1
         self._next_s = self._longest_s = 0.0
 

@@ -28,16 +28,16 @@ class StreamSource:
     """Data of streams besides the new results."""
 
     monitoring_of: Callable[[int], Monitoring]  # the settings of a revision of a rule
-    past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # results of a stream between two, in order
+    past: Callable[[StreamKey, str, int, int], Sequence[PastResult]]  # a stream's results between two numbers, in order
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamState:
-    """State of a stream as stored. Each result changes all of it but `monitor`, which is replaced on storing."""
+    """State of a stream as stored. Results change it in place, except `monitor`, which is replaced on storing."""
 
     monitor: MonitorState  # as of the last time that the stream was stored
     settings_of: int  # the revision whose settings are used
-    newest_job: int  # that was evaluated for the first time
+    newest_job: int  # largest id of a job with a result of round 0
     began: StreamStart
     replaced: str | None  # the fingerprint that results of the rule had before
     first: int  # the number of the first result that is compared with
@@ -46,7 +46,7 @@ class StreamState:
     revision: int
     evaluator: str
     alert_id: str | None  # of the episode
-    order: ReleasesState = NO_RELEASES  # which release came after which, of the evaluator before
+    order: ReleasesState = NO_RELEASES  # order of releases, from the evaluator before
 
 
 _STATE: Final = TypeAdapter(StreamState)
@@ -60,7 +60,7 @@ def state_of(row: StreamRow) -> StreamState:
 def results_to_compare_with(row: StreamRow, minimum: int) -> int | None:
     """Count the results that the next ones of a new evaluator are compared with.
 
-    None if the evaluator replaced none, or while an episode is open.
+    None if the evaluator replaced no other, or while an episode is open.
     """
     state = state_of(row)
     releases = state.monitor.releases
@@ -74,7 +74,7 @@ def results_to_compare_with(row: StreamRow, minimum: int) -> int | None:
 def compared_releases(releases: ReleasesState, minimum: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the releases that the current one is compared with, and the current one, if there is one.
 
-    `minimum` is that of the rule: the stream may have had its last result under another one.
+    `minimum` is the rule's current one; the stream's last result may have come under another.
     """
     current = () if releases.current is None else (releases.current,)
     return tuple(each for each in releases.against(minimum) if each not in current), current
@@ -118,7 +118,7 @@ class MonitoredStream:
 
     @classmethod
     def new(cls, result: Counted, before: "MonitoredStream | None", source: StreamSource) -> "MonitoredStream":
-        """Return the stream that a result is the first of, after that of another evaluator."""
+        """Create the stream of a first result; `before` is the stream of the evaluator that it replaces."""
         order = NO_RELEASES if before is None else before.order_for_another(result.number - 1)
         state = StreamState(
             monitor=MonitorState(releases=order),
@@ -169,7 +169,7 @@ class MonitoredStream:
 
     @property
     def is_established(self) -> bool:
-        """Return whether it has replaced another one: it has as many results as a baseline needs."""
+        """Return True once the stream has replaced another: it then has as many results as a baseline needs."""
         return self.state.replaced is not None and self._monitor.scored >= self._monitoring.settings.minimum
 
     def add(self, result: Counted) -> Iterator[Happened]:
@@ -231,7 +231,7 @@ class MonitoredStream:
             yield from self._rebuild(result)
 
     def _rebuild(self, result: Counted) -> Iterator[Happened]:
-        """Replay the results before one with the changed settings, so that a drop is still compared with earlier ones.
+        """Replay the results before `result` with the changed settings, so that a drop is still compared with them.
 
         Episodes that are over are not reported. Afterwards an alert is open exactly if an episode is going on by these
         settings.

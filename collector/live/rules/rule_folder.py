@@ -19,7 +19,7 @@ MAX_FILES: Final = 1_000
 _FILES: Final = Limit(value=MAX_FILES, unit="files", remedy="remove files, or store rules over the API")
 _ENDINGS: Final = ("yaml", "yml")
 _FILE_LIMIT: Final = Limit(
-    value=4 * MAX_CHARACTERS,  # UTF-8 has up to four for each
+    value=4 * MAX_CHARACTERS,  # UTF-8 takes up to four bytes for each
     unit="bytes",
     remedy="make several rules of it, or shorten its texts",
 )
@@ -88,7 +88,7 @@ class RuleFolder:
             return error.strerror or type(error).__name__
 
     def read(self, holders: Mapping[Identity, str]) -> Reading:
-        """Read every file; of several with the same rule, use its holder by `holders`, else the first by name.
+        """Read every file; of several with the same rule, use the one that `holders` names, else the first by name.
 
         Raises:
             OSError: the folder cannot be read.
@@ -102,7 +102,7 @@ class RuleFolder:
             except BadRule as error:
                 problems += (_problem(name, problem) for problem in error.problems)
         problems += (
-            _problem(name, Problem(line=0, key="", message=f"of a folder are read no more than {_FILES}"))
+            _problem(name, Problem(line=0, key="", message=f"not read: a folder may have no more than {_FILES}"))
             for name in names[MAX_FILES:]
         )
         chosen: dict[Identity, FileRule] = {}
@@ -131,7 +131,6 @@ def _stamp_of(path: Path) -> tuple[str, int, int, int]:
 
 
 def _read(path: Path) -> FileRule:
-    """Read the rule of a file."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _whole("is no file")  # a pipe would never end

@@ -10,9 +10,9 @@ MOST_NAMED = 20
 
 
 def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRule]:
-    """Return the rules that a rule depends on: of its tenant or of none, and about its project.
+    """Return the rules that `follower` may mean by `after`: of its tenant or of none, and about its project.
 
-    A rule about all projects is about every one, on either side.
+    A rule about all projects fits any project, whether it is the follower or the leader.
     """
     after = follower.rule.after
     if after is None:
@@ -29,7 +29,7 @@ def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRul
 def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in_force: bool = False) -> str | None:
     """Return why a rule cannot depend on the one that it names: missing, of another target, or waiting for this one.
 
-    With `in_force`, also report a rule that is off, which its author may want to enable later.
+    With `in_force`, also report that the named rule is disabled; else it may be enabled later.
     """
     after = follower.rule.after
     if after is None:

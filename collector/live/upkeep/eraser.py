@@ -43,7 +43,7 @@ class Eraser:
         self.erasure.close()
 
     def delete(self, criteria: DeletionCriteria, *, now_us: int, created_by: str | None) -> Deletion:
-        """Delete these traces. The answer comes when their rows are gone, or after some seconds.
+        """Request a deletion of traces; return once their rows are deleted, or after `WAIT_S` with the progress so far.
 
         Raises:
             Overloaded: too many deletions are under way, or the database cannot be written now.

@@ -19,7 +19,7 @@ _PATIENCE_S: Final = 600.0  # after which traces are deleted for room that do no
 
 
 class LakeMover:
-    """Lets traces of before the last `hot_days` leave the database once the lake has them. For one thread."""
+    """Mover of traces from the database to the lake, once they are older than `hot_days`. For one thread."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LakeMover:
         """Move the traces that are due, once a day and after a start; and more, the oldest first, for lack of room.
 
         Raises:
-            Unpublished, Overloaded: not now; what has moved stays moved.
+            Unpublished, Overloaded: the move has to wait; traces that were moved stay moved.
         """
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
         due = day = now.date() - dt.timedelta(days=self.hot_days)

@@ -1,4 +1,4 @@
-"""The thread that lets results of rules become entries of review queues."""
+"""The thread that adds results of rules to review queues."""
 
 import json
 import logging
@@ -54,7 +54,7 @@ class ReviewFeeder:
         self._thread.close()
 
     def look_now(self) -> int:
-        """Fill all queues, unless nothing has changed since the last time; how many entries were added.
+        """Fill all queues, unless nothing has changed since the last call; return the number of added entries.
 
         Raises:
             Overloaded: some queues may have been filled.

@@ -1,4 +1,4 @@
-"""The thread that lets expired traces leave."""
+"""The thread that deletes expired traces."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from storage.upkeep.retention import Retention, SweepForecast, Swept
 log = logging.getLogger(__name__)
 
 _FIRST_AFTER_S = 60.0
-"""A server that is restarted again and again sweeps too, but not while it starts. A guess."""
+"""Longest delay of the first sweep: a server that restarts often sweeps, too, but not while it starts. A guess."""
 
 
 def wall_clock_us() -> int:
@@ -53,7 +53,7 @@ class Sweeper:
         return self._retention.due(now_us=self._now_us(), max_bytes=self._max_bytes)
 
     def sweep(self, *, is_confirmed: bool = False) -> Swept:
-        """Sweep now; expired data stay if the clock is in doubt or if they are too much at once, unless confirmed.
+        """Sweep now; keep expired data if the clock is in doubt, or too much would go at once, unless confirmed.
 
         Raises:
             Overloaded: the database cannot be written now; finished steps of the sweep stay done.

@@ -45,7 +45,7 @@ async def list_datasets(api: Api, arguments: ListDatasets) -> ListedDatasets:  #
 class GetDataset(Arguments):
     """The dataset."""
 
-    name: str = Field(description="Of `tracejury mcp` also that of a file of items.")
+    name: str = Field(description="Of a dataset; for `tracejury mcp` also of a file of items.")
     version: int | None = Field(default=None, ge=1, description="Without it the latest.")
     page: int = Field(default=0, ge=0)
     limit: int = Field(default=20, ge=1, le=100)

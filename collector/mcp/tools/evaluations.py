@@ -44,7 +44,7 @@ class JudgedBy(Arguments):
         """Return the body of the request."""
         body = self.model_dump(include={"evaluator", "criteria", "config", "threshold"}, exclude_none=True)
         if self.criteria is not None and self.evaluator == "llm_judge":
-            del body["evaluator"]  # which criteria mean
+            del body["evaluator"]  # the API infers it from criteria
         return body
 
 
@@ -181,7 +181,7 @@ async def _model(api: Api, arguments: RunEvaluation) -> AnsweringModel | None:
 
 
 async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: float) -> None:
-    """Wait until the work is done or has taken long, in which case it goes on; it ends if the client cancels."""
+    """Run work in the background, and wait for it until `until_s`; cancel it if the client cancels."""
     task = api.background.start(work)
     try:
         await asyncio.wait({task}, timeout=until_s - asyncio.get_running_loop().time())
@@ -350,7 +350,7 @@ def _reported(item: dict[str, Any], made: ApplicationResult) -> dict[str, Any]:
 
 
 async def _result(api: Api, run: str, evaluation_id: str, until_s: float) -> RunResult:
-    """Return the sums of a run once the evaluation has ended or has taken long."""
+    """Return the sums of a run once the evaluation has ended, or at `until_s`."""
     loop = asyncio.get_running_loop()
     while True:
         evaluations = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)

@@ -247,7 +247,7 @@ def _fails(item: dict[str, Any], threshold: float | None) -> bool:
 def _failing(item: dict[str, Any]) -> FailingQuery:
     return FailingQuery(
         item_id=item["id"],
-        dataset_item_id=item["datasetItemId"] or item["itemKey"],  # of a file, the key alone
+        dataset_item_id=item["datasetItemId"] or item["itemKey"],  # an item of a file has a key only
         trial=item["trial"],
         trace_id=item["traceId"],
         input=item["input"],

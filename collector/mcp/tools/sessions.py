@@ -74,7 +74,7 @@ class ShownSession(ToolOutput):
 
     session: SessionLine
     turns: list[SessionTurnLine]
-    earlier: str | None = Field(description="Where the turns before these are; null: there are none.")
+    earlier: str | None = Field(description="To get the turns before these: pass it as `before`; null: there are none.")
 
 
 async def get_session(api: Api, arguments: GetSession) -> ShownSession:

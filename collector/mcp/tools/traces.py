@@ -11,7 +11,7 @@ from collector.mcp.tool import Arguments, Tool, ToolOutput, shows
 from collector.result_labels import OutcomeName
 
 SEARCH_MS = 120
-"""Time for a search back through traces, so that an answer takes 300 ms at most. Rare ones may need another search."""
+"""Time for a search back through traces, so that an answer takes 300 ms at most. For rare traces, search again."""
 
 _HEAD = ("traceId", "project", "serviceName", "startTime", "durationMs", "spanCount", "errorCount")
 _USED = ("inputTokens", "outputTokens", "costUsd")
@@ -67,7 +67,7 @@ class GetTrace(Arguments):
 
     trace_id: str = Field(description="32 hexadecimal digits.")
     tenant: str | None = None
-    first_span: int = Field(default=0, ge=0, description="The outline begins with the span at this place.")
+    first_span: int = Field(default=0, ge=0, description="Index of the first span in the outline, from 0.")
     spans: int = Field(default=100, ge=0, le=500, description="So many spans in the outline.")
 
 

@@ -138,7 +138,7 @@ def acknowledge_alert(alert_id: str, form: FormDep, context: ContextDep, caller:
 @router.post("/alerts/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
 def resolve_alert(alert_id: str, context: ContextDep, caller: CallerDep) -> Response:
-    """Note that an alert is resolved, by the name of the key."""
+    """Resolve an alert in the name of the key."""
     alert = _alert(context, caller, alert_id)
     refuse_shared(caller, alert.finding.tenant, f"the alert {alert_id}")
     ended = {"how": "resolved", "by": caller.key_name or caller.key_id}

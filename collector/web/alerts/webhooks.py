@@ -176,7 +176,7 @@ def replace_webhook(
 @router.post("/webhooks/{webhook_id}/switch")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def switch_webhook(webhook_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
-    """Switch a webhook off, or on; one that the server switched off begins anew."""
+    """Disable or enable a webhook; enabling one resets its count of failures."""
     webhook = _find(context, caller, webhook_id)
     requested = replace(_as_it_is(webhook), keeps_secret=True, enabled=form.required("enabled") == "true")
     try:

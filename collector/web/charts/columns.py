@@ -14,9 +14,9 @@ _BELOW, _ABOVE, _GAP = 20.0, 18.0, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartColumn:
-    """A step: its start in UTC, its value and the bad share of that, both also in words, and its link.
+    """A column: `label` is the start of its time step in UTC, `text` its value in words, `href` leads to its data.
 
-    `within` is another number of the same kind, not higher, which is drawn within the column.
+    `bad` and `within` are at most `value`, have its unit, and are drawn inside the column.
     """
 
     label: str
@@ -35,7 +35,7 @@ def columns(
     titles: tuple[str, str],
     size: tuple[float, float] = _SIZE,
 ) -> Markup:
-    """Draw columns over equal steps, oldest first; `most` labels the height of the highest."""
+    """Draw columns over equal steps, oldest first; `most` is the value of the highest in words."""
     width, height = size
     top = max((each.value or 0.0 for each in data), default=0.0) or 1.0
     wide = width / max(len(data), 1)
@@ -51,7 +51,7 @@ def columns(
             element("a", *parts, href=each.href, aria_label=title) if each.href and each.value else element("g", *parts)
         )
     drawn.append(element("line", x1=0, y1=floor, x2=width, y2=floor, class_="axis"))
-    # Without the word, the height of the highest column reads as the sum of all.
+    # Without the word “highest”, the number reads as the sum of all columns.
     drawn.append(element("line", x1=0, y1=_ABOVE, x2=width, y2=_ABOVE, class_="axis top"))
     drawn.append(element("text", f"highest: {most}", x=0, y=_ABOVE - 4))
     if data:

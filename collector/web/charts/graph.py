@@ -15,8 +15,8 @@ _HIGH: Final = 46.0
 _BETWEEN: Final = 90.0
 _APART: Final = 18.0
 _EDGE: Final = 12.0
-_BELOW: Final = 14.0  # for lines that lead back
-_MOST_COLUMNS: Final = 9  # that have a width of their own in the style
+_BELOW: Final = 14.0  # space below the boxes for lines back to a caller
+_MOST_COLUMNS: Final = 9  # the style sheet has no class `wide-N` beyond
 _CHARACTERS: Final = 25  # of a label that fit into a box
 
 
@@ -65,7 +65,7 @@ def boxes(nodes: Sequence[Box], lines: Sequence[Line], *, label: str, rows: Sequ
 
 
 def _columns(count: int, lines: Sequence[Line]) -> list[list[int]]:
-    """Group boxes by their distance from the start: boxes without a caller, or the first box if all have one."""
+    """Group boxes by their distance from a box without a caller; an unreached cycle starts at its first box."""
     below: dict[int, list[int]] = defaultdict(list)
     called = set()
     for line in lines:
@@ -112,7 +112,7 @@ def _line(line: Line, places: dict[int, tuple[float, float]]) -> Markup:
         bend = (end[0] - begin[0]) / 2
         path = _curve(begin, (begin[0] + bend, begin[1]), (end[0] - bend, end[1]), end)
         at = ((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2 - 4)
-    else:  # back, or beside: below the boxes
+    else:  # to the left, or within a column: the curve passes below the boxes
         begin, end = (x + _WIDE / 2, y + _HIGH), (to_x + _WIDE / 2, to_y + (_HIGH if to_y <= y else 0.0))
         deep = max(begin[1], end[1]) + 16
         path = _curve(begin, (begin[0], deep), (end[0], deep), end)

@@ -18,9 +18,9 @@ def histogram(
     label: str,
     hrefs: Sequence[str] | None = None,
 ) -> Markup:
-    """Draw `counts` of equal steps from `low` to `high`; steps below the threshold have another colour.
+    """Draw the counts of equal bins from `low` to `high`; a bin whose middle is below the threshold is coloured as bad.
 
-    `hrefs` are the links of the steps.
+    `hrefs` are the links of the bins.
     """
     most = max(counts, default=0) or 1
     wide = _WIDTH / max(len(counts), 1)

@@ -1,4 +1,4 @@
-"""Pictures as small as a word or a cell of a table: how a number went, a rate in its interval, evidence, a share."""
+"""Charts for a line of text or a table cell: sparklines, rates with intervals, bars of evidence and of shares."""
 
 import math
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def whisker(value: float, low: float, high: float, *, label: str, limit: float |
 
 
 def evidence_share(evidence: float | None, threshold: float) -> float:
-    """Return how much of the threshold evidence has reached, 0 to 1, on a log scale: doublings are equal."""
+    """Return how much of the threshold evidence has reached, 0 to 1, on a log scale: each doubling adds the same."""
     if evidence is None or evidence <= 1 or threshold <= 1:
         return 0.0
     return min(math.log(evidence) / math.log(threshold), 1.0) if math.isfinite(evidence) else 1.0

@@ -1,4 +1,4 @@
-"""Elements of SVG and the tables behind pictures; whatever goes in is escaped."""
+"""SVG elements, and figures with their data as a table; all text except `Markup` is escaped."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ from markupsafe import Markup, escape
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
-    """Make an element. Attribute `class_` is `class`, other underscores are hyphens, and None leaves one out."""
+    """Make an element. Attribute `class_` becomes `class`, inner underscores hyphens; None omits an attribute."""
     written = "".join(
         f' {_named(key)}="{escape(_number(value))}"' for key, value in attributes.items() if value is not None
     )

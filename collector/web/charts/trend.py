@@ -20,7 +20,7 @@ class TrendPoint:
     """A point of a trend, oldest first; without a value it is a gap.
 
     `low` and `high` are its interval, `href` is its link. A point with `begins` is not comparable with those before:
-    the line stops there, and a mark has this text.
+    the line is interrupted before it, and a vertical mark there has this text.
     """
 
     label: str  # an instant, or a release
@@ -145,7 +145,7 @@ def _dot(x: float, point: TrendPoint, scale: Scale) -> Markup:
     dot = element("circle", cx=x, cy=y, r=3.5, class_="dot bad" if point.is_bad else "dot")
     if point.href is None:
         return element("g", title, whisker, dot)
-    room = element("circle", cx=x, cy=y, r=9.0, class_="room")  # so that a finger finds it
+    room = element("circle", cx=x, cy=y, r=9.0, class_="room")  # larger target for touch
     return element("a", title, whisker, dot, room, href=point.href, aria_label=one_line(point.label))
 
 

@@ -1,4 +1,4 @@
-"""When each span of a trace ran, a line for each."""
+"""Waterfall of a trace: a bar for the time of each span, and the time axis above the bars."""
 
 import math
 
@@ -13,7 +13,7 @@ _NEAR_THE_END = 0.9
 
 
 def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Markup:
-    """Draw the bar of a span between two shares of its trace's duration; one that never ended is a mark.
+    """Draw the bar of a span; `start` and `end` are shares of its trace's duration. Without `end`, draw a short mark.
 
     It is hidden from screen readers: put the times beside it.
     """
@@ -41,7 +41,7 @@ def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Mark
 
 
 def time_axis(length_ms: float) -> Markup:
-    """Draw the time axis above the bars, at round numbers; the script redraws it for a part of the trace."""
+    """Draw the time axis above the bars, at round numbers; trace.js redraws it on zoom."""
     step = _round_step(length_ms / _TICKS)
     drawn: list[Markup] = []
     for number in range(math.floor(length_ms / step) + 1):

@@ -26,7 +26,7 @@ router = page_router()
 
 _ONE: Final = "/datasets/{dataset_id}/versions/{version}"
 _PAGE_ROWS: Final = 50
-_CHANGES: Final = 20  # of a page: each shows texts
+_CHANGES: Final = 20  # per page: fewer than items, since each shows whole texts
 _MOST_VERSIONS: Final = 200
 _TEXTS: Final = ("inputs", "expected_outputs", "metadata", "source")
 _PARTS: Final = (("Input", "inputs"), ("Expected", "expected"), ("Metadata", "metadata"))
@@ -151,7 +151,7 @@ def _item_fields(item: Item) -> Mapping[str, Any]:
 
 
 def _shown(change: VersionChange) -> ShownChange:
-    """Return the parts that differ; of an item that only one version has, all parts with content."""
+    """Return an item's parts that differ; if only one version has the item, all its parts that are not empty."""
     parts = []
     for label, name in _PARTS:
         before, after = (getattr(change, f"{name}_{when}") for when in ("before", "after"))

@@ -128,7 +128,7 @@ def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, RunS
 
 
 def _charts(ended: Sequence[EndedRun]) -> list[tuple[str, Markup]]:
-    """Draw the pass rate, and the mean scores of the evaluators that most runs have, oldest run first."""
+    """Draw the pass rate, and the mean scores of the evaluators with the most runs, oldest run first."""
     label = "Pass rate of each run, oldest first"
     rates = [_point(run, run[1].pass_rate, run[1].judged) for run in ended]
     percents = [replace(each, value=None if each.value is None else 100 * each.value) for each in rates]
@@ -147,7 +147,7 @@ def _charts(ended: Sequence[EndedRun]) -> list[tuple[str, Markup]]:
 
 
 def _scores(ended: Sequence[EndedRun], name: str) -> list[TrendPoint]:
-    """Return the mean scores of an evaluator; another fingerprint begins a line of its own, and a failed one a gap."""
+    """Return an evaluator's mean score by run; a new fingerprint interrupts the line, a run without scores is a gap."""
     points: list[TrendPoint] = []
     before: str | None = None
     for run in ended:

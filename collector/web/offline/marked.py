@@ -9,15 +9,15 @@ from markupsafe import Markup
 from collector.web.text import cut_text, framed, visible
 
 MOST_TOKENS: Final = 300
-"""Words of each text, without what both begin and end with, that are matched with each other; longer ones are matched
-by lines, of which a page shows fewer. It takes 1.4 ms of CPU for 100 words, 5.3 for 200 and 12.4 for 300, alike or not
-(median of 7, Python 3.11), so it grows with the square: 300 is a seventh of a page's 90 ms, and 600 would be half."""
+"""Maximum number of words, without the common beginning and end of both texts, that are compared word by word. Longer
+texts are compared line by line. 100 words take 1.4 ms of CPU, 200 take 5.3 and 300 take 12.4, whether they are alike or
+not (median of 7, Python 3.11): quadratic. 300 is a seventh of a page's 90 ms, and 600 would be half."""
 
 _WORDS: Final = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]\s*|[^\W\u2e80-\u9fff\uac00-\ud7af]+\s*|[^\w\s]\s*|\s+")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 Parts = Sequence[tuple[bool, str]]
-"""A text in pieces, each with whether the other text has it too."""
+"""The pieces of a text; the boolean is True if the other text has the piece, too."""
 
 
 def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Markup]:
@@ -56,7 +56,7 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _kept(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of a longest common subsequence; none if the texts are too long."""
+    """Return the index pairs of a longest common subsequence; none if a text has more than `MOST_TOKENS` tokens."""
     if max(len(one), len(other)) > MOST_TOKENS:
         return []
     lengths = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]

@@ -33,7 +33,7 @@ from storage.offline.datasets import Dataset
 router = page_router()
 
 _OF_ITEM: Final = "/runs/{run_id}/items/{number}/promote"
-_NEW: Final = ""  # which dataset: one that is made for it
+_NEW: Final = ""  # value of the field `dataset` for a new dataset
 SpanId = Annotated[str, Query(pattern="^([0-9a-f]{16})?$")]
 TraceId = Annotated[str, Path(pattern="^[0-9a-fA-F]{32}$")]
 ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
@@ -52,7 +52,7 @@ class Recorded:
     expected: object = None
     tenant: str = ""
     corrected: object = None  # the output that people gave as the right one
-    dataset_id: str | None = None  # which it is of already
+    dataset_id: str | None = None  # the dataset that the item came from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def ask_for_item(request: Request, run: Seen, number: ItemNumber, context: Conte
 def promote_item(
     request: Request, run: Seen, number: ItemNumber, context: ContextDep, caller: CallerDep, form: FormDep
 ) -> Response:
-    """Add the item; an item from the dataset keeps its id and takes its current expected output."""
+    """Add the item to a dataset; an item that came from this dataset replaces itself under its id."""
     return _promoted(request, context, caller, _of_item(context, run.run_id, number), form)
 
 
@@ -147,7 +147,7 @@ def _corrected(context: Context, tenant: str | None, target: dict[str, Any]) -> 
 
 
 def _value(value: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
-    """Return a map for display: a map with one value becomes that value, else that of `name`."""
+    """Simplify a map for display: return its value of `name`, else its only value, else the map; None if empty."""
     if isinstance(value, dict) and name in value:
         return value[name]
     if isinstance(value, dict) and len(value) == 1:
@@ -161,7 +161,7 @@ def own_datasets(context: Context, caller: Caller) -> list[Dataset]:
 
 
 def _first(context: Context, caller: Caller, recorded: Recorded) -> _PromotionFormState:
-    """Return the form as it is opened: with the dataset of the item, else the only one."""
+    """Return the initial form: it selects the item's dataset, else the caller's only dataset, else a new one."""
     own = [each.dataset_id for each in own_datasets(context, caller)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
     likely = (recorded.corrected, recorded.expected, recorded.answered)
@@ -200,7 +200,7 @@ def _promoted(request: Request, context: Context, caller: Caller, recorded: Reco
 
 
 def chosen_dataset(context: Context, caller: Caller, dataset_id: str, name: str) -> Dataset:
-    """Return the chosen dataset; if a name was typed, one that `promoted` creates.
+    """Return the chosen dataset; if a name was typed, an unstored one, which `promoted` will store.
 
     Raises:
         ValidationError: the name is not valid.

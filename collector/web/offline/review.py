@@ -164,7 +164,7 @@ def _agreed(context: Context, caller: Caller, queue: ReviewQueue) -> Agreement |
 
 
 def _steps(queue: ReviewQueue) -> list[int]:
-    """Return the scores with a key of their own: whole numbers, if there are enough keys."""
+    """Return the scores that one key press gives: whole numbers, at most MOST_LABELS; none for the scale 0 to 1."""
     if queue.low is None or queue.high is None or queue.high - queue.low >= MOST_LABELS:
         return []
     if (queue.low, queue.high) == (0, 1) or queue.low % 1 or queue.high % 1:

@@ -33,7 +33,7 @@ from storage.review.review_queues import NewEntry, ReviewQueue
 _ONE: Final = "/review/{queue_id}"
 _FIELDS: Final = ("name", "question", "instructions", "answer", "low", "high", "labels", "reviewers")
 _ROWS: Final = 6
-"""Rows of a form with few feeds."""
+"""Minimum number of rows in the form for feeds, the rules whose results enter the queue."""
 
 _PERCENT: Final = 100
 
@@ -60,7 +60,7 @@ def _unused(values: Values, stored: Values) -> dict[str, str]:
 
 
 def _fields(values: Values) -> dict[str, Any]:
-    """Return the body that the API would be sent."""
+    """Return the values as a request body of the API."""
     body: dict[str, Any] = {name: values[name] for name in ("name", "question", "instructions", "answer")}
     body |= {name: as_number(values[name]) for name in ("low", "high") if values[name]}
     body["answer"] = values["answer"] or "label"
@@ -105,7 +105,7 @@ def _values_of(queue: ReviewQueue) -> dict[str, str]:
 
 
 def _text(number: float) -> str:
-    # Exact but for the last bit: a form that is saved unchanged stores the number again.
+    # 15 digits hide the rounding error of a percentage, so a form that is saved unchanged stores the same share.
     return f"{number:.15g}"
 
 

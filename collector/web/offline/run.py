@@ -70,7 +70,7 @@ def show_run(
         sort=query.sort,
     )
     sums = context.store.runs.sums([run.run_id])[run.run_id]
-    if like == ItemCriteria():  # the whole list need not be looked through
+    if like == ItemCriteria():  # unfiltered: no search through all items
         items, total = (
             context.store.run_items.page(run.run_id, skip=query.page * _PAGE_ROWS, most=_PAGE_ROWS),
             sums.items,

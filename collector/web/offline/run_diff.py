@@ -46,7 +46,7 @@ _SHOWN: Final[Mapping[str, "DiffFilter"]] = {
     "added": "ADDED",
     "removed": "REMOVED",
 }
-"""What may be shown, as addresses and as the API call it."""
+"""Filters of the list: values of the query parameter `show`, and of the API."""
 
 MOVEMENTS: Final[Mapping[str, tuple[str, str]]] = {
     "REGRESSED": ("worse", "bad"),
@@ -56,7 +56,7 @@ MOVEMENTS: Final[Mapping[str, tuple[str, str]]] = {
     "ADDED": ("added", "accent"),
     "REMOVED": ("removed", "warn"),
 }
-"""How an item moved, in a word and a colour."""
+"""Label and colour of each movement of an item."""
 
 
 class DiffQuery(BaseModel):
@@ -71,7 +71,7 @@ class DiffQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCase:
-    """An item with the results of each run; None if a run does not have it."""
+    """An item with the outputs of both runs; `before` or `after` is None if that run does not have the item."""
 
     case: "DiffCase"
     input: object
@@ -138,7 +138,7 @@ def _words() -> dict[str, Any]:
 
 
 def rows_of(compared: "ComparedRuns", places: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the rows of the list for these places of the table, without reading the items."""
+    """Return list rows for these indexes of the comparison table, without reading the stored items."""
     from collector.experiments.side_by_side import item_of, scores_of  # noqa: PLC0415 - loaded by the first comparison
     from rules.statistics.runs.items import MOVEMENTS as ways  # noqa: N811, PLC0415 - loaded by the first comparison
 

@@ -24,7 +24,7 @@ _NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
     "temperature": float,
 }
 _LINES: Final = ("headers", "headerRefs")
-"""Mappings, which are written as a line `name: value` each."""
+"""Fields that hold a mapping, one line `name: value` for each key."""
 
 _TICKS: Final = ("shared", "budget.allowUnpriced")
 _KEY: Final = "apiKey"
@@ -116,7 +116,7 @@ def by_field(problems: Sequence[ConnectionProblem]) -> tuple[dict[str, str], lis
 
 
 def _put(document: dict[str, Any], name: str, value: object) -> None:
-    """Set the key, possibly nested, that a name with dots means; an empty text sets nothing."""
+    """Set a key, or with `outer.inner` a nested key, unless the value is an empty text."""
     if value == "":
         return
     outer, _, inner = name.partition(".")

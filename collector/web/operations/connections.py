@@ -117,7 +117,7 @@ def edit_connection(request: Request, connection_id: str, context: ContextDep, c
 def replace_connection(
     request: Request, connection_id: str, context: ContextDep, caller: CallerDep, form: FormDep
 ) -> Response:
-    """Replace a connection by its form, if it is unchanged since the form was filled."""
+    """Store a form as a connection, unless the connection was changed since the form was shown."""
     connection = own_connection(context, caller, connection_id)
     document = connection_of(form, connection_document(connection, ()))
     try:

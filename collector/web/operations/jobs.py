@@ -1,4 +1,4 @@
-"""Evaluations that are to be made, and those that failed: why, and once more."""
+"""Pages of evaluation jobs: pending and failed ones, the causes of failures, and retries."""
 
 from typing import Annotated, Any, Final, get_args
 from urllib.parse import urlencode
@@ -113,7 +113,7 @@ def retry_failed(context: ContextDep, caller: CallerDep, form: FormDep) -> Respo
 def retry_job(
     job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], context: ContextDep, caller: CallerDep, form: FormDep
 ) -> Response:
-    """Retry a job at once; one that waits for its next attempt has it now."""
+    """Run a failed job again, or the pending retry of a waiting job at once."""
     repeated = context.store.jobs.retry([job_id], now_us=wall_clock_us(), tenant=caller.visible_tenant)
     context.jobs_changed()
     if job_id in repeated.refused:

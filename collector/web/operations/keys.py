@@ -1,4 +1,4 @@
-"""API keys: made, disabled, deleted. The text of one is shown once, on the answer to the form that made it."""
+"""Pages of API keys: create, disable, delete. A key is shown once, in the response to the form that creates it."""
 
 import re
 from typing import Final

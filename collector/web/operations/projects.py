@@ -33,7 +33,7 @@ _MOST_ROWS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A project. `share` is its share of all spans, and so about that of the bytes."""
+    """A project. `share` is its share of all spans, an estimate of its share of the bytes."""
 
     name: str | None
     tenant: str
@@ -48,7 +48,7 @@ class _Row:
 @router.get("/projects")
 @needs(Permission.READ)
 def list_projects(request: Request, context: ContextDep, caller: CallerDep, q: str = "") -> Response:
-    """List the largest projects that are stored, made or configured, filtered by a text in the name."""
+    """List the largest projects with spans, from the rulebook or the settings; `q` filters by a part of the name."""
     rows, count = _rows(context, q)
     pins = context.store.retention.pinned(limit=_MOST_PINS)
     return page(

@@ -23,7 +23,7 @@ _SENDS_ONLY: Final = "This key can only send spans; sign in with a key that has 
 @router.get("/sign-in")
 @needs(Permission.OPEN)
 def show_form(request: Request, context: ContextDep, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
-    """Show the form; without keys there is no sign-in."""
+    """Show the form; if the server has no keys, redirect, because no sign-in is needed."""
     if context.authenticator.keyring.is_open:
         return see_other(own_path(next))
     return page(request, "sign_in.html", next=own_path(next), problem=None)

@@ -1,4 +1,4 @@
-"""Pictures of the span that filled the playground's form: the form names them, the request holds their data."""
+"""Pictures in a playground conversation from a span: the form holds references, the model request the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from evaluators.chat.images import MOST_SENT_BYTES, Image, image_of
 from storage.records import JsonValue, Message
 
 PICTURE: Final = "picture"
-"""The type of a part that stands for a picture: `at` is the place of its message and part, counted from 0."""
+"""Type of a part that refers to a picture of the span; its `at` is “MESSAGE.PART”, both indexes from 0."""
 
 _MOST_DIGITS: Final = 4
 
@@ -31,9 +31,9 @@ class SentPictures:
 
 
 def named(messages: Sequence[Message]) -> tuple[list[Message], int]:
-    """Replace sendable pictures of messages by names, drop other media, and return how many were dropped.
+    """Replace pictures by references, drop media that cannot be sent, and return how many were dropped.
 
-    A message that had nothing else is left out.
+    Only pictures of users, up to `MOST_SENT_BYTES`, can be sent. A message of dropped media only is dropped, too.
     """
     kept: list[Message] = []
     left_out = 0
@@ -58,7 +58,7 @@ def _named(part: Part, message: Message, at: str) -> dict[str, JsonValue] | None
 
 
 def filled(part: Part, messages: Sequence[Message]) -> Part | None:
-    """Return a part for the request: the picture that a name stands for, any other as is; None if it is missing."""
+    """Return a part for the request: the picture of a reference, other parts as they are; None if it is missing."""
     if part.get("type") != PICTURE:
         return part
     number, _, place = str(part.get("at", "")).partition(".")

@@ -1,4 +1,4 @@
-"""The page on which models go on with a conversation: that of a span, or one's own."""
+"""The playground page: models continue a conversation that was taken from a span or typed."""
 
 import asyncio
 import math
@@ -38,7 +38,7 @@ router = page_router()
 
 _DEFAULT: Final = "default"
 _DIGITS: Final = 2
-_NANO_DIGITS: Final = 9  # of an amount as the form holds it
+_NANO_DIGITS: Final = 9  # decimals of USD in the form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ShownPrice:
 
     @property
     def text(self) -> str:
-        """Return the limit as the form sends it back, which proves that it was shown."""
+        """Return the price as a hidden form field; the form sends it back to confirm it."""
         return f"{self.tokens}/{'' if self.usd is None else f'{self.usd:.9f}'}"
 
     def is_within(self, confirmed: str) -> bool:
@@ -59,8 +59,10 @@ class ShownPrice:
         tokens, _, usd = confirmed.partition("/")
         if not tokens.isdecimal() or self.tokens > int(tokens):
             return False
+        if self.usd is None or not usd:
+            return self.usd is None and not usd  # a price that is unknown now was not confirmed with an amount
         try:
-            return self.usd is None or self.usd <= float(usd)
+            return self.usd <= float(usd)
         except ValueError:
             return False
 
@@ -101,9 +103,9 @@ def show_playground(request: Request, context: ContextDep, caller: CallerDep, te
 @router.post("/playground")
 @needs(Permission.WRITE, by_tenant=True)
 async def ask_playground(request: Request, context: ContextDep, caller: CallerDep, sent: FormDep) -> Response:
-    """Show the price of what the form holds, or its answers once the price is confirmed."""
+    """Show the maximum price of the form's request, or call the models if that price is confirmed."""
     do, form = sent.text("do", "price"), sent_form(sent)
-    request.state.only_looked = do != "send"  # so the audit has no entry for each letter
+    request.state.only_looked = do != "send"  # no audit entry: the script submits the form while the user types
     form = _changed(form, do)
     shown = await asyncio.to_thread(_priced, context, caller, form)
     if do == "send" and shown.price is not None:
@@ -129,7 +131,7 @@ def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
 
 
 def _priced(context: Context, caller: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
-    """Return the highest price of what the form requests, or its problems."""
+    """Return the maximum price of the form's request, or the problems of the form."""
     body, problems = _body(context, caller, form)
     if body is None:
         return _PlaygroundFormState(problems=problems)
@@ -204,7 +206,7 @@ def _page(
 
 
 def _recorded(context: Context, caller: Caller, form: PlaygroundForm) -> Detail | None:
-    """Return the span that the form was filled from, if it still exists."""
+    """Return the span from which the form was filled, None if it is deleted or not visible to the caller."""
     if not form.origin:
         return None
     try:

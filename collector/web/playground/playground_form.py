@@ -17,7 +17,8 @@ from evaluators.chat.dialogue import ROLES
 from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading
 
 MOST_SHOWN: Final = 40
-"""Messages that have a box of their own, the last ones. A guess: a form holds some fields only."""
+"""Maximum number of messages with an input field, the last ones; `earlier` holds the others. A guess: the number of
+form fields is limited."""
 
 _NUMBERS: Final = ("temperature", "topP", "maxOutputTokens")
 _MOST_DIGITS: Final = 3
@@ -37,7 +38,7 @@ class PlaygroundForm:
     """Values of the form. `texts` are fields of one line, and the tools."""
 
     messages: Sequence[MessageField]
-    earlier: str = ""  # messages that have no box of their own, as a list in JSON
+    earlier: str = ""  # the messages before those, as a JSON list
     texts: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""  # TRACE/SPAN
     tenant: str = ""
@@ -107,7 +108,7 @@ def sent_form(form: Form) -> PlaygroundForm:
 def body_of(form: PlaygroundForm, recorded: Sequence[Message]) -> tuple[PlaygroundBody | None, dict[str, str]]:
     """Return the request that the form describes, or None and the problems by field.
 
-    `recorded` are the messages of the span that filled the form; the form names their pictures.
+    `recorded` are the messages of the span that filled the form; its picture references are resolved against them.
     """
     problems: dict[str, str] = {}
     messages, places = _messages(form, problems)
@@ -144,7 +145,7 @@ def tools_text(tools: Sequence[OfferedTool]) -> str:
 
 
 def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[JsonValue], list[str]]:
-    """Return the messages, and the field of each. An empty box is no message."""
+    """Return the messages, and the form field of each; empty fields are skipped."""
     messages = list(_list(form.earlier, "earlier", problems))
     places = ["earlier"] * len(messages)
     for at, each in enumerate(form.messages):
@@ -163,7 +164,7 @@ def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[Json
 def _with_pictures(
     messages: Sequence[JsonValue], places: Sequence[str], recorded: Sequence[Message], problems: dict[str, str]
 ) -> list[JsonValue]:
-    """Return the messages with the pictures that they name."""
+    """Replace picture references in the messages by the pictures."""
     whole: list[JsonValue] = []
     for message, name in zip(messages, places, strict=True):
         parts = message.get("parts") if isinstance(message, dict) else None

@@ -56,7 +56,7 @@ _MOST_PROJECTS: Final = 500
 _MOST_TENANTS: Final = 1_000
 _WORST: Final = 5
 _MOST_CORRECTED: Final = 30
-"""Rules of a page for which votes are looked up: two statements each. A guess."""
+"""Maximum number of rates per page that are corrected by votes; each takes two SQL statements. A guess."""
 
 
 class One(About):
@@ -68,7 +68,7 @@ class One(About):
 class Pair(One):
     """Query parameters of a comparison. By default, the latest evaluator that judged both releases is compared.
 
-    Without a service, they are of the latest that has both; "" is of spans that name none.
+    Without `service`, it is the latest service with both releases; "" selects spans without a service.
     """
 
     service: str | None = None
@@ -233,7 +233,7 @@ def _tenants(context: Context, caller: Caller, chosen: str) -> list[str]:
 
 
 def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:
-    """Draw the pass rate, and the mean score if it differs from that."""
+    """Draw the pass rate, and the mean score unless all scores are 0 or 1."""
     if not any(cell.scored for cell in cells):
         return []
     steps = numbers.steps_between(min(cell.at_us for cell in cells), chosen.now_us, chosen.step)
@@ -287,7 +287,7 @@ def _monitors(context: Context, chosen: Chosen, fingerprint: str | None) -> list
 
 
 def _unsettled(context: Context, tenant: str) -> list[Alert]:
-    """Return open alerts about a tenant's spans."""
+    """Return the open and acknowledged alerts about a tenant's spans."""
     return [
         alert
         for state in ("acknowledged", "open")
@@ -346,13 +346,9 @@ def _for_people(context: Context, chosen: Chosen, comparison: ReleaseComparison)
 def _corrected(
     context: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
 ) -> list[JudgeAgainstPeople | None]:
-    """Return for each stream how people rate its latest evaluator; None without votes."""
     voted = context.store.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
-    corrections: list[JudgeAgainstPeople | None] = []
-    for each in streams:
-        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, corrections)) < _MOST_CORRECTED
-        corrections.append(_judge_of(context, tenant, each, from_us) if is_voted else None)
-    return corrections
+    looked_up = [each for each in streams if (each.rule_id, each.project) in voted][:_MOST_CORRECTED]
+    return [_judge_of(context, tenant, each, from_us) if each in looked_up else None for each in streams]
 
 
 def _judge_of(context: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:

@@ -1,4 +1,4 @@
-"""The rule, the project and the period that the address of a page about quality names."""
+"""Query parameters of the quality pages, and the rule, project and period that they select."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
@@ -114,7 +114,7 @@ class Chosen:
         return {"time": "judged"} if self.basis.judged else {}
 
     def of_traces(self, **more: object) -> str:
-        """Return the address of the list of traces with such results."""
+        """Return the address of the list of traces with results of this rule."""
         params = {"project": self.key.project or "", "rule": self.rule, "tenant": self.key.tenant} | more
         return f"/traces?{urlencode({name: value for name, value in params.items() if value != ''})}"
 
@@ -132,9 +132,9 @@ def period_of(days: int) -> numbers.Period:
 
 
 def chosen_of(context: Context, caller: Caller, query: About) -> Chosen:
-    """Return the results that a query is about. It names the rule by id or name, and may omit the project.
+    """Resolve the rule and the project of a query: the rule by id or name, a missing project by the latest result.
 
-    The results are about the caller's own spans, or about those of the tenant that the query names.
+    Only results about the caller's own spans are selected, or about those of the tenant that the query names.
 
     Raises:
         Forbidden: the caller may not see that tenant.
@@ -162,5 +162,5 @@ def chosen_of(context: Context, caller: Caller, query: About) -> Chosen:
 
 
 def cells_of(context: Context, chosen: Chosen) -> list[Cell]:
-    """Return the sums of the results."""
+    """Return sums of the results by time step, evaluator, service and release."""
     return context.store.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)

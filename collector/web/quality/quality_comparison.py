@@ -27,7 +27,7 @@ Scores: TypeAlias = Mapping[str, Sequence[float]]
 
 SCORES_OF_EACH: Final = 500
 _DRAWS: Final = Draws(count=2_000)
-"""With the latest 500 scores of each release, 2,000 resamples take 50 ms; smaller p-values than 0.0005 are equal."""
+"""With the latest 500 scores of each release, 2,000 resamples take 50 ms; the smallest p-value is 0.0005."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class ComparedMeasure:
     baseline: StreamRate
     candidate: StreamRate
     difference: float  # candidate - baseline
-    interval: Interval  # of the difference, at all times at once
+    interval: Interval  # of the difference; anytime-valid
     test: Test
-    p_value: float  # corrected for there being two measures
+    p_value: float  # corrected (Holm) for the tests of both measures
     verdict: Verdict
 
 
@@ -124,7 +124,7 @@ def compare(
     *,
     lower_is_better: bool = False,
 ) -> ReleaseComparison:
-    """Compare the second release with the first, by the cells of one service. `scores` is called if needed."""
+    """Compare the second release with the first, by the cells of one service. A test may call `scores`."""
     by_name = {each.release: each for each in releases_of(cells, of.fingerprint)}
     before, after = of.releases
     baseline, candidate = by_name[before], by_name[after]

@@ -1,4 +1,4 @@
-"""Sums of results: rates with intervals that hold at all times at once, by step of time, evaluator and release."""
+"""Sums of results by time step, evaluator and release, as rates with anytime-valid intervals."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from storage.alerting.quality import Cell, Step, StreamDay
 from storage.rates import pass_rate
 
 ALPHA: Final = 0.05
-"""Intervals hold at all times at once with 95 %."""
+"""Error rate of the anytime-valid intervals: with 95 % confidence they hold at all sample sizes together."""
 
 BINS: Final = 16
 MOST_RELEASES: Final = 50
@@ -24,7 +24,7 @@ Measure: TypeAlias = Literal["passed", "score"]
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DECEMBER: Final = 12
 _FINGERPRINT_DIGITS: Final = 8
-_PARTS: Final = 5  # a scale begins at a fifth of its height
+_PARTS: Final = 5  # a scale begins at a multiple of 1/5
 
 
 class Period(NamedTuple):
@@ -46,16 +46,16 @@ PERIODS: Final[Mapping[int, Period]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSum:
-    """Sums of results; rates need those of one evaluator."""
+    """Sums of results; the rates are meaningful only for results of one evaluator."""
 
     scored: int
-    counted: int  # of these, by monitors
+    counted: int  # the part of `scored` that monitors count
     failed: int
     skipped: int
     passed: int
     not_passed: int
     cost_usd: float
-    unpriced_calls: int  # of judges, whose cost is unknown
+    unpriced_calls: int  # calls of judges with unknown cost
     scores: Sample
     first_number: int
     first_us: int
@@ -83,7 +83,7 @@ class ResultSum:
 
     @property
     def is_pass_or_fail(self) -> bool:
-        """Return True if all scores are those of a pass or a failure."""
+        """Return True if every score is 1 for a pass or 0 for a failure."""
         return self.scores == Sample.of_passes(self.passed, self.passed + self.not_passed)
 
 
@@ -106,7 +106,7 @@ class ReleaseResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSeries:
-    """Results of a rule in a project: those of its latest evaluator, and its days."""
+    """Results of a rule in a project; `sum`, and `days` with a rate for each, are of its latest evaluator."""
 
     project: str | None
     rule_id: str
@@ -114,7 +114,7 @@ class ResultSeries:
     fingerprint: str | None  # of the latest evaluator
     sum: ResultSum
     days: Sequence[float | None]
-    failed: int  # of all evaluators, as what follows
+    failed: int  # of all evaluators, as the fields below
     skipped: int
     cost_usd: float
     unpriced_calls: int
@@ -142,8 +142,8 @@ def sum_of(cells: Iterable[Cell]) -> ResultSum:
             weights[point] += scored * UNIT - above
             if above:
                 weights[point + 1] += above
-        # A score of which only the sum is known may as well have been a pass or a failure: that is the widest spread
-        # with its mean, so the interval is wider and as true.
+        # Some scores are stored only as a sum. Count them as zeros and ones with that sum: the largest variance for
+        # their mean, so that the interval is wider than necessary, but valid.
         upper = round(min(max(cell.score_sum, 0.0), cell.summed) * UNIT)
         weights[0] += cell.summed * UNIT - upper
         weights[-1] += upper
@@ -188,7 +188,7 @@ def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseR
 
 
 def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, ReleaseResults] | None:
-    """Return the predecessor, and the latest release that has one of the same service; None if there is none."""
+    """Return the latest release with a predecessor in its service, after that predecessor; None if there is none."""
     named = [each for each in releases if each.release is not None]
     for number, each in enumerate(named):
         before = next((other for other in named[number + 1 :] if other.service == each.service), None)
@@ -198,7 +198,7 @@ def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, Rele
 
 
 def bins_of(cells: Iterable[Cell]) -> list[int]:
-    """Return the histogram of scores from 0 to 1, as far as they are stored one by one."""
+    """Return the histogram of the scores from 0 to 1, without those that are stored only as sums."""
     counts = [0] * BINS
     for cell in cells:
         for point, scored, _ in cell.points:
@@ -209,7 +209,7 @@ def bins_of(cells: Iterable[Cell]) -> list[int]:
 def points_of(
     cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: Measure, href: Href
 ) -> list[TrendPoint]:
-    """Return a rate by step; points where another evaluator begins are marked. Pass rates are in percent."""
+    """Return a rate by step and evaluator; a change of the evaluator is marked. Pass rates are in percent."""
     times = 100 if measure == "passed" else 1
     points: list[TrendPoint] = []
     before: str | None = None
@@ -236,14 +236,14 @@ def points_of(
 
 
 def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
-    """Return a scale to the top that begins at a fifth, at or below the lowest bound of an interval."""
+    """Return a scale that begins at the highest fifth at or below all intervals, and ends at 1 or 100 %."""
     high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
     least = min((point.low for point in points if point.low is not None), default=0.0)
     return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)
 
 
 def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
-    """Return the results by project and rule, after each rule those of its questions to people."""
+    """Return the results by project and rule; each rule is followed by its questions to people."""
     grouped: dict[tuple[str | None, str, str | None], list[StreamDay]] = {}
     for day in sorted(days, key=lambda day: is_of_people(day.fingerprint)):
         question = day.fingerprint if is_of_people(day.fingerprint) else None

@@ -32,7 +32,7 @@ VERDICTS: Final[Mapping[str, tuple[str | None, bool | None]]] = {
     "broken": ("failed", None),
     "skipped": ("skipped", None),
 }
-"""As the list of traces calls them, which knows no `scored`: an outcome, and whether it passed."""
+"""Values of `verdict`, named as in the list of traces (which lacks `scored`): `outcome` and `passed` of the store."""
 
 VERDICT_OPTIONS: Final = (
     ("", "all"),

@@ -10,7 +10,7 @@ from collector.web.rules.rule_draft import MOST_SPANS, Preview, RuleFormDraft
 from collector.web.visitor import Form
 
 MOST_DAYS: Final = 365
-"""What a form takes; a backfill between any two instants is started on the page of the rule. A guess."""
+"""Maximum number of days in the form; the page of a rule starts backfills between any two instants. A guess."""
 
 _NS_OF_DAY: Final = 86_400_000_000_000
 _DIGITS: Final = 16
@@ -24,12 +24,12 @@ class BackfillOnSave:
     text: str = ""  # as typed
     days: int = 0
     problem: str = ""
-    seen: str = ""  # of the price that was shown when the form was sent
-    digest: str = ""  # of the price now
+    seen: str = ""  # the `digest` for which the sent form had shown the cost
+    digest: str = ""  # of the days and the rule text that the cost is for
     evaluations: float | None = None  # estimated; None: unknown
     usd: float | None = None  # cost of all; None: unknown
-    is_most: bool = False  # `usd` is the highest cost, not the average of late
-    asks: bool = False  # each calls a judge
+    is_most: bool = False  # `usd` is a maximum, not extrapolated from recent costs
+    asks: bool = False  # each evaluation calls a judge
 
 
 NO_DAYS: Final = BackfillOnSave()
@@ -65,7 +65,7 @@ def estimated(
 
 
 def backfill_refusal(also: BackfillOnSave, draft: RuleFormDraft) -> str:
-    """Return why saving would not start the backfill, or "". The price of a judge is shown first."""
+    """Return why saving must not start the backfill, or "". The cost of judge calls must have been shown before."""
     if not also.days or draft.rule is None:
         return ""
     if not draft.rule.enabled:
@@ -81,7 +81,7 @@ def bounds_of(context: Context, also: BackfillOnSave) -> tuple[int, int]:
 
 
 def _cost_of_one(looked: Preview) -> tuple[float | None, bool]:
-    """Return the average cost of an evaluation, else the highest, and whether it is the latter."""
+    """Return the average cost of an evaluation, or if unknown its maximum and True."""
     if looked.cost is not None and looked.cost.evaluations and looked.cost.usd is not None:
         return looked.cost.usd, False
     if looked.offer is not None and looked.offer.usd is not None and looked.results:

@@ -1,4 +1,4 @@
-"""The reads and changes of the pages of rules: all their calls of the active rules, of backfills and of trials."""
+"""Operations of the rule pages: reads and changes of active rules, backfills and trials."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def find_changeable(context: Context, caller: Caller, rule_id: str) -> LoadedRul
     """Return a rule that belongs to the caller and can be changed here.
 
     Raises:
-        Missing, Forbidden: as `find_own`.
+        NotFound, Forbidden: as `find_own`.
         Conflict: the rule comes from a file.
     """
     kept = find_own(context, caller, rule_id)
@@ -115,7 +115,7 @@ def replace(context: Context, kept: LoadedRule, parsed: RuleText, text: str, *, 
 
 
 def enable(context: Context, kept: LoadedRule, *, enabled: bool) -> None:
-    """Let a rule judge, or not.
+    """Enable or disable a rule.
 
     Raises:
         Stale, Conflict, Overloaded: as `ActiveRules.replace`.
@@ -128,7 +128,7 @@ def delete(context: Context, kept: LoadedRule) -> None:
     """Delete a rule; its results stay.
 
     Raises:
-        Missing, Conflict, Overloaded: as `ActiveRules.delete`.
+        NotFound, Conflict, Overloaded: as `ActiveRules.delete`.
     """
     context.rules.delete(kept.stored.project, kept.stored.rule_id)
 
@@ -138,7 +138,7 @@ def try_out(context: Context, whose: str, parsed: RuleText, rule: Rule, window_s
 
     Raises:
         BadQuery: the matching took too long.
-        Overloaded: the database failed, or was opened again.
+        Overloaded: the database failed, or was reopened meanwhile.
     """
     settings = context.settings
 
@@ -189,7 +189,7 @@ def cancel_backfill(context: Context, kept: LoadedRule, backfill_id: str) -> Non
 
 
 def _with_enabled(kept: LoadedRule, *, enabled: bool) -> str:
-    """Return the text of a rule with `enabled` changed; rewritten if that is impossible in place."""
+    """Return the text of a rule with `enabled` changed; if editing its line fails, generate the text from the rule."""
     text, rule = kept.stored.text, kept.active.rule
     target = changed(rule, enabled=enabled)
     flag = str(enabled).lower()

@@ -1,4 +1,4 @@
-"""Pages of backfills: runs of a rule over data that was stored before it."""
+"""Routes of backfills: runs of a rule over stored data."""
 
 import datetime as dt
 from typing import Final
@@ -33,7 +33,7 @@ def start_backfill(rule_id: str, form: FormDep, context: ContextDep, caller: Cal
 @router.post("/rules/{rule_id}/baseline")
 @needs(Permission.WRITE, by_tenant=True)
 def start_baseline(rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
-    """Judge the releases again that monitors compare."""
+    """Start a backfill over the results that the rule's monitors lack for a comparison."""
     rule_documents.start_baseline(context, rule_access.find_own(context, caller, rule_id).active)
     return see_other(f"/rules/{rule_id}#backfills")
 

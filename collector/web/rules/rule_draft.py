@@ -31,10 +31,10 @@ from storage.judging.rule_record import PastCost
 from storage.records import JsonValue
 
 Asks: TypeAlias = Literal["", "judge", "prompt"]
-"""The part of the judge in a preview: none, its results for the examples, or its prompt."""
+"""Use of the judge by a preview: none, call it for the examples, or render its prompt."""
 
 EVALUATED: Final = 3
-"""Examples that are evaluated on the spot."""
+"""Number of examples that a preview evaluates."""
 
 WINDOWS: Final[Mapping[str, str]] = {"3600": "the last hour", "86400": "the last day", "604800": "the last week"}
 DAY: Final = "86400"
@@ -50,7 +50,7 @@ _JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFormDraft:
-    """A rule as typed, as text, and as the form that made the text, if any."""
+    """A rule while it is edited: its YAML, the form that generated it if any, and the parsed rule or its problems."""
 
     text: str
     form: RuleForm | None  # None: it is written as YAML
@@ -121,7 +121,7 @@ def draft_of_form(context: Context, caller: Caller, form: RuleForm, kept: Loaded
     text = yaml_of(document)
     problems, parsed, rule = _checked(context, caller, text, kept)
     if parsed is None:
-        # Problems of the evaluator come only once the rest is right, unless only these are requested.
+        # An evaluator is checked only if the rest of the rule is valid: check it alone, to show all problems.
         part: dict[str, JsonValue] = {
             "name": "this",
             **{key: document[key] for key in _JUDGING_KEYS if key in document},

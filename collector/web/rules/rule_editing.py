@@ -59,7 +59,7 @@ _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 _NAME_CHARACTERS: Final = 80
 _MORE_ROWS: Final = 4
 _ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
-"""Which buttons ask for more than a look."""
+"""Buttons that make the preview call the judge, or render its prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class _RuleFormState:
     version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
     asks: Asks = ""  # call the judge for the examples, which costs, or only render its prompt
-    looks: bool = False  # not at first: a preview of a day of a million spans takes seconds
+    looks: bool = False  # show the preview: not on opening, since over a million spans it takes seconds
     message: str = ""
     overtaken: EditConflict | None = None
     also: BackfillOnSave = NO_DAYS
@@ -101,7 +101,7 @@ def create_rule(request: Request, form: FormDep, context: ContextDep, caller: Ca
 @router.get("/rules/{rule_id}/edit")
 @needs(Permission.WRITE, by_tenant=True)
 def edit_rule(request: Request, rule_id: str, context: ContextDep, caller: CallerDep) -> Response:
-    """Show a rule in its form; as YAML, if it has more than the form shows."""
+    """Show a rule in its form; as YAML, if it has more conditions than the form."""
     kept = rule_access.find_changeable(context, caller, rule_id)
     rule = kept.active.rule
     if len(rule.conditions) <= MAX_ROWS:
@@ -120,7 +120,7 @@ def change_rule(request: Request, rule_id: str, form: FormDep, context: ContextD
 
 def _sent(request: Request, context: Context, caller: Caller, sent: Form, kept: LoadedRule | None) -> Response:
     do = sent.text("do", "preview")
-    request.state.only_looked = do != "save" and _ASKING.get(do) != "judge"  # so the audit has no entry for each letter
+    request.state.only_looked = do != "save" and _ASKING.get(do) != "judge"  # no audit entry: sent while typing
     draft = rule_draft.written(context, caller, sent, kept)
     shown = _RuleFormState(
         kept=kept,

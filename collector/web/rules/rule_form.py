@@ -17,7 +17,7 @@ GROUPS: Final = ("any", "all")
 """Groups of conditions that a row can hold as a JSON list: any or all of them must match."""
 
 MAX_ROWS: Final = 40
-"""Most conditions in a form. A guess: rules with more are edited as YAML."""
+"""Maximum number of conditions in a form; rules with more are edited as YAML. A guess."""
 
 MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "jury", "judge", "settle", "after")
 """Keys edited as YAML: those without a form field, and an `after` that the fields cannot express."""
@@ -73,7 +73,7 @@ class RuleForm:
     unpriced: bool = False
     rows: Sequence[ConditionRow] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # of the evaluator, by key
-    laid_aside: Mapping[str, str] = field(default_factory=dict)  # those that another evaluator had, should it come back
+    laid_aside: Mapping[str, str] = field(default_factory=dict)  # settings of evaluators chosen before
 
     @property
     def evaluator(self) -> str:
@@ -173,7 +173,7 @@ def sent_form(sent: Form) -> RuleForm:
 
 
 def with_settings_of(form: RuleForm, known: frozenset[str]) -> RuleForm:
-    """Move settings that this evaluator does not know to `laid_aside`, and take back those that it knows."""
+    """Move settings that are not `known` to `laid_aside`, and those of it that are known back."""
     written = {**form.laid_aside, **{key: text for key, text in form.settings.items() if text.strip()}}
     return replace(
         form,

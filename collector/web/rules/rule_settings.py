@@ -49,7 +49,7 @@ class EvaluatorChoice:
 
 
 def literal_keys(evaluator: str) -> frozenset[str]:
-    """Return the settings of an evaluator that are texts, whatever they look like."""
+    """Return the keys of an evaluator's text settings: a value such as “1” is not parsed as a number."""
     kind = KINDS.get(evaluator)
     fields = {} if kind is None else kind.configuration.model_fields
     return frozenset(field.alias or name for name, field in fields.items() if _is_text(field.annotation))

@@ -40,10 +40,10 @@ _SIGNS: Final = {"+": "added", "-": "removed", " ": "same"}
 MAX_SHOWN: Final = 50
 """Revisions on a page. A guess."""
 MAX_COMPARED: Final = 200_000
-"""Most characters of documents that a page compares, each with the previous one. Fifty usual ones have fewer.
-As YAML, so many with a list of numbers took 0.5 s of CPU."""
+"""Maximum length of all documents that a page compares, in characters; fifty ordinary revisions have fewer. Comparing
+so many characters of YAML lists of numbers took 0.5 s of CPU."""
 _MOST_LINES: Final = 300
-"""Lines of a difference on a page: their HTML takes longer than the comparison. A guess."""
+"""Maximum lines shown of a diff, since rendering them takes longer than comparing. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class RevisionChange:
     revision: PastRevision
     lines: Sequence[DiffLine] | None = None  # None: not compared
     is_first: bool = False
-    is_too_long: bool = False  # to be compared on any page
+    is_too_long: bool = False  # the pair alone exceeds `MAX_COMPARED`
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -76,9 +76,9 @@ class RevisionChange:
 
 
 def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
-    """Compare each of the latest revisions with the previous one, until the texts are longer than a page compares.
+    """Compare each of the latest revisions with its predecessor, up to `MAX_COMPARED` characters in all.
 
-    The revision after those on the page is only read for the last comparison.
+    The last of `revisions` beyond `MAX_SHOWN` serves only as a predecessor.
     """
     left, text_of = MAX_COMPARED, cache(lambda document: yaml_of(json.loads(document)).splitlines())
     for each, before in zip_longest(revisions[:MAX_SHOWN], revisions[1 : MAX_SHOWN + 1]):
@@ -121,7 +121,7 @@ _UNSCORED: Final[Mapping[str | None, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of a rule in the last 24 hours, what waits now, and today's use by its judges."""
+    """Counts of a rule in the last 24 hours, its waiting evaluations, and the usage of its judges today."""
 
     decided: int
     matched: int
@@ -144,7 +144,7 @@ class Counts:
 
     @property
     def pass_rate(self) -> float | None:
-        """Return the share of these that passed."""
+        """Return the share of scored evaluations that passed."""
         return pass_rate(self.passed, self.not_passed)
 
     @property
@@ -218,9 +218,7 @@ def show_rule(
             kept, rule_access.activity(context, caller), context.store.rule_record.waiting(caller.visible_tenant)
         ),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
-        decided=record.decided(shown_revision, now_ns)
-        if is_own
-        else [],  # else it would cover the spans of all tenants
+        decided=record.decided(shown_revision, now_ns) if is_own else [],  # counts of a shared rule cover all tenants
         unscored=record.unscored(shown_revision, now_ns) if is_own else [],
         unscored_words=_UNSCORED,
         results=results,
@@ -257,7 +255,7 @@ def _connection_name(context: Context, caller: Caller, named: str | None) -> str
 @router.post("/rules/{rule_id}/enable")
 @needs(Permission.WRITE, by_tenant=True)
 def enable_rule(rule_id: str, form: FormDep, context: ContextDep, caller: CallerDep) -> Response:
-    """Let a rule judge."""
+    """Enable a rule."""
     rule_access.enable(context, rule_access.find_changeable(context, caller, rule_id), enabled=True)
     return _back(rule_id, form.text("back"))
 
@@ -279,7 +277,7 @@ def delete_rule(rule_id: str, context: ContextDep, caller: CallerDep) -> Respons
 
 
 create_rule = rule_editing.create_rule
-"""A caller that may use this may use all forms about rules."""
+"""Endpoint for `may_use`: all forms that change rules need its permission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

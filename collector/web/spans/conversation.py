@@ -20,7 +20,7 @@ class ShownMedia:
     """Placeholder for a medium."""
 
     title: str
-    is_image: bool  # it can probably be shown: its bytes begin like a picture, and are not too many
+    is_image: bool  # probably displayable: it has the signature of an image, and at most `MOST_BYTES`
 
 
 def media_of(part: Mapping[str, JsonValue]) -> ShownMedia:
@@ -44,10 +44,10 @@ def size_text(nbytes: int) -> str:
 
 
 MOST_MESSAGES: Final = 200
-"""Shown at once, the last ones. A guess: more than a person reads."""
+"""Maximum number of messages on a page, the last ones. A guess: more than a person reads."""
 
 _MOST_PARTS: Final = 2_000
-"""Most parts shown at once, of all messages together; long messages are cut first. A guess: ten of each of 200."""
+"""Maximum number of parts on a page over all messages; long messages are cut first. A guess: 200 messages of ten."""
 
 _SUMMARY_CHARACTERS: Final = 90
 
@@ -65,7 +65,7 @@ class Piece:
     has_result: bool = False
     is_error: bool = False  # of a call that failed
     is_image: bool = False  # of a medium that a page may show
-    part: int = 0  # its place in its message
+    part: int = 0  # index of the part in its message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def conversation(
 ) -> list[ShownMessage]:
     """Return messages in order; the result of an earlier call is shown at that call only.
 
-    `failed` are the ids of failed calls, `first` is the place of the first message. A message whose parts are all shown
+    `failed` are the ids of failed calls, `first` is the index of the first message. A message whose parts are all shown
     elsewhere is left out, unless `keeps_empty`; a message without parts stays.
     """
     results = {
@@ -125,9 +125,9 @@ def failed_calls(calls: Sequence[TraceToolCall]) -> set[str]:
 
 
 def calls_beside(messages: Sequence[Message], calls: Sequence[TraceToolCall]) -> list[TraceToolCall]:
-    """Return the calls that messages do not show, and those that failed.
+    """Return the executed calls that `messages` do not show, and those that failed.
 
-    Of several executions of a call messages show the last one.
+    If a call was executed several times, `messages` show the last execution.
     """
     parts = (part for message in messages for part in parts_of(message) if part.get("type") == "tool_call")
     left = Counter(str(part.get("id")) for part in parts)

@@ -20,7 +20,7 @@ MOST_ITEMS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """A span, its reading, and its messages for display."""
+    """A span, the fields read from its attributes (`reading`), and its messages for display."""
 
     span: Span
     reading: SpanReading
@@ -71,7 +71,7 @@ def detail_of(whole: WholeSpan, own: OwnKeys, trace_start_ns: int) -> Detail:
 
 
 def text_of(whole: WholeSpan, of: str, own: OwnKeys) -> str | None:
-    """Return one of its texts whole; None if it has no such text."""
+    """Return a text of a span, uncut; None if the span has no text `of`."""
     if of.startswith(_ATTRIBUTE):
         return _as_text(whole.span.attributes.get(of.removeprefix(_ATTRIBUTE)))
     reading = _reading(whole, own)

@@ -50,11 +50,11 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentGraph:
-    """Nodes, and edges between their places."""
+    """Nodes, and edges between their indexes."""
 
     nodes: Sequence[GraphNode]
     edges: Sequence[GraphEdge]
-    hidden_edges: int  # that are not among the edges
+    hidden_edges: int  # number of edges beyond `MOST_EDGES`
 
 
 _Key: TypeAlias = tuple[Kind, str]
@@ -127,7 +127,7 @@ def _handovers(
     """Pair each handover with the agent of its name, else with the next agent that started."""
     by_name = {_plain(key[1]): key for _, key in started}
     began = [began_ns for began_ns, _ in started]
-    others = [len(started)] * len(started)  # for each start the place of the next one of another agent
+    others = [len(started)] * len(started)  # for each start the index of the next start of another agent
     for place in reversed(range(len(started) - 1)):
         is_same = started[place][1] == started[place + 1][1]
         others[place] = others[place + 1] if is_same else place + 1

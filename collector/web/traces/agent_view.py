@@ -1,4 +1,4 @@
-"""The view of a trace that draws its agents, models and tools: each leads to its spans."""
+"""The graph view of a trace: its agents, models and tools, each with a link to its spans."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

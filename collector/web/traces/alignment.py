@@ -1,7 +1,7 @@
 """Two traces beside each other: the pairs of corresponding spans, and their differences.
 
-Children of spans that belong together are paired by name and type, in their order; those that are left over by their
-type alone, but for tools, since another tool is another step. It takes time in proportion to the spans.
+Children of paired spans are paired in order: first those with the same name and type, then the others by type alone,
+except tool calls, since another tool is another step. The running time is linear in the number of spans.
 """
 
 from collections import defaultdict, deque
@@ -27,7 +27,7 @@ class AlignedSpan:
     before: OutlineSpan | None
     after: OutlineSpan | None
     depth: int
-    above: int | None  # the place of the span above it
+    above: int | None  # index of the row of its parent
     changes: tuple[str, ...] = ()  # the differences, if the span is in both traces
 
     @property
@@ -44,7 +44,7 @@ class AlignedSpan:
         """Return the span of the second trace, else that of the first."""
         one = self.after or self.before
         if one is None:
-            raise AssertionError  # one of them has it
+            raise AssertionError  # at least one is set
         return one
 
 
@@ -57,7 +57,7 @@ class TraceSide:
 
 
 def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
-    """Align the spans of both traces in the order of one tree."""
+    """Align the spans of both traces; return the rows of the merged tree, parents first."""
     trees = _Tree(before.spans), _Tree(after.spans)
     rows: list[AlignedSpan] = []
     waiting: list[tuple[_Pair, int, int | None]] = [(pair, 0, None) for pair in _paired(trees, (_TOP, _TOP))[::-1]]
@@ -73,7 +73,7 @@ def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
 
 
 def differing(rows: Sequence[AlignedSpan]) -> list[int]:
-    """Return the places of different spans, and of those above them."""
+    """Return the indexes of rows that differ, and of their ancestors."""
     places: set[int] = set()
     for place, row in enumerate(rows):
         if row.state == "same":
@@ -100,7 +100,7 @@ class _Tree:
 
 
 def _paired(trees: tuple[_Tree, _Tree], above: _Pair) -> list[_Pair]:
-    """Pair the children of two matched spans, or list those of one, in the order of both."""
+    """Pair the children of two matched spans, or list the children of an unmatched one, in the order of both."""
     one, other = ([] if place is None else tree.below.get(place, []) for tree, place in zip(trees, above, strict=True))
     matched: dict[int, int] = {}
     _match(trees, one, other, matched, by_name=True)
@@ -113,7 +113,7 @@ def _paired(trees: tuple[_Tree, _Tree], above: _Pair) -> list[_Pair]:
 def _match(
     trees: tuple[_Tree, _Tree], one: Iterable[int], other: Iterable[int], matched: dict[int, int], *, by_name: bool
 ) -> None:
-    """Add corresponding children to `matched`: the nth of a kind in one is the nth of it in the other."""
+    """Add pairs of children to `matched`: the nth child of a kind in `one`, and the nth of this kind in `other`."""
     candidates: dict[Hashable, deque[int]] = defaultdict(deque)
     for place in other:
         candidates[_kind(trees[1].spans[place], by_name=by_name)].append(place)
@@ -130,7 +130,7 @@ def _kind(span: OutlineSpan, *, by_name: bool) -> Hashable:
 
 
 def _woven(one: Sequence[int], other: Sequence[int], matched: Mapping[int, int]) -> Iterable[_Pair]:
-    """Merge both lists; spans of the other alone come before their next matched one."""
+    """Merge both lists; unmatched spans of `other` come before the next matched span."""
     places = {place: number for number, place in enumerate(other)}
     taken = set(matched.values())
     woven = 0

@@ -34,7 +34,7 @@ from storage.upkeep.deletions import DeletionCriteria
 router = page_router()
 
 MOST_CHOSEN: Final = 100
-"""A page of the list has fewer, and a form takes no more fields than twice as many."""
+"""Maximum number of selected traces; a page of the list has fewer, and a form accepts twice as many fields."""
 
 _SEE_OTHER: Final = 303
 _CHOSEN: Final = re.compile(r"([0-9a-fA-F]{32})(?:\.(.{0,100}))?")
@@ -53,7 +53,7 @@ class ChosenTrace:
 
     @property
     def text(self) -> str:
-        """Format it for forms."""
+        """Format the trace for a form field."""
         return f"{self.trace_id}.{self.tenant}"
 
 
@@ -118,7 +118,7 @@ def promote_chosen(request: Request, context: ContextDep, caller: CallerDep, for
 @router.get("/traces/chosen/evaluate")
 @needs(Permission.WRITE, by_tenant=True)
 def ask_for_rule(request: Request, context: ContextDep, caller: CallerDep, named: Named = ()) -> Response:
-    """Ask which rule judges them."""
+    """Ask which rule is to evaluate the traces."""
     if not named:
         return _nothing(request)
     return _form(request, context, caller, _chosen(named), _ChosenFormState(template=_OF_RULE, values={"rule": ""}))
@@ -169,7 +169,7 @@ def ask_to_delete_chosen(request: Request, context: ContextDep, caller: CallerDe
 @router.post("/traces/chosen/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_chosen(context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
-    """Delete the traces from every table, and wait for the last one; those that are gone already are skipped."""
+    """Delete the traces from every table, and wait for the last deletion; traces that no longer exist are skipped."""
     criteria = [
         DeletionCriteria(tenant=tenant_of(caller, each.tenant or None), trace_id=each.trace_id)
         for each in _chosen(form.texts("trace"))

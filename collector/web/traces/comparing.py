@@ -35,13 +35,13 @@ router = page_router()
 _MOST_SPANS: Final = 10_000
 _PAGE_ROWS: Final = 300
 _OFFERED: Final = 12
-"""Traces to compare with. A guess: the latest of a kind."""
+"""Number of traces offered to compare with. A guess."""
 
 _MOST_PAGE: Final = 10_000
 
 
 class TraceQuery(BaseModel):
-    """Query parameters: the other trace, and the parts of both that are shown."""
+    """Query parameters: the other trace, and the rows and the pair of spans to show."""
 
     other: str = Field(default="", alias="with", max_length=400)
     tenant: str = Field(default="", pattern=f"^$|{TENANT_PATTERN}")
@@ -101,7 +101,7 @@ def compare_traces(
 
 
 def _offered(context: Context, caller: Caller, outline: Outline) -> dict[str, Any]:
-    """Return the latest traces of the same kind."""
+    """Return the latest other traces with the same project, service and root span name."""
     one = outline.summary
     like = TraceCriteria(project=one.project, service=one.service_name, name=one.root_name)
     listed = context.store.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=caller.visible_tenant)
@@ -208,7 +208,7 @@ def _beside(label: str, texts: Sequence[str | None], wholes: Sequence[str]) -> C
 
 
 def _text(detail: Detail, of: str) -> str | None:
-    """Return a text of a span: that of a tool's call, of its messages, or of its input or output."""
+    """Return the input or output text of a span: arguments or result of a tool call, else messages, else plain text."""
     reading = detail.reading
     tool, messages, text = (
         (reading.tool_arguments, reading.input_messages, reading.input)

@@ -39,7 +39,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetLine:
-    """A value: its number of traces, whether it is the filter, and the list with or without it."""
+    """A value of a facet: its number of traces, and the address of the list that sets or removes it as a filter."""
 
     label: str
     traces: int | None  # None: it was not counted
@@ -62,7 +62,7 @@ class FacetView:
 def show_overview(request: Request, context: ContextDep, caller: CallerDep, values: str = "") -> Response:
     """Show the volume, the latency and the values of the traces that an address lists.
 
-    Of their values some are counted, with `values=all` many, and with `values=none` none, if they are hidden.
+    Of each facet, the `_FEW` most frequent values are counted, with `values=all` `_MANY`, and with `values=none` none.
     """
     now_ns = context.now_ns()
     chosen = filter_of(request.query_params, now_ns)
@@ -109,7 +109,7 @@ def _line(request: Request, name: str, value: str, traces: int | None, *, is_set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """A chart: its value at a step, the number drawn within it, the bad share, and the description."""
+    """A chart: `value`, `within` and `bad` are numbers of a step, `describe` and `most` format a step and a value."""
 
     what: str
     value: Callable[[ShapeStep], float | None]

@@ -29,7 +29,7 @@ _HEADERS: Final = {
 def show_media(request: Request, trace_id: str, span_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Serve a picture of a message if its bytes are a raster image; anything else is refused.
 
-    `of` is the name of the messages on the page of the span, `at` the place of the part in them.
+    The query parameters `of` and `at` name the message and the part: see `picture_of`.
     """
     params = request.query_params
     visible_tenant = visible_tenant_of(caller, params.get("tenant") or None)

@@ -1,4 +1,4 @@
-"""The page of one trace, its texts and its spans as they were sent, and its possible actions."""
+"""Routes of one trace: its page, its uncut texts, its spans as OTLP/JSON, pinning and deletion."""
 
 import gzip
 from typing import Any, Final
@@ -50,7 +50,7 @@ _MOST_FIND: Final = 200
 def show_trace(request: Request, trace_id: str, context: ContextDep, caller: CallerDep) -> Response:
     """Show a trace: its spans and one of them whole, its conversation, its agents, or its verdicts.
 
-    Scripts request a part of it: with `part=tree` 10,000 spans at most as JSON, with `part=span` the panel beside them.
+    The script requests parts: `part=tree` is JSON of at most 10,000 spans; `part=span` is the panel of one span.
     """
     params = request.query_params
     outline = _outline(context, trace_id, visible_tenant_of(caller, params.get("tenant")))
@@ -169,7 +169,7 @@ def show_otlp(request: Request, trace_id: str, context: ContextDep, caller: Call
 @router.post("/traces/{trace_id}/pin")
 @needs(Permission.WRITE, by_tenant=True)
 def pin_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
-    """Keep it beyond its expiry, or with `keep` 0 no longer."""
+    """Pin a trace, so that it outlives its expiry, or with `keep` 0 unpin it."""
     key, tenant = trace_id.lower(), tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
     trace = context.store.queries.trace(key, tenant=tenant, max_spans=1)
     if trace is None or trace.summary.tenant != tenant:
@@ -184,7 +184,7 @@ def pin_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormD
 @router.post("/traces/{trace_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_trace(trace_id: str, context: ContextDep, caller: CallerDep, form: FormDep) -> Response:
-    """Delete it from every table."""
+    """Delete a trace from every table."""
     tenant = tenant_of(caller, form.texts("tenant")[0] if form.checked("tenant") else None)
     criteria = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
     if not context.eraser.erasure.is_stored(criteria):

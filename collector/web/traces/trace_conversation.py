@@ -1,4 +1,4 @@
-"""The conversation of a trace: that of its root, each turn with the span that first had it."""
+"""The conversation of a trace, taken from its topmost span with messages; each turn has a link to its origin."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from storage.records import Message, Span, TraceReading, TraceToolCall
 
 PAGE_TURNS: Final = 200
 PAGE_CALLS: Final = 200
-"""Shown at once; links lead to the others. Guesses: more than a person reads."""
+"""Maximum number of turns, and of calls, on a page. Guesses: more than a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Origin:
 
     span_id: str
     span_name: str
-    of: str  # the name of the text of the message on the page of that span
+    of: str  # query parameter `of` for the uncut text: FIELD.INDEX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def _texts(reading: TraceReading) -> Iterator[Message]:
 
 
 def _origins(reading: TraceReading, names: Mapping[str, str]) -> Mapping[str, Origin]:
-    """Return for each message the span that answered with it, else the first that received it."""
+    """Return for each message the first span with it in its output, else the first with it in its input."""
     origins: dict[str, Origin] = {}
     for field in ("output_messages", "input_messages"):
         for span_id, each in reading.spans.items():

@@ -21,7 +21,7 @@ class TraceRow:
 
     trace: TraceSummary
     brief: TraceDetails
-    named: SpansNamed  # of the spans, if they were read
+    named: SpansNamed  # models and releases of its spans, if requested
 
     @property
     def duration_ms(self) -> float | None:
@@ -36,7 +36,7 @@ class TraceRow:
 
     @property
     def part(self) -> int | None:
-        """Return how many spans the sums cover, if not all."""
+        """Return the number of spans that the sums cover; None if they cover all."""
         summed = self.brief.summed_span_count
         return summed if summed is not None and summed < self.trace.span_count else None
 
@@ -65,7 +65,7 @@ def listed_query(request: Request) -> str:
 
 
 def at_list(request: Request, **changed: object) -> str:
-    """Return the address of the list with other parameters, for a page beside it."""
+    """Return the address of the list with changed parameters, for links from the overview."""
     return "/traces" + with_parameters(request, **changed).removeprefix(path_of(request))
 
 

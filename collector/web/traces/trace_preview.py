@@ -1,4 +1,4 @@
-"""A trace in short, as it stands beside the list of traces."""
+"""The preview of a trace beside the list of traces."""
 
 from typing import Final
 

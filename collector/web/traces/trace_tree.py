@@ -1,4 +1,4 @@
-"""The tree of a trace's spans beside their times: the span to open first, a window of rows, and all for scripts."""
+"""The span tree of a trace with its waterfall: the span to open first, a page of rows, and all rows as JSON."""
 
 import json
 from collections import Counter, defaultdict
@@ -66,10 +66,10 @@ class TreeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """A walk through spans of one kind in the order of the tree; the first follows the last."""
+    """Links through spans with a problem in the order of the tree; they wrap around at the ends."""
 
     ids: Sequence[str]
-    at: int | None  # the chosen one's place among them
+    at: int | None  # index of the chosen span in `ids`, if it is one of them
     previous: str | None
     next: str | None
 
@@ -81,9 +81,9 @@ class TreeView:
     rows: Sequence[TreeRow]
     chosen: str | None
     begin: int
-    total: int  # spans that are shown, on this page or another
+    total: int  # rows on all pages
     errors: Walk
-    failing: Walk  # that a judge failed
+    failing: Walk  # spans with a failed verdict
     axis: Markup
 
     @property
@@ -107,7 +107,7 @@ class SpanTree:
 
     @cached_property
     def first(self) -> str | None:
-        """Return the span to open first: an error with none below, else the first failed verdict, else the first."""
+        """Return the span to open: an error with no error below it, else the first failed verdict, else the first."""
         errors = {node.span.span_id for node in self.nodes if node.span.is_error}
         sources = errors - self._above(errors)
         for candidates in (sources, errors, self._failing):
@@ -199,7 +199,7 @@ class SpanTree:
         return next((node.span.span_id for node in nodes if _holds(node.span, find.lower())), self.first)
 
     def _walk(self, stops: set[str], chosen: str | None) -> Walk:
-        """Return the walk through these spans, from the chosen one on, which need not be one of them."""
+        """Return the links through `stops` around the chosen span, which need not be one of them."""
         ids = [node.span.span_id for node in self.nodes if node.span.span_id in stops]
         if not ids:
             return Walk(ids=(), at=None, previous=None, next=None)

@@ -33,7 +33,7 @@ def verdicts_of(judged: TraceResults, span_id: str | None) -> Verdicts:
 
 
 def _why(decision: StoredDecision) -> str:
-    """Return why a rule did not judge it."""
+    """Return why a rule did not judge the span or trace."""
     match decision.decision:
         case "filtered":
             return f"not matched: {decision.clause}" if decision.clause else "not matched"

@@ -45,7 +45,7 @@ def kappa_error(table: ArrayLike) -> float | None:
 
 
 def ac1(table: ArrayLike) -> float:
-    """Gwet's agreement of two on pass and fail (2008), which does not collapse when nearly all pass."""
+    """Compute Gwet's AC1 (2008) of two raters of pass and fail: unlike kappa, it stays high when nearly all pass."""
     shares = np.asarray(table, dtype=np.float64) / np.sum(table)
     passes = float(shares[0].sum() + shares[:, 0].sum()) / 2
     chance = 2 * passes * (1 - passes)

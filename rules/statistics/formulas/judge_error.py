@@ -16,7 +16,7 @@ class Useless(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredShare:
-    """A share, and the number of results that it is of."""
+    """A share, and the number of results behind it."""
 
     share: float
     count: int
@@ -53,7 +53,7 @@ class JudgeAccuracy:
 
 
 def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
-    """Return the true rate, with an interval that covers with few labels too (Lang and Reiczigel 2014).
+    """Return the true rate, with an interval that keeps its coverage with few labels (Lang and Reiczigel 2014).
 
     Raises:
         Useless: the judge is no better than chance.
@@ -77,7 +77,7 @@ def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: floa
 def prediction_powered(
     labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike, weight: float | None = None
 ) -> RateEstimate:
-    """Return the mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
+    """Return the mean of people's verdicts, from few labels and many of the judge's (PPI++, Angelopoulos et al. 2023).
 
     `judged` are the judge's values of the labelled outputs. The weight of the judge is chosen from the data unless it
     is given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
@@ -105,12 +105,12 @@ class Stratum:
     """A part of all results, with labels of a random sample of it."""
 
     share: float  # of all
-    passes: float  # not whole where labels have weights
+    passes: float  # fractional if labels are weighted
     labels: float
 
 
 def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
-    """Return the rate when labels were chosen by the judge's verdict, each part weighed by its share of all."""
+    """Return the stratified rate: the rates of the strata, weighted by their shares of all results."""
     value = variance = 0.0
     for stratum in strata:
         rate = stratum.passes / stratum.labels
@@ -121,7 +121,7 @@ def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
 
 
 def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
-    """Return sensitivity and specificity from labels chosen by the verdict (Begg and Greenes 1983)."""
+    """Return sensitivity and specificity from strata by the judge's verdict (Begg and Greenes 1983)."""
     both, missed = (each.share * each.passes / each.labels for each in (passed, failed))
     wrong, right = (each.share * (1 - each.passes / each.labels) for each in (passed, failed))
     return both / (both + missed), right / (right + wrong)

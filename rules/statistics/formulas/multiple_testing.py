@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values corrected for being several, in the order given (Holm 1979).
+    """Return the p-values adjusted for multiple tests, in the same order (Holm 1979).
 
-    The chance that any of those which are below alpha is so by accident is at most alpha, however they depend on each
-    other.
+    If all values below alpha are taken as significant, the probability that any of them is a false alarm is at most
+    alpha, under any dependence of the tests.
 
     """
     adjusted = [1.0] * len(p_values)
@@ -22,7 +22,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> list[float]:
-    """Return p-values adjusted so that at most a share of alpha of those below it is expected to be false."""
+    """Return p-values adjusted so that, of those below alpha, a share of at most alpha is expected to be false."""
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(-values, kind="stable")
     ranks = np.arange(values.size, 0, -1)

@@ -9,7 +9,7 @@ Numbers = NDArray[np.float64]
 
 
 def mcnemar_exact(worse: int, better: int) -> float:
-    """Return the p-value if each flip were a fair coin; 1 without flips."""
+    """Return the two-sided p-value of the hypothesis that flips either way are equally likely; 1 without flips."""
     less, flips = min(worse, better), worse + better
     return min(1.0, 2 * float(_fair(flips)[: less + 1].sum()))
 
@@ -17,7 +17,7 @@ def mcnemar_exact(worse: int, better: int) -> float:
 def mcnemar_mid_p(worse: int, better: int) -> float:
     """Return the exact p-value less half of the probability of equally likely tables.
 
-    In practice it keeps its level, which the exact test wastes (Fagerland et al., BMC Med Res Methodol 13 (2013)).
+    In practice it keeps its level; the exact test is conservative (Fagerland et al., BMC Med Res Methodol 13 (2013)).
     """
     less, flips = min(worse, better), worse + better
     likely = float(_fair(flips)[less])

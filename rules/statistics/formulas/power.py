@@ -14,7 +14,7 @@ def _both(alpha: float, power: float) -> float:
 
 
 def smallest_difference(error: float, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Return the difference that is detected with this power at this standard error: 2.801585 errors."""
+    """Return the difference that is detected with this power at this standard error; the default is 2.801585 errors."""
     return _both(alpha, power) * error
 
 

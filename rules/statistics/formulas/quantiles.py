@@ -19,11 +19,6 @@ def normal_quantile(level: float) -> float:
     return _NORMAL.inv_cdf(level)
 
 
-def normal_share(value: float) -> float:
-    """Return the share of the standard normal distribution below a value."""
-    return _NORMAL.cdf(value)
-
-
 def t_of(confidence: float, degrees: float) -> float:
     """Return the quantile that `z_of` returns, for Student's t with `degrees` degrees of freedom."""
     return float(_special().stdtrit(degrees, (1 + confidence) / 2))

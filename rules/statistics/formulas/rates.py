@@ -37,7 +37,7 @@ class Pairs:
 
 
 def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Interval:
-    """Return the score interval of a rate (Wilson 1927); of nothing it is [0, 1]."""
+    """Return the score interval of a rate (Wilson 1927); [0, 1] without results."""
     if not count:
         return Interval(low=0.0, high=1.0)
     z, rate = z_of(confidence), passes / count
@@ -58,35 +58,8 @@ def newcombe_two_samples(
     )
 
 
-def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """Return the interval of the difference of two rates of the same items (Newcombe 1998b, method 10)."""
-    count = pairs.count
-    before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
-    old = wilson(pairs.both + pairs.worse, count, confidence)
-    new = wilson(pairs.both + pairs.better, count, confidence)
-    shared = _correlation(pairs)
-
-    def half(one: float, other: float) -> float:
-        return math.sqrt(max(0.0, one * one - 2 * shared * one * other + other * other))
-
-    return Interval(
-        low=after - before - half(after - new.low, old.high - before),
-        high=after - before + half(new.high - after, before - old.low),
-    )
-
-
-def _correlation(pairs: Pairs) -> float:
-    """Newcombe's phi, with his continuity correction of positive ones."""
-    margins = (pairs.both + pairs.worse) * (pairs.better + pairs.neither)
-    margins *= (pairs.both + pairs.better) * (pairs.worse + pairs.neither)
-    if not margins:
-        return 0.0
-    product = float(pairs.both * pairs.neither - pairs.worse * pairs.better)
-    return (max(product - pairs.count / 2, 0.0) if product > 0 else product) / math.sqrt(margins)
-
-
 def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """Return the interval with one more pair of each flip (Bonett and Price 2012): it is no point without flips."""
+    """Return the interval with one added flip either way (Bonett and Price 2012): it is not a point without flips."""
     count = pairs.count + 2
     worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
@@ -95,13 +68,13 @@ def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
 
 
 _ALIKE: Final = 1e-7
-"""Tables whose probability differs by less, relative to it, are as likely: such as their own mirror images."""
+"""Relative difference of probability below which two tables count as equally likely, such as mirror images."""
 
 
 def fisher_p(baseline: tuple[int, int], candidate: tuple[int, int]) -> float:
-    """Return the two-sided p-value that both sides, each (passes, failures), have one rate.
+    """Return the two-sided p-value of the hypothesis that both sides, each (passes, failures), have the same rate.
 
-    It is the probability, given all four sums, of tables that are at most as likely as this one (R. A. Fisher,
+    It is the probability, given the four marginal sums, of tables at most as likely as this one (R. A. Fisher,
     Statistical Methods for Research Workers, 1934, 21.02; two-sided as in R's `fisher.test`). Time and memory grow
     with the smaller side; the p-value is 1.0 if a side has no results, or if all results
     are passes or all are failures.

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rules.statistics.formulas.quantiles import around, normal_quantile, normal_share, t_of, z_of
+from rules.statistics.formulas.quantiles import around, t_of, z_of
 from rules.statistics.intervals import Interval
 
 Numbers = NDArray[np.float64]
@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-12
 _NUMBERS_AT_A_TIME: Final = 2_000_000  # resampled numbers held at a time: 16 MB
 _BITS: Final = 8  # items whose 256 signed sums are looked up together
 _TABLES: Final = 4_096  # tables of sums held at a time: 8 MB
-_GROUPS: Final = 64  # distinct sizes of differences up to which their signs are counted, not drawn one by one. A guess
+_GROUPS: Final = 64  # distinct sizes up to which numbers of signs are drawn, not each sign. A guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ class Draws:
     count: int = 10_000
 
     def stream(self, *names: str) -> np.random.Generator:
-        """Return the random numbers of this purpose alone, so that a further evaluator changes no other's p-value."""
+        """Return a generator seeded for these names alone, so that another evaluator does not change a p-value."""
         text = "\x1f".join([str(self.seed), *names])
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
 
 
 def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float:
-    """Return the share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
+    """Return the share of sign vectors with a mean at least as far from 0 as the observed one (Fisher 1935), two-sided.
 
     All sign vectors are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1). Zeros do not
     change p.
@@ -81,7 +81,7 @@ def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator
 
 
 def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:
-    """Return the share of assignments to the two sides whose means differ at least as much, two-sided.
+    """Return the share of assignments to the two sides whose means differ at least as much as observed, two-sided.
 
     All assignments are tried if they are no more than the draws; else p = (hits + 1) / (draws + 1).
 
@@ -106,56 +106,8 @@ def _means_apart(sums: Numbers, pooled: Numbers, size: int) -> Numbers:
     return np.asarray(np.abs(sums / size - (pooled.sum() - sums) / (pooled.size - size)))
 
 
-def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
-    """Return means of as many values drawn with replacement: items whole, never their trials."""
-    items = np.asarray(values, dtype=np.float64)
-    stream, means = draws.stream(name, "bootstrap"), np.empty(draws.count)
-    batch = max(1, _NUMBERS_AT_A_TIME // items.size)
-    for start in range(0, draws.count, batch):
-        rows = min(batch, draws.count - start)
-        means[start : start + rows] = items[stream.integers(0, items.size, (rows, items.size))].mean(axis=1)
-    return means
-
-
-def percentile(means: Numbers, confidence: float = 0.95) -> Interval:
-    """Return the percentile bootstrap's interval (Efron 1979): too short for fewer than some 20 items."""
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(low=float(low), high=float(high))
-
-
-def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Return the quantiles that the bias-corrected and accelerated bootstrap takes (Efron 1987).
-
-    None if it is undefined: all values are equal, or the mean is outside of all resampled ones.
-
-    """
-    items = np.asarray(values, dtype=np.float64)
-    left_out = (items.sum() - items) / (items.size - 1)
-    influence = left_out.mean() - left_out
-    squares = float((influence**2).sum())
-    mean, near = float(items.mean()), TOLERANCE
-    below = float((means < mean - near).mean() + (np.abs(means - mean) <= near).mean() / 2)
-    if squares <= near**2 or not 0 < below < 1:
-        return None
-    bias, acceleration = normal_quantile(below), float((influence**3).sum()) / (6 * squares**1.5)
-    z = z_of(confidence)
-    low, high = (
-        normal_share(bias + (bias + side * z) / (1 - acceleration * (bias + side * z))) for side in (-1.0, 1.0)
-    )
-    return low, high
-
-
-def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval | None:
-    """Return the interval at the levels of `bca_levels`; None if they are undefined."""
-    levels = bca_levels(values, means, confidence)
-    if levels is None:
-        return None
-    low, high = np.quantile(means, levels)
-    return Interval(low=float(low), high=float(high))
-
-
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Student's interval of a mean; of fewer than two values it is everything."""
+    """Return Student's interval of a mean; it is infinite with fewer than two values."""
     items = np.asarray(values, dtype=np.float64)
     if items.size < 2:  # noqa: PLR2004 - a spread takes two
         return Interval(low=-math.inf, high=math.inf)
@@ -163,24 +115,11 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return around(float(items.mean()), t_of(confidence, items.size - 1) * error)
 
 
-def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Return the interval of the difference of means of different items, whose spreads may differ (Welch 1947)."""
-    one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    if min(one.size, other.size) < 2:  # noqa: PLR2004 - a spread takes two
-        return Interval(low=-math.inf, high=math.inf)
-    parts = [float(side.var(ddof=1)) / side.size for side in (one, other)]
-    total, middle = sum(parts), float(one.mean() - other.mean())
-    if not total:
-        return around(middle, 0.0)
-    degrees = total**2 / sum(part**2 / (side.size - 1) for part, side in zip(parts, (one, other), strict=True))
-    return around(middle, t_of(confidence, degrees) * math.sqrt(total))
-
-
 def cautious_interval(differences: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Bonett's and Price's interval for item means: one item more that rose by 1, and one more that fell by 1.
+    """Return an interval of the mean difference with two items added, one that rose by 1 and one that fell by 1.
 
-    If each item is a pair of pass or fail, the interval is theirs. If hardly any item changed, Student's interval would
-    be a point, as if changes that were not seen were impossible.
+    For pass and fail it is the interval of Bonett and Price. If hardly any item changed, Student's interval would be a
+    point, as if changes that were not observed were impossible.
     """
     padded = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
     half = z_of(confidence) * float(padded.std()) / math.sqrt(padded.size)

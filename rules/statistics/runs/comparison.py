@@ -52,7 +52,7 @@ class Comparison:
 
     verdict: Verdict
     differences: Sequence[Difference]
-    rate: Difference | None  # the pass rate, or the evaluator that says the same; None if passes are not known
+    rate: Difference | None  # the pass rate, or the evaluator whose scores equal it; None if passes are not known
     repeats: Sequence[PassChance]  # of several trials; empty if one of the runs has one trial of each item
     items: Sequence[ItemChange]  # those that became worse first, of these flips first, then by how much
     slices: Sequence[SliceDifference]
@@ -66,8 +66,8 @@ class Comparison:
     removed: tuple[str, ...]
     removed_evaluators: tuple[str, ...]  # which scored something in the baseline; the others are a warning
     added_evaluators: tuple[str, ...]
-    judged: int  # trials of the candidate that one of these evaluators scored
-    failures: tuple[str, ...]  # what makes it regressed beside the tests: floors, severity, refused trials
+    judged: int  # trials of the candidate that a compared evaluator scored
+    failures: tuple[str, ...]  # reasons for `regressed` besides the tests: floors, severity, refused trials
     warnings: tuple[str, ...]
 
 
@@ -87,7 +87,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     measures = measures_of(baseline, candidate, names)
     passes = pass_rate_of(baseline, candidate, names)
     differences = _decided(measures, places, chosen)
-    items = _items(measures, places, candidate, chosen) if chosen.paired else []
+    items = _items(measures, places, candidate, chosen)
     failures = [*_refused(measures, chosen), *_floors(passes, candidate, chosen), *_severe(items, chosen)]
     ratios = [each for each in (ratio_of(name, baseline, candidate, places, chosen) for name in USAGE) if each]
     unknown = [
@@ -95,7 +95,7 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
     ]
     warnings += [f"{name} has a margin and is not known of both runs" for name in unknown]
     verdict = _overall([*differences, *(each for each in ratios if each.verdict)], failures)
-    moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0, 0)
+    moved = _moved(measures, places, chosen)
     theirs = {each.name for each in candidate.evaluators}
     ours = {each.name for each in baseline.evaluators}
     removed = sorted(ours - theirs) if chosen.evaluators is None else []
@@ -105,9 +105,9 @@ def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | No
         verdict="inconclusive" if unknown and verdict == "not_worse" else verdict,
         differences=differences,
         rate=next((one for one, of in zip(differences, measures, strict=True) if of.is_pass_rate), None),
-        repeats=pass_chances(passes, places) if chosen.paired else [],
+        repeats=pass_chances(passes, places),
         items=items,
-        slices=slices_of(measures, places, candidate, chosen) if chosen.paired else [],
+        slices=slices_of(measures, places, candidate, chosen),
         ratios=ratios,
         compared=len(keys),
         worse=moved[0],
@@ -235,7 +235,7 @@ def _counts(scores: Numbers) -> NDArray[np.int64]:
 
 
 def _item_p_values(baseline: NDArray[np.int64], candidate: NDArray[np.int64]) -> Numbers:
-    """Fisher's test of each item's trials; many items have equal counts, so each table is tested once."""
+    """Test each item's trials by Fisher's exact test; items with equal counts share one test."""
     both = np.concatenate([baseline, candidate], axis=1)
     base = int(both.max(initial=0)) + 1
     kinds, kind_of = np.unique(both @ base ** np.arange(4), return_inverse=True)
@@ -274,7 +274,7 @@ def _refused(measures: Sequence[Measure], options: Options) -> list[str]:
 
 
 def _floors(passes: Measure, candidate: FinishedRun, options: Options) -> list[str]:
-    """Return a message for each item that passes too few of its trials; one without a score is no pass."""
+    """Return a message for each item that passes too few of its trials; a trial without a score is no pass."""
     if options.floor is None:
         return []
     passed = _counts(passes.candidate.scores)[:, 0]

@@ -8,31 +8,22 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rules.statistics.formulas.pairs import fisher, mcnemar_exact, mcnemar_mid_p
+from rules.statistics.formulas.pairs import mcnemar_mid_p
 from rules.statistics.formulas.power import items_needed, smallest_difference
-from rules.statistics.formulas.rates import Pairs, bonett_price, newcombe_paired, newcombe_two_samples
-from rules.statistics.formulas.resampling import (
-    assignment_p_value,
-    bca,
-    cautious_interval,
-    resampled_means,
-    signs_p_value,
-    t_interval,
-    welch_interval,
-)
+from rules.statistics.formulas.rates import Pairs, bonett_price
+from rules.statistics.formulas.resampling import cautious_interval, signs_p_value, t_interval
 from rules.statistics.intervals import Interval
 from rules.statistics.runs.measures import Measure, unscored_of
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Numbers
 
 Verdict: TypeAlias = Literal["regressed", "not_worse", "inconclusive"]
-Method: TypeAlias = Literal["none", "mcnemar_mid_p", "mcnemar_exact", "signs", "fisher", "assignment"]
+Method: TypeAlias = Literal["none", "mcnemar_mid_p", "signs"]
 
 FEW_FLIPS: Final = 20
 """With fewer items that changed, pass and fail have the cautious interval: Student's covers 87 % instead of 95 % with
 10 pairs, and 95 % from 20 on."""
 FEW_CHANGES: Final = 6  # of scores: with fewer, no test of signs reaches 5 % either
-BOOTSTRAPPED: Final = 2_000  # items up to which BCa is reported too; above it is Student's interval to the third digit
 EVERYTHING: Final = Interval(low=-math.inf, high=math.inf)
 
 
@@ -46,14 +37,13 @@ class Difference:
     improved: bool
     within_margin: bool  # significantly worse, by less than the margin
     margin: float
-    compared: int  # items; of unpaired runs the smaller number
+    compared: int  # items
     worse: int  # of the items that are compared
     equal: int
     baseline_mean: float | None  # over the items that are compared
     candidate_mean: float | None
     delta: float
     interval: Interval
-    bca: Interval | None
     method: Method
     p_value: float
     adjusted_p_value: float
@@ -78,18 +68,12 @@ def difference_of(measure: Measure, places: tuple[NDArray[np.intp], NDArray[np.i
 
     """
     settled = measure.settled(options)
-    before, after = settled.baseline.means(), settled.candidate.means()
-    if options.paired:
-        before, after = before[places[0]], after[places[1]]
-        both = ~np.isnan(before) & ~np.isnan(after)
-        before, after = before[both], after[both]
-        test = _paired(settled, before, after, options)
-        changes = measure.sign * (after - before)
-        worse, equal = int((changes < -options.epsilon).sum()), int((np.abs(changes) <= options.epsilon).sum())
-    else:
-        before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-        test, worse, equal = _unpaired(settled, before, after, options), 0, 0
-    count = min(before.size, after.size)
+    before, after = settled.baseline.means()[places[0]], settled.candidate.means()[places[1]]
+    both = ~np.isnan(before) & ~np.isnan(after)
+    before, after = before[both], after[both]
+    test = _paired(settled, before, after, options)
+    changes = measure.sign * (after - before)
+    count = before.size
     error = test.spread / math.sqrt(count) if count else math.inf
     margin = options.margin_of(measure.name)
     delta = float(after.mean() - before.mean()) if count else 0.0
@@ -101,13 +85,12 @@ def difference_of(measure: Measure, places: tuple[NDArray[np.intp], NDArray[np.i
         within_margin=False,
         margin=margin,
         compared=count,
-        worse=worse,
-        equal=equal,
+        worse=int((changes < -options.epsilon).sum()),
+        equal=int((np.abs(changes) <= options.epsilon).sum()),
         baseline_mean=float(before.mean()) if before.size else None,
         candidate_mean=float(after.mean()) if after.size else None,
         delta=delta,
         interval=test.interval,
-        bca=_bca(after - before, measure.name, options) if options.paired else None,
         method=test.method,
         p_value=test.p_value,
         adjusted_p_value=test.p_value,
@@ -168,34 +151,9 @@ def _flips(before: Numbers, after: Numbers, spread: float, options: Options) -> 
         better=int((before < after).sum()),
         neither=int(((before == 0) & (after == 0)).sum()),
     )
-    test, interval = (
-        mcnemar_exact if options.exact else mcnemar_mid_p,
-        newcombe_paired if options.newcombe else bonett_price,
-    )
     return _Found(
-        method="mcnemar_exact" if options.exact else "mcnemar_mid_p",
-        p_value=test(pairs.worse, pairs.better) if pairs.worse + pairs.better else 1.0,
-        interval=interval(pairs, 1 - options.alpha),
+        method="mcnemar_mid_p",
+        p_value=mcnemar_mid_p(pairs.worse, pairs.better) if pairs.worse + pairs.better else 1.0,
+        interval=bonett_price(pairs, 1 - options.alpha),
         spread=spread,
     )
-
-
-def _unpaired(measure: Measure, before: Numbers, after: Numbers, options: Options) -> _Found:
-    if min(before.size, after.size) < 2:  # noqa: PLR2004 - a spread takes two
-        return _Found(method="none", p_value=1.0, interval=EVERYTHING, spread=math.inf)
-    spread = math.sqrt(float(before.var(ddof=1) + after.var(ddof=1)))
-    if bool(np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all()) and _single(measure):
-        sides = ((round(float(before.sum())), before.size), (round(float(after.sum())), after.size))
-        interval = newcombe_two_samples(*sides, 1 - options.alpha)
-        return _Found(method="fisher", p_value=fisher(*sides), interval=interval, spread=spread or 1.0)
-    interval = welch_interval(before, after, 1 - options.alpha)
-    p_value = assignment_p_value(before, after, options.draws, measure.name)
-    return _Found(
-        method="assignment", p_value=p_value, interval=interval if spread else EVERYTHING, spread=spread or 1.0
-    )
-
-
-def _bca(changes: Numbers, name: str, options: Options) -> Interval | None:
-    if not 2 <= changes.size <= BOOTSTRAPPED:  # noqa: PLR2004 - a spread takes two
-        return None
-    return bca(changes, resampled_means(changes, options.draws, name), 1 - options.alpha)

@@ -49,7 +49,7 @@ class ItemTable:
     movements: Codes
     flips: Codes  # -1: at least half of the trials passed, and no longer do; 1: the other way round
     columns: Sequence[EvaluatorColumn]
-    pass_rates: tuple[float, float] | None  # of the items of which it is known in both; None without any
+    pass_rates: tuple[float, float] | None  # over items with a known rate in both runs; None without any
     order: Places  # items as they are listed
     warnings: Sequence[str]
 
@@ -104,7 +104,7 @@ def _places(baseline: FinishedRun, candidate: FinishedRun) -> tuple[Places, Plac
 
 
 def _column(measure: Measure, before: Places, after: Places) -> EvaluatorColumn:
-    # One NaN more at the end is what the place -1 finds.
+    # Index -1, of a missing item, finds the NaN that is appended here.
     means = [np.append(side.means(), math.nan) for side in (measure.baseline, measure.candidate)]
     was, became = means[0][before], means[1][after]
     return EvaluatorColumn(name=measure.name, before=was, after=became, gains=measure.sign * (became - was))

@@ -66,7 +66,7 @@ class Measure:
     better: Direction
     baseline: Side
     candidate: Side
-    is_pass_rate: bool = False  # it is, or its scores say the same
+    is_pass_rate: bool = False  # it is the pass rate, or its scores equal it
 
     @property
     def sign(self) -> int:
@@ -79,7 +79,7 @@ class Measure:
         return 0.0 if self.better == "higher" else 1.0
 
     def settled(self, options: Options) -> "Measure":
-        """Return the measure with those unscored trials as fails that are to count so."""
+        """Return the measure with unscored trials of the policy `worst` as fails."""
         kinds = tuple(kind for kind in KINDS if options.policy_of(kind) == "worst")
         return self._copy(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
 
@@ -115,7 +115,7 @@ def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str])
 
 
 def pass_rate_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> Measure:
-    """Return the measure that a trial passes if all evaluators passed it."""
+    """Return the pass rate as a measure: a trial passes if all evaluators passed it."""
     sides = [_passes(run, [_evaluators(run)[name] for name in names]) for run in (baseline, candidate)]
     return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1], is_pass_rate=True)
 
@@ -155,5 +155,5 @@ def _are_same(measure: Measure, before: Side, after: Side) -> bool:
 
 
 def unscored_of(measure: Measure) -> Mapping[str, tuple[int, int]]:
-    """Return by kind how many trials of each side have no score."""
+    """Return the number of trials without a score on each side, by kind."""
     return {kind: (measure.baseline.count(kind), measure.candidate.count(kind)) for kind in KINDS}

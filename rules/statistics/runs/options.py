@@ -31,9 +31,6 @@ class Options:
     epsilon: float = 0.001  # a smaller difference is rounding
     power: float = 0.8  # for the smallest detectable difference and the items needed
     unscored: Mapping[str, Unscored] = field(default_factory=dict)  # by kind; `check` by default
-    paired: bool = True  # the same key means the same item
-    exact: bool = False  # McNemar's exact test instead of mid-p
-    newcombe: bool = False  # Newcombe's interval for pass and fail instead of Bonett's and Price's
     floor: int | None = None  # the trials that each item must pass, at least
     severity: float | None = None  # no item may lose more by any evaluator
     cost_margin: float | None = None  # a ratio: 0.1 is 10 % more; None: cost is reported and decides nothing

@@ -17,7 +17,7 @@ from rules.statistics.runs.records import FinishedRun, Numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Cost or time: how many times the baseline's, over the items that both runs know it of."""
+    """Cost or time of the candidate as a multiple of the baseline's, over the items with a value in both runs."""
 
     name: str
     compared: int

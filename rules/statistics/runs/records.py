@@ -16,7 +16,7 @@ NO_TRIAL: Final = 0  # the item has fewer trials than others
 SCORED: Final = 1
 FAILED: Final = 2  # the evaluator or the application broke, or the score is no number
 SKIPPED: Final = 3
-MISSING: Final = 4  # the trial is there, and the evaluator said nothing of it
+MISSING: Final = 4  # the trial exists, but has no result of the evaluator
 
 _CODES: Final[Mapping[str, int]] = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
 UNSCORED: Final[Mapping[str, int]] = {"failed": FAILED, "skipped": SKIPPED, "missing": MISSING}
@@ -143,9 +143,9 @@ def _used(
 
 
 def with_terms_of(run: FinishedRun, other: FinishedRun) -> FinishedRun:
-    """Return the run with the direction and threshold of the other's evaluators for those that scored nothing in it.
+    """Return the run; its evaluators that scored nothing in it take direction and threshold from the other run.
 
-    What only failed says nothing of how it judges.
+    An evaluator that only failed did not record them.
     """
     theirs = {each.name: each for each in other.evaluators}
     has_scored = (run.outcomes == SCORED).any(axis=(1, 2))

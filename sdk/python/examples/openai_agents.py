@@ -32,7 +32,7 @@ async def ask(example: Example) -> Measured:
 
 
 def exact(example: Example, outputs: dict[str, object]) -> bool:
-    """Whether the answer is the expected one."""
+    """Check that the answer is the expected one."""
     return outputs["output"] == example.expected_output
 
 

@@ -17,7 +17,7 @@ client = OpenAI()
 
 
 def ask(example: Example) -> Measured:
-    """The task: one question to the model."""
+    """Run the task: ask the model one question."""
     messages = [{"role": "user", "content": str(example.input)}]
     reply = client.chat.completions.create(model="gpt-5-mini", messages=messages)
     usage = reply.usage
@@ -25,7 +25,7 @@ def ask(example: Example) -> Measured:
 
 
 def exact(example: Example, outputs: dict[str, object]) -> bool:
-    """Whether the answer is the expected one."""
+    """Check that the answer is the expected one."""
     return outputs["output"] == example.expected_output
 
 

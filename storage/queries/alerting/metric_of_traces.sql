@@ -5,7 +5,10 @@ SELECT
     0 AS failed,
     avg(t.amount) AS amount
 FROM (
-    SELECT CASE WHEN $of_cost THEN m.cost_usd ELSE coalesce(m.input_tokens, 0)::DOUBLE + coalesce(m.output_tokens, 0) END AS amount
+    SELECT CASE
+        WHEN $of_cost THEN m.cost_usd
+        WHEN m.input_tokens IS NOT NULL OR m.output_tokens IS NOT NULL THEN coalesce(m.input_tokens, 0)::DOUBLE + coalesce(m.output_tokens, 0)
+    END AS amount
     FROM trace_reading AS m
     WHERE
         m.tenant = $tenant

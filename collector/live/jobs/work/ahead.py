@@ -10,10 +10,10 @@ from typing import Final
 from storage.judging.jobs import Job
 
 _MOST: Final = 4_096
-"""A guess: what a fast endpoint answers in some ten seconds."""
+"""Most jobs claimed ahead. A guess: a fast endpoint answers as many in some ten seconds."""
 
 _TURNS: Final = 2.5
-"""Turns of the ledger to bridge: one may have begun just before there was room, and the next take longer."""
+"""Turns of the ledger that the jobs must bridge: one may have begun before there was room, and the next be longer."""
 
 _KEPT: Final = 0.9
 """The share of an average that one more measurement leaves. A guess."""
@@ -29,7 +29,7 @@ class ClaimedAhead:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
-        self._prepared = 0  # how many of the first ones `coming` returned already
+        self._prepared = 0  # number of first jobs that `coming` returned
         self._turn_s = 0.0
         self._evaluation_s: float | None = None
 
@@ -45,7 +45,7 @@ class ClaimedAhead:
             return min(math.ceil(_TURNS * ends_in_a_turn), _MOST) - len(self._jobs)
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Put these behind all others."""
+        """Append jobs."""
         with self._lock:
             self._jobs.extend(jobs)
 

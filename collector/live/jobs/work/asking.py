@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 
 _COMES_AGAIN: Final = RETRYABLE | {"budget_held"}
-"""Failures of jobs that mostly wait for another attempt."""
+"""Kinds of failure after which a job is mostly retried; its duration is then not measured."""
 
 
 class JudgeExecutor:
@@ -82,7 +82,7 @@ class JudgeExecutor:
         self._cases.start()
 
     def close(self) -> None:
-        """Stop; jobs under way are cut off, and handed in as if they had not been claimed."""
+        """Stop; jobs under way are cancelled, and put back as if they had not been claimed."""
         self._cases.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -94,7 +94,7 @@ class JudgeExecutor:
         return self._job_context.clock()
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the tasks to do; hand in the other jobs."""
+        """Return the tasks of jobs whose rule is active; hand in the other jobs as failed or skipped."""
         tasks = self._job_context.tasks(jobs)
         if len(tasks) < len(jobs):
             self._cases.forget({job.job_id for job in jobs} - {task.job.job_id for task in tasks})
@@ -109,11 +109,11 @@ class JudgeExecutor:
         return self._cases.room()
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Have test cases made of these, which begin soon or are handed back."""
+        """Order the test cases of jobs that will begin soon, or be handed back."""
         self._cases.prepare(self._job_context.tasks_now(jobs))
 
     def hand_back(self, jobs: Sequence[Job]) -> None:
-        """Hand in jobs as if they had not been claimed."""
+        """Put jobs back as if they had not been claimed."""
         self._cases.forget(job.job_id for job in jobs)
         self._job_context.put_back(jobs)
 
@@ -202,7 +202,7 @@ class JudgeExecutor:
             line.begin_more()
 
     async def _answers(self, line: ConnectionQueue, task: Task, case: Mapping[str, Any]) -> JobAnswer:
-        """Evaluate a case with one judge, or by the votes of a jury; no calls are made while one is down."""
+        """Evaluate a case with one judge, or by the votes of a jury; no jury is called while a connection is down."""
         rule = task.active.rule
         if not rule.jury or line.breaker is None:
             return await self._answer(line, task, case)
@@ -233,7 +233,7 @@ class JudgeExecutor:
     async def _answer(
         self, line: ConnectionQueue, task: Task, case: Mapping[str, Any], *, over: str | None = None
     ) -> JobAnswer:
-        """Evaluate a case with a judge over a connection, or over its fallback if that is unavailable."""
+        """Evaluate a case with a judge over a connection, or over the fallback if the connection is unavailable."""
         current = partial(self._job_context.current, task)
         judge_of = partial(self._judges.judge, task.active, task.job, current=current, over=over)
         rule, limit_s = task.active.rule, self._job_context.retry_policy.job_s
@@ -320,7 +320,7 @@ class JudgeExecutor:
             self._job_context.try_again(task, failure, counts=counts, requested_s=failure.retry_after_s)
 
     def _after_failure(self, line: ConnectionQueue, task: Task, failure: Failure, result: JobResult) -> None:
-        """Handle a failure that another attempt mostly meets again."""
+        """Handle a failure that a retry would mostly repeat."""
         job, active = task
         if failure.kind in LEFT_OUT:
             self._hand_in(line, task, skipped(job, active, failure.kind, failure.message, failure.usage))

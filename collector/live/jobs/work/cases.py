@@ -1,4 +1,4 @@
-"""The thread that has test cases made for those who evaluate in the server itself."""
+"""The thread that gets test cases from a child process for judges and programs, which run in the server."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ from collector.live.jobs.work.job_context import JobContext, Task
 log = logging.getLogger(__name__)
 
 _TOGETHER: Final = 64
-"""Test cases to request together. To fetch one span takes the database 5 ms, and 64 of them 6."""
+"""Test cases to request together. The database takes 5 ms to fetch one span, and 6 ms for 64."""
 
 _KEPT: Final = 256
 _KEPT_CHARACTERS: Final = 8_000_000
@@ -27,9 +27,9 @@ For = TypeVar("For")
 class _Prepared(Generic[For]):
     """A test case by job, ready or in progress, and the waiter for it, if any."""
 
-    by: dict[int, tuple[For, Task] | None] = field(default_factory=dict)  # being made
+    by: dict[int, tuple[For, Task] | None] = field(default_factory=dict)  # being made; None until the case is ordered
     made: dict[int, Examined] = field(default_factory=dict)
-    characters: int = 0  # of those that are made
+    characters: int = 0  # in all texts of `made`
 
     def take(self, job_id: int) -> Examined | None:
         examined = self.made.pop(job_id, None)
@@ -45,7 +45,7 @@ class _Prepared(Generic[For]):
 class Cases(Generic[For]):
     """Cache of the test cases of jobs, which another process makes.
 
-    Those of jobs that will be begun soon are made before they are ordered, many at a time.
+    Cases of jobs that will begin soon are made before they are ordered, many at a time.
     """
 
     def __init__(self, examiner: Examiner, job_context: JobContext, deliver: Callable[[For, Examined], None]) -> None:
@@ -62,7 +62,7 @@ class Cases(Generic[For]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; jobs without delivered cases are handed in as if they had not been claimed."""
+        """Stop; jobs without delivered cases are put back as if they had not been claimed."""
         self._hand_back(self._inbox.close())
         self._examiner.kill()
         self._thread.join()
@@ -87,7 +87,7 @@ class Cases(Generic[For]):
         self._put(new)
 
     def room(self) -> int:
-        """Return how many more may be prepared now."""
+        """Return how many more cases may be prepared now."""
         prepared = self._prepared
         if prepared.characters > _KEPT_CHARACTERS or len(prepared.by) >= _TOGETHER:
             return 0
@@ -95,7 +95,7 @@ class Cases(Generic[For]):
         return min(room, _TOGETHER) if room >= _TOGETHER // 2 else 0
 
     def prepare(self, tasks: Sequence[Task]) -> None:
-        """Have the cases of these made, which will be ordered soon, or forgotten."""
+        """Have the cases of tasks made that will be ordered soon, or forgotten."""
         with self._lock:
             new = [
                 task

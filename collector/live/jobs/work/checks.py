@@ -24,8 +24,8 @@ enough that they seldom pause between two batches: a guess.
 """
 
 _HELPS_BEYOND = 1024
-"""Jobs left to the first process, which does them in a quarter of a second, and again for each further one, whose start
-takes half a second of processor time, and which holds 120 MB, 65 of them its own. A guess.
+"""A second process helps if more jobs than this wait, a third if twice as many, and so on. The first does as many in a
+quarter of a second; a start takes half a second of processor time, and 120 MB, 65 of them unshared. A guess.
 """
 
 _HAND_IN_S = 0.25
@@ -38,7 +38,7 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 class Checks:
     """Executor of checks in batches, one in each process at a time; processes after the first help if many jobs wait.
 
-    All revisions that were too slow once share one job at a time.
+    Revisions that were too slow once share a queue of one job at a time.
     """
 
     def __init__(self, examiners: Sequence[Examiner], job_context: JobContext) -> None:
@@ -62,7 +62,7 @@ class Checks:
             thread.start()
 
     def close(self) -> None:
-        """Stop; unfinished jobs are handed in as if they had not been claimed."""
+        """Stop; unfinished jobs are put back as if they had not been claimed."""
         left = self._inbox.close()
         for examiner in self._examiners:
             examiner.kill()
@@ -73,7 +73,7 @@ class Checks:
         self._job_context.hand_back(left)
 
     def add(self, tasks: Sequence[Task]) -> None:
-        """Examine these too."""
+        """Queue tasks."""
         if not self._inbox.put(tasks):
             self._job_context.hand_back(tasks)
 
@@ -144,7 +144,7 @@ class CheckQueue:
         return None
 
     def take(self, jobs: Sequence[Job]) -> None:
-        """Examine these."""
+        """Queue jobs, and hold them until they end."""
         tasks = self._job_context.tasks(jobs)
         self.held.add(tasks)
         self._executor.add(tasks)

@@ -43,7 +43,7 @@ from storage.records import LogRecord, Span
 from storage.wire import receive, send
 
 _TELL_S = 0.05
-"""Interval of answers, unless after each job. A guess: rare enough that the messages cost nothing."""
+"""Interval at which answers are sent, unless each is sent at once. A guess: rare enough that messages cost nothing."""
 
 _IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
 """Modules that evaluators import when first needed, which would cost the first check a tenth of a second."""
@@ -51,8 +51,8 @@ _IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
 _KEPT = 1000  # evaluators, of as many revisions. A guess
 
 _LONG = 500
-"""Spans of a trace whose case is made whole before any evaluator runs, since some have little time of their own. A
-guess: fewer take some milliseconds.
+"""Spans of a trace beyond which its case is made whole before any evaluator runs, so that this does not use up the
+processor time of an evaluator. A guess: fewer take some milliseconds.
 """
 
 Answer: TypeAlias = tuple[int, dict[str, Any], float]
@@ -101,7 +101,7 @@ class ExaminedSpans:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], tables: Sequence[pa.Table]) -> Self:
-        """Group the rows by target: their trace, and one span."""
+        """Group the rows by target: each under its trace, and under its span."""
         rows, log_rows = tables
         spans: dict[ExaminedTarget, list[Span]] = defaultdict(list)
         for span in spans_of(rows):
@@ -206,7 +206,7 @@ class _Revision:
 
     @classmethod
     def of(cls, rule: Mapping[str, Any], cpu_s: float) -> Self:
-        """Build its evaluator."""
+        """Build the evaluator of a rule, or keep the error that it raises."""
         if rule["evaluator"] in _IMPORTS:
             importlib.import_module(_IMPORTS[rule["evaluator"]])
         try:
@@ -230,8 +230,8 @@ class Examination:
     ) -> AsyncIterator[Answer]:
         """Yield the answer to each job, or its test case, in order of their targets.
 
-        `begin` is called with each job, or its target, when that begins. Once a revision took too long, its later jobs
-        are postponed: other jobs wait for one of them and not for all.
+        `begin` is called with a job before its evaluation, and with a target's first job before its case is made. Once
+        an evaluation took too long, later jobs of its revision are postponed, so that others need not wait for them.
         """
         targets: Targets = StoredTargets(tables[0]) if header["are_meanings"] else ExaminedSpans.of(header, tables)
         of_target: dict[ExaminedTarget, list[tuple[int, int]]] = defaultdict(list)
@@ -298,7 +298,7 @@ class Examination:
 
 
 def ring(_number: int, _frame: FrameType | None) -> None:
-    """End what takes too much processor time, as a handler of its signal."""
+    """Handle SIGPROF: end a check that takes too much processor time."""
     raise TooLong("took longer than a check may, in processor time")
 
 

@@ -25,7 +25,7 @@ class Breaker:
     is over, then one job at a time, until one is answered. The pauses grow up to a limit.
     """
 
-    wait_s: Callable[[int, float | None], float]  # after this many failures, and the pause that the endpoint requested
+    wait_s: Callable[[int, float | None], float]  # length of a pause, by its number and the endpoint's request
     failures: int = field(default=0, init=False)
     pauses: int = field(default=0, init=False)
     resumes_s: float = field(default=0.0, init=False)
@@ -43,7 +43,7 @@ class Breaker:
         return self.down_since_s is not None and now_s < self.resumes_s
 
     def answered(self, now_s: float) -> None:
-        """Note an answer. It ends no pause that the endpoint requested: it may belong to a request from before."""
+        """Note an answer. A pause that the endpoint requested goes on: the answer may be to an earlier request."""
         if now_s < self.pause_until_s:
             return
         self.failures = self.pauses = 0
@@ -56,7 +56,7 @@ class Breaker:
             return
         if self.down_since_s is None:
             self.down_since_s = now_s
-        if now_s >= self.resumes_s:  # of several that fail together, the first one makes the pause longer
+        if now_s >= self.resumes_s:  # of simultaneous failures, only the first extends the pause
             self.pauses += 1
             self.resumes_s = now_s + self.wait_s(self.pauses, requested_s)
         elif requested_s is not None:
@@ -65,7 +65,7 @@ class Breaker:
             self.pause_until_s = self.resumes_s
 
     def down_for_s(self, now_s: float) -> float | None:
-        """Return for how long it has been down, in seconds; None if it is not."""
+        """Return for how many seconds the connection has been down; None if it is not."""
         return None if self.down_since_s is None else now_s - self.down_since_s
 
 
@@ -83,19 +83,19 @@ class Executor(Protocol):
         """Return the time of the clock for pauses."""
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the tasks to do; hand in the other jobs."""
+        """Return the tasks of jobs whose rule is active; hand in the other jobs as failed or skipped."""
 
     def begin(self, line: "ConnectionQueue", tasks: Sequence[Task]) -> None:
-        """Evaluate these."""
+        """Evaluate tasks."""
 
     def room_to_prepare(self) -> int:
         """Return how many more jobs can be prepared now."""
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Do for these what can be done before they begin, as they will, or are handed back."""
+        """Prepare jobs that will begin soon, or be handed back."""
 
     def hand_back(self, jobs: Sequence[Job]) -> None:
-        """Hand in jobs as if they had not been claimed."""
+        """Put jobs back as if they had not been claimed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,11 +108,11 @@ class ConnectionQueue:
     passing: frozenset[str]  # kinds of failure that a retry may not meet again
     connection_id: str | None = None  # None for programs
     fallback: Callable[[], Fallback | None] = lambda: None  # used while the connection is unavailable
-    rest_s: float = 0.0  # of the ledger between two turns, at most
-    held: HeldJobs = field(default_factory=HeldJobs)  # that were begun
-    ahead: ClaimedAhead = field(default_factory=ClaimedAhead)  # that wait for one of those to end
+    rest_s: float = 0.0  # longest pause of the ledger between two turns
+    held: HeldJobs = field(default_factory=HeldJobs)  # jobs that were begun
+    ahead: ClaimedAhead = field(default_factory=ClaimedAhead)  # claimed jobs that wait for a begun one to end
     _beginning: threading.Lock = field(default_factory=threading.Lock)
-    _looked_s: list[float] = field(default_factory=list)  # when room was looked for, of a turn that is under way
+    _looked_s: list[float] = field(default_factory=list)  # when `room` was called in this turn
 
     def room(self) -> int:
         """Return how many more jobs may be claimed: those that can begin, and some ahead while the connection works."""
@@ -129,7 +129,7 @@ class ConnectionQueue:
         return max(self.breaker.resumes_s - self.executor.now_s(), 0.0)
 
     def take(self, jobs: Sequence[Job]) -> None:
-        """Begin these as soon as they can be."""
+        """Begin jobs as soon as there is room for them."""
         self.ahead.add(jobs)
         for looked_s in self._looked_s:
             self.ahead.note_turn(self.executor.now_s() - looked_s + self.rest_s)

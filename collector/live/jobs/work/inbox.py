@@ -27,7 +27,7 @@ class Inbox(Generic[Item]):
     def take(self, most: int, *, beyond: int = 0) -> list[Item]:
         """Wait for items and return the oldest, at most `most`; return [] once closed.
 
-        With `beyond`, take some only while more than that many wait: that is for a second consumer.
+        With `beyond`, wait until more than that many items wait, so that a second consumer helps only if it is needed.
         """
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) > beyond or self._closed)

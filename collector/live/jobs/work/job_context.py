@@ -75,7 +75,7 @@ class JobContext:
     retry_policy: RetryPolicy
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the tasks to do; hand in the other jobs."""
+        """Return the tasks of jobs whose rule is active; hand in the other jobs as failed or skipped."""
         tasks: list[Task] = []
         others: list[JobResult] = []
         for job in jobs:
@@ -91,7 +91,7 @@ class JobContext:
         return tasks
 
     def tasks_now(self, jobs: Sequence[Job]) -> list[Task]:
-        """Return the tasks that would be done now; do nothing with the others."""
+        """Return the tasks of jobs whose rule is active; ignore the other jobs."""
         revisions = [(job, self.rule_of(job.revision)) for job in jobs]
         return [Task(job, active) for job, active in revisions if active is not None and active.stopped is None]
 
@@ -99,7 +99,7 @@ class JobContext:
         """Return the current rule of a task.
 
         Raises:
-            Stopped: nothing may be judged by it any more.
+            Stopped: the rule was disabled or deleted.
         """
         active = self.rule_of(task.job.revision) or task.active
         if active.stopped is not None:
@@ -107,16 +107,16 @@ class JobContext:
         return active
 
     def hand_back(self, tasks: Sequence[Task]) -> None:
-        """Hand in the jobs of tasks as if they had not been claimed."""
+        """Put the jobs of tasks back as if they had not been claimed."""
         self.put_back([job for job, _ in tasks])
 
     def put_back(self, jobs: Sequence[Job]) -> None:
-        """Hand in jobs as if they had not been claimed."""
+        """Put jobs back as if they had not been claimed, without counting an attempt."""
         if jobs:
             self.sink.put_back([RequeuedJob(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
 
     def try_again(self, task: Task, failure: Failure, *, counts: bool = True, requested_s: float | None = None) -> None:
-        """Hand in a job for another attempt after a while, with the usage of this one, which counts if `counts`."""
+        """Hand in a job for a later attempt, with the usage of this one; it is a counted attempt only if `counts`."""
         job, usage = task.job, failure.usage
         wait_s = self.retry_policy.wait_s(job.attempts, requested_s)
         again = RequeuedJob(
@@ -159,6 +159,6 @@ class HeldJobs:
             self._since_s.update((task.job.job_id, now_s) for task in tasks)
 
     def let_go(self, tasks: Iterable[Task]) -> list[float]:
-        """Remove these jobs; return for each that was held the time since which it was."""
+        """Remove jobs; return the time at which each held one was added."""
         with self._lock:
             return [self._since_s.pop(task.job.job_id) for task in tasks if task.job.job_id in self._since_s]

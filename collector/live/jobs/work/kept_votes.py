@@ -1,4 +1,4 @@
-"""The votes of juries whose other judges failed, for the retry of their jobs."""
+"""Cache of a jury's votes if another of its judges failed, so that a retry of the job calls only the missing judges."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ _MOST_BYTES: Final = 16 << 20
 
 
 class _JuryVotes(NamedTuple):
-    case: bytes  # a digest of the case that they are about
+    case: bytes  # digest of the judged case
     answers: Mapping[str, JobAnswer]  # by connection
     size: int
 

@@ -1,4 +1,4 @@
-"""The thread that keeps the ledger: everything that workers claim, finish and put back goes through it, together."""
+"""The ledger thread: claims, results and returned jobs of all workers share its transactions."""
 
 import logging
 import threading
@@ -47,7 +47,7 @@ class LeftOver:
             log.info("resuming %d evaluations from before this start", self._count)
 
     def tell(self, *, is_idle: bool) -> None:
-        """Log how many of them are left, at intervals, and once none is."""
+        """Log how many of the evaluations are left, at intervals, and once none is left."""
         is_time = self._clock() >= self._next_s
         if self._until is None or not (is_idle or is_time):
             return
@@ -64,7 +64,7 @@ class LeftOver:
 log = logging.getLogger(__name__)
 
 _DAYS_TAKEN_UP = 7
-"""Days after which evaluations that budgets left out are left out for good. A guess."""
+"""Days for which evaluations that were skipped over budget are retried. A guess."""
 
 _PAUSE_S = 1.0
 """Pause after a turn that could not be stored. A guess."""
@@ -75,7 +75,7 @@ REST_S: Final = 0.2
 processor time whatever is in it, and without a pause one followed the other while judges answered."""
 
 _RESTS: Final = 3
-"""Times as long as a turn took, before the next one."""
+"""Pause before the next turn, in multiples of the duration of the last one; `REST_S` at most."""
 
 
 GATHER_S: Final = 0.5
@@ -94,7 +94,7 @@ class Queue(Protocol):
         """Return in how many seconds it may have room without an ended job; None if only that makes room."""
 
     def take(self, jobs: Sequence[Job]) -> None:
-        """Evaluate these; hand in the result of each. Does not block."""
+        """Evaluate jobs; hand in the result of each. Does not block."""
 
 
 _JUDGED: Final = ("job_id", "outcome", "error_kind", "reason", "judge_calls")
@@ -137,7 +137,7 @@ class _HandedIn:
 
 
 class Ledger:
-    """Claims jobs for queues with room and stores their results, in one transaction after the other.
+    """Claimer of jobs for queues with room, which stores their results in the same transactions.
 
     During a transaction, which takes a second under full ingest, results and claims for the next one gather. A failed
     turn is repeated: results that it stored nonetheless are not stored twice, and jobs that it claimed are free again
@@ -161,13 +161,13 @@ class Ledger:
         self._retry_policy = retry_policy
         self._held: dict[int, int] = {}  # revisions by job
         self._handed_in = _HandedIn()
-        self._handed_in_s = 0.0  # when the first of it was
+        self._handed_in_s = 0.0  # when the first of `_handed_in` arrived
         self._changed = threading.Condition()
         self._woken = False
         self._stopping = threading.Event()
         self._caught_up = CatchUpBarrier()
         self._renew_at_s = 0.0
-        self._day: int | None = None  # that has been begun with what earlier ones left out
+        self._day: int | None = None  # last day for which `_begin_day` retried
         self._left_over = LeftOver(jobs, clock)
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
@@ -183,12 +183,12 @@ class Ledger:
         self._thread.start()
 
     def stop_claiming(self) -> None:
-        """Hand out nothing more."""
+        """Claim no more jobs."""
         self._stopping.set()
         self.wake()
 
     def close(self) -> None:
-        """Store the results handed in so far, and end; after `stop_claiming`, once the queues hand in nothing more."""
+        """Store the results handed in so far, and end. Call it once the queues have stopped, after `stop_claiming`."""
         self.stop_claiming()
         self._thread.join()
         left = self._take_handed_in()

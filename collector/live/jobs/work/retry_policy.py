@@ -23,8 +23,8 @@ class RetryPolicy:
     look_s: float = 1.0  # between checks of the ledger, without a notification
     job_s: float = 900.0  # after which the evaluation of one job is abandoned, whatever it waits for
     check_cpu_s: float = 5.0  # of one check, which usually takes some hundred microseconds
-    child_s: float = 300.0  # without a word of a child process, which on a busy machine has a hundredth of a processor
-    outage_s: float = 86_400.0  # of a connection, during which attempts do not count
+    child_s: float = 300.0  # longest silence of a child process; on a busy machine it gets a hundredth of a processor
+    outage_s: float = 86_400.0  # of a connection, for which failed attempts do not count
     retries_over_budget: bool = False  # on a new day, of evaluations that were left out in the week before it
     stop_s: float = 10.0  # to store the remaining results at the end
 
@@ -39,7 +39,7 @@ MICROSECONDS: Final = 1_000_000
 
 _DAY_S: Final = 86_400
 _NEW_DAY_S: Final = 60.0
-"""Delay after midnight (UTC): budgets use the wall clock, which may be a little behind this one. A guess."""
+"""Delay after midnight (UTC): budgets use the wall clock, which may be a little behind `Clock`. A guess."""
 
 
 def day_that_began(at_s: float) -> int:

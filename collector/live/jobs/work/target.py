@@ -16,7 +16,7 @@ from rules.rule_text import LLM_JUDGE, SHOWN_BY_DEFAULT
 from storage.records import LogRecord, Span
 
 POSTPONED: Final = "postponed"
-"""Error kind of a job that was not examined, because its evaluator took too long for another one just before."""
+"""Error kind of a job that was not examined, because its evaluator just took too long for another job."""
 
 
 class ExaminedTarget(NamedTuple):
@@ -29,7 +29,7 @@ class ExaminedTarget(NamedTuple):
 
 
 _KNOWN_BY_ENDS: Final = frozenset({"input", "output", "traceId", "sessionId", "userId"})
-"""The parts of a case in the roots and the first and last spans; all others need every span."""
+"""Keys of a case that the roots and the first and last spans suffice for; all others need every span."""
 
 _SPREAD: Final = (
     "toolCalls", "context", "retrievalContext", "trajectory", "reasoningSteps", "turns", "tools", "traceSummary",
@@ -44,7 +44,7 @@ class ExaminedPart(NamedTuple):
     total: int
 
     def case(self, case: Case) -> Case:
-        """Make a case of the input and output of such spans. Values that are spread over all spans are not judged."""
+        """Reduce a case of these spans to input, output and ids; mark values spread over all spans as not read."""
         inputs, outputs, metadata = (
             {key: values[key] for key in _KNOWN_BY_ENDS if key in values}
             for values in (case.inputs, case.actual_outputs, case.metadata)

@@ -25,8 +25,8 @@ _TEXTS: Final = frozenset({"text", "output_text", "refusal"})
 _USES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "server_tool_call"})
 _HOSTED_INPUTS: Final = ("arguments", "action", "actions", "operation", "queries", "code", "revised_prompt")
 _HOSTED_OUTPUTS: Final = ("output", "outputs", "results", "result")
-_OUTPUT_TOOL: Final = "final_result"  # by which pydantic-ai has a model give structured output
-_OUTPUT_TAKEN: Final = ("Returning structured response", "Final result processed")  # its results in messages to models
+_OUTPUT_TOOL: Final = "final_result"  # the tool by which pydantic-ai requests structured output
+_OUTPUT_TAKEN: Final = ("Returning structured response", "Final result processed")  # results of this tool
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class AgentTrace:
     def to_case(
         self, question: str | None = None, *, tools: Iterable[Any] | None = None, tasks: Sequence[str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return the test case that this run answers; tools and tasks are left out if they are not known."""
+        """Return a test case with this run as its actual outputs; tools and tasks are left out if unknown."""
         metadata: dict[str, Any] = {}
         if tools is not None:
             definitions = (each if isinstance(each, ToolDefinition) else ToolDefinition.of(each) for each in tools)
@@ -111,7 +111,7 @@ class AgentTrace:
 
     @classmethod
     def from_anthropic(cls, result: Any) -> "AgentTrace":
-        """Read a message, or the messages of a conversation in order, the answers of tools among them.
+        """Read a message, or the messages of a conversation in order, including the results of tools.
 
         Raises:
             ValueError: the result is not a message, such as an event of a stream.
@@ -122,7 +122,7 @@ class AgentTrace:
     def from_langchain(cls, result: Any) -> "AgentTrace":
         """Read the result of an agent or graph (`{"messages": […]}`), its messages, or that of an `AgentExecutor`.
 
-        Structured output is the JSON of it.
+        Structured output becomes the final response, as JSON.
 
         Raises:
             ValueError: the value has none of these forms.
@@ -132,7 +132,7 @@ class AgentTrace:
 
     @classmethod
     def from_pydantic_ai(cls, result: Any) -> "AgentTrace":
-        """Read the result of a run, or its messages. Structured output is the JSON of it.
+        """Read the result of a run, or its messages. Structured output becomes the final response, as JSON.
 
         Raises:
             ValueError: the value is neither a run's result nor messages.
@@ -156,7 +156,7 @@ def outputs_of(answer: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Text:
-    text: str | None  # None: the next message is another side's
+    text: str | None  # None: a message of the user, so earlier text is not the final response
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _openai(result: Any) -> Iterator[_Step]:
     """Yield the steps of a message or item, or of a container of several."""
     if callable(getattr(result, "to_input_list", None)):
         yield from _openai(result.to_input_list())
-    elif (item := _get(result, "raw_item")) is not None:  # of the new items of the Agents SDK
+    elif (item := _get(result, "raw_item")) is not None:  # an element of `new_items` of the Agents SDK
         yield from _openai(item)
     elif _is_list(result):
         for each in result:
@@ -254,7 +254,7 @@ def _openai_item(item: Any) -> Iterator[_Step]:
     elif role in {"tool", "function"}:
         yield _Answer(_get(item, "tool_call_id"), _get(item, "name"), _content(_get(item, "content")))
     elif role == "assistant":
-        for text in (_get(item, "reasoning_content"), _get(item, "reasoning")):  # of models that are open
+        for text in (_get(item, "reasoning_content"), _get(item, "reasoning")):  # of servers of open models
             if isinstance(text, str) and text:
                 yield _Reasoning(text)
         audio = _get(_get(item, "audio"), "transcript")

@@ -21,7 +21,7 @@ from tracejury.score import Score
 
 _COMMAND: Final = ("tracejury", "evaluate", "--batch", "-")
 _END_S: Final = 5.0
-_SHOWN_BYTES: Final = 2_000  # shown of the messages of a program that ended
+_SHOWN_BYTES: Final = 2_000  # of standard error, in the message of `ProgramEnded`
 
 Document = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ class Builtin:
     """One of the evaluators that `tracejury evaluators` lists, with its configuration.
 
     The program `tracejury` judges, started once by this process; with `on="server"`, the server judges once the run has
-    ended. Call it with an example and outputs for its score.
+    ended. Call the object with an example and outputs to get a score.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Builtin:
     ) -> None:
         """`connection` is the server's connection to the judge; the program's judge is in `config["judge"]`.
 
-        That is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. Its name,
-        and the version that `@evaluator` declares, stand for the model. Several calls may run at a time. A list of an
+        A judge is an endpoint, or a function or coroutine function that takes a prompt and returns the reply. The
+        function's name and its `@evaluator` version stand for the model. Calls may overlap. A list of an
         odd number of judges is a jury. Error detectors, argument matchers and matching strategies may be functions,
         too, that return True or False.
 
@@ -154,7 +154,7 @@ class Program:
                 stdin.write(text.encode() + b"\n")
                 stdin.flush()
             except OSError:
-                child.process.kill()  # its reader notices, and ends all that wait
+                child.process.kill()  # the reader thread notices, and fails all waiting requests
         return answer
 
     def close(self) -> None:
@@ -183,8 +183,12 @@ class Program:
 
     def _read(self, child: _Child) -> None:
         for line in _pipe(child.process.stdout):
-            document = json.loads(line)
-            answer = child.waiting.pop(document["id"], None)
+            try:
+                document = json.loads(line)
+                answer = child.waiting.pop(document["id"], None)
+            except (ValueError, TypeError, KeyError):  # a stray print, or a line that a crash cut off
+                child.process.kill()
+                break
             if answer is not None and answer.set_running_or_notify_cancel():
                 answer.set_result(document)
         code = child.process.wait()
@@ -202,7 +206,7 @@ class Program:
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None  # noqa: S101 - each of them was asked for
+    assert pipe is not None  # noqa: S101 - `Popen` was called with PIPE
     return pipe
 
 

@@ -19,7 +19,7 @@ _ANSWER_BYTES: Final = 1 << 20  # the judges' limit; a guess
 
 
 class NoReply(Exception):
-    """The model gave no answer that counts."""
+    """The model gave no usable answer."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ChatCompletions:
         raise NoReply(f"{self.model} does not answer: {why}")
 
     async def _post(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> httpx.Response:
-        """Send one request; httpx bounds neither the bytes of the answer nor, as a whole, its time."""
+        """Send one request, and bound the size of the response, which httpx does not; `ask` bounds the total time."""
         content = bytearray()
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         url = f"{self.base_url.rstrip('/')}/chat/completions"

@@ -49,8 +49,8 @@ def project_of(project: str | None) -> str:
 class Client:
     """A client of one server. Thread-safe; `close` closes its connections.
 
-    Requests are repeated for `patience_s` from the beginning of an outage. During one that lasts longer, each is tried
-    once, so that many requests together wait no longer than one.
+    Requests are repeated for `patience_s` from the beginning of an outage. In a longer outage, each request is
+    tried once, so that many requests together wait no longer than one.
     """
 
     def __init__(self, url: str, api_key: str | None = None, *, patience_s: float = PATIENCE_S) -> None:
@@ -95,7 +95,7 @@ class Client:
 
         Raises:
             Unreachable: the server does not answer.
-            Refused: the answer is that the request is wrong.
+            Refused: the server answers with an error.
 
         """
         return self._ask("GET", path, params=parameters)
@@ -150,7 +150,7 @@ class Client:
             waiting.wait(min(own_s if requested_s is None else requested_s, left_s))
 
     def _left_s(self, patience_s: float, why: str) -> float:
-        """Return how long this outage is still waited for."""
+        """Return the seconds left to wait in this outage."""
         now_s = time.monotonic()
         if self._away_since_s is None:
             self._away_since_s = now_s
@@ -160,7 +160,7 @@ class Client:
 
 
 def _unusable(response: httpx.Response, *, is_json: bool) -> str | None:
-    """Return why a response settles nothing, such as the page of a proxy; None if it counts."""
+    """Return why a response calls for a retry, such as the page of a proxy; None if it is final."""
     is_under_way = response.status_code == _CONFLICT and "retry-after" in response.headers
     if response.status_code in _AGAIN or is_under_way:
         return f"HTTP {response.status_code}: {_reason(response)}"

@@ -8,7 +8,7 @@ import httpx
 
 
 def a_client(headers: Mapping[str, str], timeout_s: float) -> httpx.AsyncClient:
-    """Make a client for one request. Its TLS context is made once: that takes longer than most requests."""
+    """Make a client for one request. All clients share a TLS context: making one takes longer than most requests."""
     return httpx.AsyncClient(headers=dict(headers), timeout=timeout_s, verify=_tls())
 
 

@@ -15,7 +15,7 @@ MAX_ITEM_BYTES: Final = 4 << 20
 may hold."""
 
 MAX_ID_CHARACTERS: Final = 200
-_MAX_LEVELS: Final = 200  # pydantic writes 255, those of the response around a value among them
+_MAX_LEVELS: Final = 200  # pydantic serializes 255, including those of the response around a value
 _LEVELS: Final = "200 levels (fixed): nest it less"
 MAX_COLUMNS: Final = 1_000  # a guess
 _ITEM: Final = "4 MiB (fixed): shorten its texts, or make several items of it"
@@ -41,10 +41,10 @@ _SHOWN: Final = 40  # characters of a value in an error
 QUOTES: Final = 'put a cell that holds quotes in quotes, and write each of its own twice ("")'
 
 LEFT_OUT: Final = "left out"
-"""In place of a line or row: the document is the place of a row in which no cell holds anything."""
+"""Yielded in place of a line or row for a row of empty cells, with its line as the document."""
 
 Parse = Callable[[bytes, str], Any]
-"""Reads JSON that stands at a place; raises BadFile."""
+"""Parser of JSON bytes; the text begins its error messages. It raises BadFile."""
 
 Documents = Iterator[tuple[str, object]]
 """Values in a file, each with its line or row."""
@@ -66,7 +66,7 @@ class ItemText:
 
 
 def json_texts(*values: object) -> list[str]:
-    """Return the values of an item as they are stored.
+    """Return the values of an item as JSON texts, as they are stored.
 
     Raises:
         ValueError: the values are too large, too deep, or cannot be written as UTF-8.
@@ -151,7 +151,7 @@ def read_id(value: object) -> str | None:
 
 
 def parsed(content: bytes, place: str) -> Any:
-    """Return the JSON at a place.
+    """Parse JSON; `place` begins the error messages.
 
     Raises:
         BadFile: the content is not UTF-8, or not JSON.

@@ -108,7 +108,7 @@ def _take_detector(taken: Decisions) -> None:
 
 
 def _take_matchers(taken: Decisions) -> None:
-    """Take matchers of expected calls: each gets a name, and a call that it matches holds that name."""
+    """Take matchers: an expected call gets its number as its only argument, a call those of the calls it matches."""
     default, by_tool = taken.config.get("argumentMatcher"), dict(taken.config.get("argumentMatchers") or {})
     functions = {tool: each for tool, each in by_tool.items() if callable(each)}
     if callable(default):
@@ -143,7 +143,7 @@ def _take_matchers(taken: Decisions) -> None:
 
 
 def _take_repetition(taken: Decisions) -> None:
-    """Take the matcher of repeated calls: calls of a tool that match the same earlier one have the same arguments."""
+    """Take the matcher of repeated calls: calls of a tool that match the same earlier call get the same arguments."""
     matcher = taken.config.get("argumentMatcher")
     if not callable(matcher):
         return
@@ -163,7 +163,7 @@ def _take_repetition(taken: Decisions) -> None:
 
 
 def _take_strategy(taken: Decisions) -> None:
-    """Take the strategy of retrieved items: each holds the names of the expected items that it matches."""
+    """Take the strategy: a retrieved item becomes a text with the numbers of the relevant items that it matches."""
     strategy = taken.config.get("matchingStrategy")
     if not callable(strategy):
         return

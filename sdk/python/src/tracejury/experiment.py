@@ -36,7 +36,7 @@ Evaluate = Callable[..., Any]
 
 
 class LostItems(Exception):
-    """Some items could not be delivered. `result` has all of them."""
+    """Some items could not be delivered. `result` has all items."""
 
     def __init__(self, result: Result) -> None:
         kept = f", and {result.spooled_items} of them are in the spool" if result.spooled_items else ""
@@ -62,9 +62,9 @@ def progress_bar(done: int, of: int) -> None:
 class Experiment:
     """A task that is run over a dataset. `run` runs it, and `run_async` inside of an event loop.
 
-    Without a client, that of the environment reports; without one there, nothing is sent. Items that are neither on
-    the server nor in the spool at the end are an error; with `fail_on_lost=True` all that are not on the server are,
-    with False none.
+    Without `client`, items are reported to the server that the environment names; if it names none, nothing is sent.
+    By default, an item that is neither on the server nor in the spool at the end raises `LostItems`; with
+    `fail_on_lost=True`, each that is not on the server does; with False, none does.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Experiment:
     spool: str | Path | bool | None = True  # True: in the home directory
     on_lost: OnLost | None = None
     fail_on_lost: bool | None = None
-    evaluation_s: float = 3_600.0  # for which the server's evaluators are waited for
+    evaluation_s: float = 3_600.0  # timeout for the server's evaluators
     progress: Callable[[int, int], None] = progress_bar
     description: str = ""  # of what the run is about, in its reports and on its page
 
@@ -96,10 +96,10 @@ class Experiment:
             raise ValueError("trials and parallelism are 1 or more")
 
     def run(self) -> Result:
-        """Run it, and wait.
+        """Run the experiment, and wait for its end.
 
         Raises:
-            LostItems: some could not be delivered, as `fail_on_lost` says.
+            LostItems: items could not be delivered; see `fail_on_lost`.
             RunEnded: the run of this key has ended without all of its items.
             TimeoutError: the server's evaluators took too long.
             Unreachable: the run has to begin on a server, and none is named or answers.
@@ -314,7 +314,7 @@ class _RunningItem:
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of a function or coroutine function, within the timeout.
 
-        It runs in a task of its own: only a cancellation of this one comes from outside.
+        It runs in a task of its own, so that a cancellation of this task is known to come from outside.
         """
         called = asyncio.ensure_future(self._returned(function, *arguments))
         try:

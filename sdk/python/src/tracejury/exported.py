@@ -70,14 +70,14 @@ def _trials_document(trials: Sequence[Score | None]) -> dict[str, Any]:
 
 
 def _number(score: Score) -> float | None:
-    # Of a score that only passed or failed, the end of the scale.
+    # A score with a verdict but no value counts as an end of the scale.
     if score.error is not None or (score.value is None and score.passed is None):
         return None
     return float(score.passed == (score.direction == "higher")) if score.value is None else score.value
 
 
 def _judging(scored: Sequence[Score], *, has_trials: bool) -> Mapping[str, Any]:
-    """Return how an evaluator judged all of a run, without settings that differ between its scores.
+    """Return the settings by which an evaluator judged a run, without those that differ between its scores.
 
     If an example has several trials, a threshold that contradicts the verdict of one is left out too.
 

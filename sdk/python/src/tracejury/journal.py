@@ -19,14 +19,14 @@ class JournalInUse(Exception):
 
 
 class Journal:
-    """Conversations that ended, each once. One process at a time has it; used as a context manager.
+    """Context manager: finished conversations, each once. One process at a time may have the journal open.
 
     Opening the journal removes a truncated line, and conversations that ended by a fault of the simulator: these
     conversations are repeated.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the journal.
 
         Raises:
             JournalInUse: another process has it.
@@ -84,7 +84,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock in a file.
 
     Raises:
-        JournalInUse: another process has it, and is not waited for.
+        JournalInUse: another process holds the lock, and `wait` is False.
     """
     with path.open("ab") as file:
         _lock(file, path, wait=wait)

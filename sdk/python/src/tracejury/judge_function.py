@@ -14,7 +14,7 @@ from tracejury.plain import contained, error_text
 from tracejury.score import named
 
 JudgeFunction = Callable[[str], Any]
-"""Takes a prompt and returns the reply, or is a coroutine function that does."""
+"""Function or coroutine function that takes a prompt and returns the reply."""
 
 _LIMIT_S: Final = 600  # timeout of one call; a guess
 _REFUSED: Final = 400  # no other attempt: the function failed, not the connection

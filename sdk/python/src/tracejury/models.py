@@ -1,4 +1,4 @@
-"""Tasks and judges in one line, from a model: a function, or one of OpenAI, Anthropic, LangChain or pydantic-ai.
+"""Tasks and judges in one line, from a function that calls a model, or a model of LangChain or pydantic-ai.
 
 None of these libraries is imported: their replies, and the same as JSON, are read by their documented field names.
 """
@@ -33,8 +33,8 @@ def simple_task(
     """Return a task that puts the input of an example to a model.
 
     Its outputs are the text of the reply, and the item has the token counts of the reply; with prices in USD for a
-    million tokens, also the cost. A model is a function of the prompt (also a coroutine function) that returns a text
-    or a reply of one of the libraries, an object of LangChain with `ainvoke`, an agent of pydantic-ai, or
+    million tokens, also the cost. A model is one of these: a function or coroutine function that takes the prompt and
+    returns a text or a reply of one of the libraries; an object of LangChain with `ainvoke`; an agent of pydantic-ai;
     `ChatCompletions`.
 
     Raises:
@@ -59,11 +59,11 @@ def rag_task(
 ) -> ModelTask:
     """Return a task that sends an example's input to a chain, and records the retrieved documents.
 
-    A chain is what a model is, and returns a reply and its documents: as a pair, or as a mapping with `answer` (or
+    A chain is a model that returns a reply and its documents: as a pair, or as a mapping with `answer` (or
     `result`) and `context` (or `source_documents`), as those of LangChain do.
 
     Raises:
-        TypeError: `chain` is not a chain.
+        TypeError: `chain` cannot be called as a model.
     """
     ask = _asker(chain)
 
@@ -76,7 +76,7 @@ def rag_task(
 
 
 def as_judge(model: Any) -> Callable[[str], Awaitable[str]]:
-    """Return a judge for the configuration of built-in evaluators, named as the model is.
+    """Return a judge to put into the configuration of a built-in evaluator; it has the name of the model.
 
     Raises:
         TypeError: `model` is not a model.
@@ -107,7 +107,7 @@ def _prompt(example: Example) -> str:
 
 
 def _read(reply: Any) -> str | None:
-    """Return the text of a reply, by the library that it has the form of."""
+    """Return the text of a reply, read as a reply of the library whose form it has."""
     if callable(getattr(reply, "all_messages", None)):
         trace = AgentTrace.from_pydantic_ai(reply)
     elif _get(reply, "type") in _AI or (isinstance(reply, Mapping) and reply.keys() & _OF_LANGCHAIN):

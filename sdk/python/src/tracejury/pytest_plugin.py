@@ -35,7 +35,7 @@ _SHOWN_CHARACTERS: Final = 40  # length of an input in the name of a test
 
 
 class Recording:
-    """Recording of a test about its example: outputs, and scores."""
+    """Outputs and scores that a test records for its example."""
 
     def __init__(self) -> None:
         self._outputs: Mapping[str, Any] = {}
@@ -141,7 +141,7 @@ class Session:
         client = self.client or Client.from_environment()
         if status is None or client is None:
             return
-        ending = self.reporter or Reporter(client, spool=self.spool)  # of workers, which have closed theirs
+        ending = self.reporter or Reporter(client, spool=self.spool)  # for runs of workers
         ending.close()
         reason = f"{self.lost} items could not be delivered" if self.lost else None
         try:
@@ -264,7 +264,7 @@ def record(_tracejury_case: Any) -> Recording:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Note a test's exception, except a failed assertion beside a failed score, which is the verdict."""
+    """Record a test's exception, but no failed assertion if a score failed: that score is the verdict already."""
     try:
         return (yield)
     except (AssertionError, pytest.fail.Exception) as error:

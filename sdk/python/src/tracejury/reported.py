@@ -1,4 +1,4 @@
-"""A run on the server: begun or resumed, sent items, evaluated there, and ended."""
+"""A run on the server: beginning or resuming it, sending items, requesting evaluations, and ending it."""
 
 import logging
 import time
@@ -34,12 +34,12 @@ Place = tuple[str, int]
 
 
 class RunEnded(Exception):
-    """The run has ended, and takes no more items: take another run key."""
+    """The run has ended, and accepts no more items: use another run key."""
 
 
 @dataclass
 class ServerRun:
-    """A run on the server; without one, nothing is reported."""
+    """A run on the server; without a client, nothing is reported."""
 
     client: Client | None = None
     start: Start | None = None
@@ -85,7 +85,7 @@ class ServerRun:
         return None if self.start is None else self.start.run_id
 
     def report(self, item: ItemResult, dataset: Dataset) -> None:
-        """Send an item soon."""
+        """Queue an item for sending."""
         if self.reporter is not None and self.start is not None:
             self.reporter.report(self.start, document_of(item, dataset))
 
@@ -116,7 +116,7 @@ class ServerRun:
     def stop(self, status: str | None) -> tuple[int, int]:
         """Deliver the remaining items, and end the run with a state, or with None leave it open.
 
-        Returns how many items could not be delivered, and how many of these are in the spool. A run that lost some
+        Returns how many items could not be delivered, and how many of these are in the spool. A run with lost items
         stays open if they may be delivered later: by its key, or from the spool.
         """
         if self.reporter is None or self.start is None:
@@ -153,7 +153,7 @@ class ServerRun:
         return {place: [each for of, each in scores if of in ids] for place, _, scores in _stored(self)}
 
     def restored(self, keys: Mapping[str, Example]) -> dict[Place, ItemResult]:
-        """Return the items that the run had already, as they were reported."""
+        """Return the items that the run had before it was resumed, as they were reported."""
         if not self.known:
             return {}
         return {
@@ -229,7 +229,7 @@ def with_scores(item: ItemResult, scores: Sequence[Score]) -> ItemResult:
 
 
 def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
-    """Return an item as the server takes it."""
+    """Return an item as a document of the API."""
     measured = item.measured or Measured(None)
     document = {
         "itemKey": item.key,
@@ -274,7 +274,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _within_limits(document: dict[str, Any]) -> dict[str, Any]:
-    # Cut, so that a long text costs no item.
+    # Truncate: the server would reject the item for one long text.
     return {
         name: value if (most := _CHARACTERS.get(name)) is None else str(value)[:most]
         for name, value in document.items()

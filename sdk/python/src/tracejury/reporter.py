@@ -37,14 +37,14 @@ OnLost = Callable[[str, int, Sequence[Item]], None]
 
 @dataclass(eq=False)
 class Start:
-    """A run as it is to begin, and its id once the server has begun it. Its key lets it begin once."""
+    """A run that may not have begun: the request for it, and then its id. Its key makes it begin only once."""
 
     project: str
     body: Mapping[str, Any]
     run_id: str | None = None
 
     def begin(self, client: Client) -> Mapping[str, Any]:
-        """Begin it, or find the one of its key.
+        """Begin the run, or find the run with its key.
 
         Raises:
             Unreachable: the server does not answer.
@@ -63,7 +63,7 @@ class Start:
 
     @property
     def identity(self) -> str | tuple[str, str, str]:
-        """Return the id of the run, or what it is known by before it has one: a key is unique in an experiment only."""
+        """Return the id of the run, else project, experiment and key: keys are unique in an experiment only."""
         return self.run_id or (self.project, str(self.body["experimentName"]), str(self.body["runKey"]))
 
 
@@ -95,7 +95,7 @@ def spool_of(spool: "str | Path | bool | None", client: Client) -> Path | None:
 
 
 class Reporter:
-    """Sends the items of runs in a thread of its own. `flush` waits for it, and `close` ends it.
+    """Sender of items of runs, in a thread of its own. `flush` waits for the thread, and `close` ends it.
 
     Spooled items are sent first. Items that cannot be sent because the server is unreachable are kept, and are sent
     after the next response of the server. Those left on `close`, and rejected ones, are counted in `lost_items`, and
@@ -123,7 +123,7 @@ class Reporter:
         return self._spool
 
     def report(self, run: Run, item: Item) -> None:
-        """Send an item soon.
+        """Queue an item for sending.
 
         Raises:
             RuntimeError: the reporter is closed.
@@ -145,9 +145,10 @@ class Reporter:
         self._thread.join()
 
     def end(self, run: Run, status: str, *, reason: str | None = None, is_whole: bool = True) -> None:
-        """End a run, once the reporter is closed; the spool keeps the end if it has its items, or the server is away.
+        """End a run, once the reporter is closed.
 
-        It is not whole if another reporter has put items of it into the spool.
+        If the spool has items of the run, or the server is unreachable, the end is written into the spool instead.
+        `is_whole` is False if another reporter has put items of the run into the spool.
 
         Raises:
             Unreachable: there is no spool, and the server does not answer.
@@ -325,8 +326,8 @@ def _write(file: Path, line: Mapping[str, Any]) -> None:
 def replay(spool: "str | Path | None" = None, client: Client | None = None) -> int:
     """Send the items of a spool again, and remove accepted ones; return how many were delivered.
 
-    Without arguments, it is the default spool of the server that the environment names. What the server has already it
-    does not store twice, so that a replay that is cut off may be repeated. Items that are lost meanwhile are kept too.
+    Without arguments, it is the default spool of the server that the environment names. The server does
+    not store an item twice, so an interrupted replay may be repeated. Items added to the spool meanwhile are kept.
 
     Raises:
         Unreachable: no server is named.

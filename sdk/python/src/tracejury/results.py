@@ -19,7 +19,7 @@ Outcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "
 
 _REPORT: Final = ("tracejury", "experiments", "report")
 SIMULATOR: Final = "simulator"
-"""The kind of an error that is no fault of the application."""
+"""The `error_kind` of failures of the simulated user or the stopping condition, not of the application."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Measured:
     stop_reason: str | None = None
 
     def checked(self) -> "Measured":
-        """Return it with numbers of Python.
+        """Return a copy whose numbers are Python's `int` and `float`.
 
         Raises:
             TypeError: a value is not a number, or a token count is not an integer.
@@ -59,7 +59,7 @@ def _count(value: Any, name: str) -> int | None:
 
 
 class TaskFailed(Exception):
-    """Raised by a task that failed: the kind of the error, and the outputs so far."""
+    """Exception for a task to raise if it failed, with the kind of the error and the outputs so far."""
 
     def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ class ItemResult:
 
     @property
     def passed(self) -> bool:
-        """Return True if the task ran, and at least one score passed and none failed."""
+        """Return True if the task and all evaluators ran, at least one score has a verdict, and all verdicts passed."""
         return self.outcome == "passed"
 
 
@@ -109,9 +109,9 @@ class Result:
     name: str
     items: Sequence[ItemResult]
     run_id: str | None = None
-    lost_items: int = 0  # that could not be delivered
-    spooled_items: int = 0  # of these, the ones in the spool, which the next run sends
-    skipped: int = 0  # items that the run had already, and were not run again
+    lost_items: int = 0  # items that could not be delivered to the server
+    spooled_items: int = 0  # lost items that are in the spool; the next run sends them
+    skipped: int = 0  # items that the stored run had already, so that they were not run again
     description: str = ""
 
     @property
@@ -149,10 +149,10 @@ class Result:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     def export(self, path: str | Path, *, command: Sequence[str] = _REPORT) -> None:
-        """Write a report: HTML, Markdown, CSV, JUnit XML or JSON, as the name ends.
+        """Write a report in the format that the file name's ending selects: HTML, Markdown, CSV, JUnit XML or JSON.
 
-        The program `tracejury` writes it as it exports a run, without a server. Unlike `write`, it has expected and
-        actual outputs, and the reasons.
+        The installed program `tracejury` writes it, without a server, in the layout of an exported run. Unlike the file
+        of `write`, a report has expected and actual outputs, and the reasons of scores.
 
         Raises:
             ProgramNotFound: the report program is not installed.
@@ -175,10 +175,10 @@ class Result:
             raise ValueError(done.stderr.strip() or f"{' '.join(command)} ended with {done.returncode}")
 
     def pass_hat(self, k: int) -> float | None:
-        """Compute pass^k: the chance that k trials of a case all pass, over all cases; None if a case has fewer trials.
+        """Compute pass^k: the chance that k trials of a case all pass, as the mean of the cases.
 
-        Of n trials of a case with c passes it is C(c, k) / C(n, k), which is unbiased, where (c / n)^k is not. Items
-        whose simulator failed, or that have no verdict, say nothing about the application and are left out.
+        For a case with c passes in n trials it is C(c, k) / C(n, k), which is unbiased; (c / n)^k is not. Items whose
+        simulator failed, or that have no verdict, do not count as trials. None if a case has fewer than k trials.
 
         Raises:
             ValueError: `k` is less than 1.

@@ -35,10 +35,10 @@ _OF_INPUTS: Final = frozenset(_KEYS) - {"id", "expectedOutputs", "metadata"}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A conversation to simulate. The user has scripted `user_turns`, a persona, or a whole system prompt.
+    """A conversation to simulate. The user has exactly one of `user_turns` (a script), `persona` and `system_prompt`.
 
     `persona` is one of `personas.NAMES`, or a description in words. The expected outcome never ends a conversation; the
-    model that plays a persona gets it as the goal of its user.
+    prompt of a persona states it as what the user wants to reach.
     """
 
     scenario: str
@@ -85,7 +85,7 @@ class Scenario:
         return personas.custom(model, self.persona, self.behavior_guidelines, **more)
 
     def turns_at_most(self, otherwise: int) -> int:
-        """Return the most messages of the user: `max_turns` if set, else all of a script, else `otherwise`."""
+        """Return the maximum number of user messages: `max_turns`, else the length of the script, else `otherwise`."""
         scripted = len(self.user_turns) + (self.initial_message is not None)
         return self.max_turns or (scripted if self.is_scripted else otherwise)
 
@@ -104,7 +104,7 @@ class Scenario:
 
 
 def scenario_of(document: Any) -> Scenario:
-    """Read a scenario from JSON; the `inputs` of a dataset's item may stand beside the other keys.
+    """Read a scenario from a JSON object, or from an item of a dataset, which has some of the keys under `inputs`.
 
     Raises:
         ValueError: the document is not a scenario.
@@ -138,7 +138,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def scenarios_of(documents: Sequence[Any]) -> list[Scenario]:
-    """Read scenarios, each with a key of its own.
+    """Read scenarios, and give each a unique key.
 
     Raises:
         ValueError: a document is not a scenario; the message names it.
@@ -154,10 +154,10 @@ def _numbered(number: int, document: Any) -> Scenario:
 
 
 def keyed(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Return the scenarios with keys, `scenario-N` by place for those without.
+    """Return the scenarios with keys: the N-th, if it has none, gets `scenario-N`.
 
     Raises:
-        ValueError: a key is there twice.
+        ValueError: two scenarios have the same key.
     """
     scenarios_with_keys = [
         each if each.key else replace(each, key=f"scenario-{place}") for place, each in enumerate(scenarios, 1)

@@ -11,7 +11,7 @@ from tracejury.plain import text
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK: Final = "__tracejury_evaluator__"
 DEFAULT_THRESHOLD: Final = 0.5
-MOST: Final = 2**53 - 1  # of a number that a server stores
+MOST: Final = 2**53 - 1  # the largest number that a server stores
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Score:
 
     @property
     def success(self) -> bool | None:
-        """Return True if it passed; None if it has no score."""
+        """Return `passed` if it is set, else compare the value with the threshold; None if both are missing."""
         if self.passed is not None or self.value is None:
             return self.passed
         threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
@@ -44,7 +44,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Named:
-    """Description of an evaluator. The version makes its scores comparable: raise it if it judges otherwise."""
+    """Description of an evaluator. Scores are compared only within a version: raise it when the evaluator changes."""
 
     name: str
     version: str | None = None
@@ -70,7 +70,7 @@ def evaluator(
 
 
 def named(function: Callable[..., Any]) -> Named:
-    """Return the description of a function, or one with its name alone."""
+    """Return the description that `@evaluator` gave a function, else one with only the function's name."""
     description = getattr(function, _MARK, None)
     return description if isinstance(description, Named) else Named(_name(function))
 
@@ -137,16 +137,16 @@ def _number(value: Any, name: str) -> float | None:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    of = getattr(function, "evaluator", None)  # one of the program's
+    of = getattr(function, "evaluator", None)  # a built-in evaluator of the program `tracejury`
     if isinstance(of, str):
         return of
     return function.__name__ if inspect.isroutine(function) else type(function).__name__
 
 
 def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
-    """Assert that the result of an evaluator did not fail; the error has its score and reason.
+    """Assert that no score of an evaluator's result failed; the AssertionError shows the score and its reason.
 
-    A result without a verdict, such as a skipped one, passes.
+    A score without a verdict, such as that of a skipped evaluation, passes.
 
     Raises:
         AssertionError: the evaluation did not pass, or could not be scored.

@@ -25,8 +25,8 @@ END: Final = "[END]"
 
 _MESSAGE_CHARACTERS: Final = 40_000
 _HISTORY_CHARACTERS: Final = 200_000
-"""The most characters of messages that a model gets, the latest ones: some 50,000 tokens, without results of tools. A
-guess."""
+"""A model gets the latest messages, up to this many characters (some 50,000 tokens). Results of tools are not counted.
+A guess."""
 
 _TOOL_ROUNDS: Final = 8
 _BEGIN: Final = "(The conversation begins here. Write your first message.)"
@@ -43,7 +43,7 @@ Who you are: {persona}
 """
 
 UserModel = ChatCompletions | Callable[[list[Mapping[str, Any]]], Any]
-"""A model, or a function (a coroutine function too) from the messages of a chat to the text that it answers."""
+"""A model, or a function or coroutine function that takes chat messages and returns a text or a `ChatReply`."""
 
 
 @dataclass
@@ -54,12 +54,12 @@ class UserTurn:
     seed: int
     spending: Spending
     expected_outcome: str = ""
-    opened: int = 0  # messages of the user that were set, such as an initial message
-    is_last: bool = False  # set by a user for its last message
+    opened: int = 0  # number of user messages that the simulator sent for the user: 1 for an initial message
+    is_last: bool = False  # the simulated user sets it with its last message
 
     @property
     def said(self) -> int:
-        """Return how many messages the user wrote, without given ones."""
+        """Return how many messages the user wrote itself, without the `opened` ones."""
         return len(self.trajectory.user_messages) - self.opened
 
 
@@ -91,7 +91,7 @@ class ScriptedUser:
 
 @dataclass(frozen=True)
 class CalledUser:
-    """A function of yours that plays the user, from the conversation to a message, a text, or None."""
+    """User played by a caller's function: it gets the conversation and returns a message, a text, or None to end."""
 
     function: Callable[[ConversationTrajectory], Any]
 
@@ -115,9 +115,9 @@ class CalledUser:
 
 @dataclass(frozen=True)
 class LLMSimulatedUser:
-    """A model that plays a user: a persona with guidelines, or the whole of `system_prompt`.
+    """A model that plays a user, prompted by a persona with guidelines, or by `system_prompt` alone.
 
-    `fixed_responses` are said first, each of them, in their order; the model goes on from there.
+    The user first sends each of `fixed_responses` in order; the model writes all later messages.
     """
 
     model: UserModel
@@ -137,7 +137,7 @@ class LLMSimulatedUser:
             raise ValueError("tools need a model of ChatCompletions")
 
     def with_fixed(self, first: Sequence[str]) -> "LLMSimulatedUser":
-        """Return the user with these responses before its other fixed ones."""
+        """Return a copy that sends `first` before its other fixed responses."""
         return replace(self, fixed_responses=(*first, *self.fixed_responses))
 
     def prompt(self, scenario: str, expected_outcome: str = "") -> str:
@@ -208,10 +208,10 @@ class LLMSimulatedUser:
 
 
 def seen_by_user(trajectory: ConversationTrajectory) -> list[Mapping[str, Any]]:
-    """Return the conversation for the model that plays the user: its own part is the assistant's.
+    """Return the conversation for the model that plays the user, with the roles `user` and `assistant` swapped.
 
-    The model sees no system messages, since no user sees the instructions of the application. Of a long conversation it
-    sees the latest messages, and of a long message the two ends.
+    System messages are left out, because a user does not see the instructions of an application. A long conversation
+    is cut to its latest messages, and a long message to its two ends.
     """
     groups: list[list[Mapping[str, Any]]] = []
     left, messages = _HISTORY_CHARACTERS, [each for each in trajectory.messages if each.role != "system"]

@@ -45,7 +45,7 @@ class SimulatedConversation:
     user: Mapping[str, Any]  # what the user was: model, persona, prompt
     error: str | None = None
     error_source: ErrorSource | None = None
-    state: Any = None  # the latest of the application
+    state: Any = None  # the last state that the application returned
     trace_ids: tuple[str, ...] = ()
     user_spent: Mapping[str, Any] = field(default_factory=dict)
     agent_spent: Mapping[str, Any] = field(default_factory=dict)
@@ -87,10 +87,10 @@ class SimulatedConversation:
 
 @dataclass(frozen=True)
 class ConversationSimulator:
-    """Runs a conversation of a simulated user with an application: `simulate`, or `simulate_async` in an event loop.
+    """Simulator of a conversation between a user and an application: `simulate`, or `simulate_async` in an event loop.
 
-    `max_turns` counts messages of the user. The stopping condition is checked after each message. If it holds after one
-    of the user, the application still answers that message, so that it never leaves a message unanswered.
+    `max_turns` counts messages of the user. The stopping condition is checked after each message. If it holds after a
+    message of the user, the conversation ends only after the application has answered that message.
 
     """
 
@@ -111,7 +111,7 @@ class ConversationSimulator:
             raise ValueError("max_turns is 1 or more")
 
     def simulate(self) -> SimulatedConversation:
-        """Run it, and wait."""
+        """Run the conversation in an event loop of its own, and return its result."""
         return asyncio.run(self.simulate_async())
 
     async def simulate_async(self) -> SimulatedConversation:
@@ -240,11 +240,11 @@ def reply_of(returned: Any) -> TargetReply:
 
 
 def seed_of(*parts: object) -> int:
-    """Return a seed of 31 bits that depends on these alone."""
+    """Return a seed of 31 bits that depends only on the arguments."""
     text = "\0".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") >> 1
 
 
 def error_text(error: Exception) -> str:
-    """Return an error in a bounded text."""
+    """Return the class and message of an error, cut to 2,000 characters."""
     return f"{type(error).__name__}: {error}"[:_SHOWN_CHARACTERS]

@@ -9,9 +9,10 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True)
 class SimulationBudget:
-    """Budget of a whole simulation, of both sides as far as usage is known. None means unlimited.
+    """Budget of a whole simulation: the simulated users and the application together. None means unlimited.
 
-    Calls never exceed the limit. Tokens and USD are known after a call, so calls under way at that moment come on top.
+    Calls never exceed the limit. Tokens and USD can: they are known only after a call, and only if the model or the
+    application reports them, so calls under way when the limit is reached come on top.
 
     """
 

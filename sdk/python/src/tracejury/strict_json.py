@@ -12,7 +12,7 @@ from typing import Any
 def parse_json(text: str, *, decimals: bool = False) -> Any:
     """Parse JSON as in RFC 8259: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
 
-    With `decimals`, numbers that are no integers keep their decimal value.
+    With `decimals`, numbers with a fraction or an exponent are returned as `Decimal`.
 
     Raises:
         ValueError: the text is not JSON, is nested too deeply, or has too large a number; the message says what.

@@ -26,7 +26,7 @@ _RESOURCE: Final = "OTEL_RESOURCE_ATTRIBUTES"
 
 
 class TargetFailed(Exception):
-    """The application gave no answer that counts."""
+    """The application gave no valid answer."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class AnswerPlaces:
     cost_usd: str | None = None
 
     def reply(self, content: bytes) -> TargetReply:
-        """Read the answer from a response. Without a pointer to the output, a JSON object has our names by default.
+        """Read the answer from a response.
+
+        Without `output`, a JSON object is read by Tracejury's names (`/output`, `/toolCalls` …), and any other text is
+        the output itself.
 
         Raises:
             TargetFailed: the output is missing, or a tool call is not valid.
@@ -76,10 +79,11 @@ _OURS: Final = AnswerPlaces("/output", "/toolCalls", "/state", "/tokensIn", "/to
 
 @dataclass(frozen=True)
 class HttpTarget:
-    """An endpoint that is sent the conversation for each turn; call it with the conversation.
+    """Application behind an HTTP endpoint; calling it with a conversation sends that conversation, once for each turn.
 
-    `body` is any JSON with `{{messages}}`, `{{message}}` (what the user said last), `{{sessionId}}` and `{{scenario}}`
-    in it; without one, an object of these four is sent. The headers `traceparent` and `baggage` go along.
+    `body` is JSON with the placeholders `{{messages}}`, `{{message}}` (the last message of the user), `{{sessionId}}`
+    and `{{scenario}}`. Without `body`, an object with these four keys is sent. Each request has the headers
+    `traceparent` and `baggage`.
     """
 
     url: str
@@ -121,7 +125,7 @@ class HttpTarget:
 class CommandTarget:
     """A command that is started for each turn, reads the conversation as JSON, and prints its answer.
 
-    `TRACEPARENT`, `BAGGAGE` and `OTEL_RESOURCE_ATTRIBUTES` tell it that it is simulated.
+    The variables `TRACEPARENT`, `BAGGAGE` and `OTEL_RESOURCE_ATTRIBUTES` mark its spans as simulated.
     """
 
     command: Sequence[str]
@@ -194,7 +198,10 @@ def conversation_input(trajectory: ConversationTrajectory) -> dict[str, Any]:
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Fill the placeholders of a JSON value; a text that is one placeholder becomes its value, others have it as JSON.
+    """Fill the placeholders of a JSON value.
+
+    A string that consists of one placeholder becomes the placeholder's value. Within a longer string, strings are
+    inserted as they are, and other values as JSON.
 
     Raises:
         TargetFailed: the template names an unknown placeholder.
