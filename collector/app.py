@@ -250,6 +250,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
         sweeper=parts.sweeper,
         watch=parts.watch,
+        lake=parts.lake,
     )
 
 

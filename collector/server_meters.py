@@ -438,6 +438,21 @@ def _lake_meters(lake: LakePublisher | None) -> Sequence[Meter]:
             text="What left the database for the lake since the start: traces, and their spans.",
             read=lambda: _by("what", lake.mover.counts),
         ),
+        Meter(
+            name="tracejury_lake_files",
+            text="Files in the tables of the lake after the latest maintenance.",
+            read=lambda: 0 if (size := lake.mover.lake.size) is None else size.files,
+        ),
+        Meter(
+            name="tracejury_lake_bytes",
+            text="Bytes of these files.",
+            read=lambda: 0 if (size := lake.mover.lake.size) is None else size.nbytes,
+        ),
+        Meter(
+            name="tracejury_lake_maintained_seconds",
+            text="Time of the latest maintenance of the lake since the start, in seconds since 1970.",
+            read=lambda: 0 if (size := lake.mover.lake.size) is None else size.at_ns / 1e9,
+        ),
     )
 
 

@@ -29,7 +29,7 @@ from storage.engine.lock import DirectoryLock
 from storage.engine.permissions import keep_new_files_private, make_private
 from storage.engine.read_database import ColdReader, ReadDatabase
 from storage.engine.room import needing_room, release_reserve
-from storage.errors import Busy, Damaged, Overloaded, ReadOnly
+from storage.errors import Busy, Damaged, Overloaded, ReadOnly, Unusable
 from storage.ingest.batch import SpanBatch
 from storage.ingest.shares import Shares, parts_of
 from storage.ingest.spool import Position, Spool
@@ -193,8 +193,7 @@ class Store:
         Files that this process creates from then on, anywhere, are readable by their owner alone.
 
         Raises:
-            ImportError: there is a lake, and the extra `lake` is not installed.
-            Unusable: the directory is in use, or its database is foreign or newer.
+            Unusable: the directory is in use, its database is foreign or newer, or the extra `lake` is not installed.
             ReadOnly: the directory cannot be written, and `may_only_read` is false, or it must be written first.
             NoRoom: the disk is full.
             Overloaded: the recorded calls to judges cannot be written to the database.
@@ -257,13 +256,21 @@ class Store:
         """Return the upkeep of a lake; from now on, deletions also remove traces from this lake."""
         from storage.lake.upkeep import LakeUpkeep  # noqa: PLC0415 - as in `lake`
 
-        upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure.forget_moved)
+        upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure)
         self.erasure.lake = upkeep.erasure
         return upkeep
 
-    def rename_in_lake(self) -> None:
-        """Give this directory a new id in the lake; a copy of a directory needs one before it publishes."""
-        self._writer.store(lambda cursor: cursor.execute(sql.query("forget_lake_positions")), 1)
+    def rename_in_lake(self, *, gives_up: bool) -> None:
+        """Give this directory a new id in the lake; a copy of a directory needs one before it publishes.
+
+        `gives_up` makes it forget the traces that moved.
+        """
+
+        def rename(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("forget_lake_boundary"), {"all": gives_up})
+            cursor.execute(sql.query("forget_lake_positions"))
+
+        self._writer.store(rename, 1)
 
     @property
     def totals(self) -> Totals:
@@ -480,8 +487,10 @@ def _with_lake(options: StoreOptions) -> StoreOptions:
     """Return options with the reader of the lake, if there is one."""
     if options.lake is None:
         return options
-    from storage.lake.reading import LakeReader  # noqa: PLC0415 - an extra, and it takes a while to load
-
+    try:
+        from storage.lake.reading import LakeReader  # noqa: PLC0415 - an extra, and it takes a while to load
+    except ImportError as error:
+        raise Unusable(f"lake: {error.name} is not installed; install tracejury[lake]") from error
     reader = LakeReader(options.lake, options.lake_endpoint)
     return replace(options, cold=reader, database=replace(options.database, attach=reader.attach))
 

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,6 +18,7 @@ import httpx
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from storage.errors import Unpublished
 from storage.lake.publishing import Lake
 from storage.lake.store_check import STORE_OPTIONS
 from storage.lake.tables import DIRECTORY, LAKE_TABLES, PARTITION, LakeTable, delta_rows
@@ -133,6 +134,22 @@ def publish_all(lake: Lake) -> None:
             pass
 
 
+def publish_in_the_end(lake: Lake) -> None:
+    """Publish all rows that are there beside other writers, because of whom a commit may be refused."""
+    for _ in range(50):
+        with suppress(Unpublished):
+            publish_all(lake)
+            return
+    raise AssertionError
+
+
+def erase_all(store: Store) -> None:
+    """Work all deletions off."""
+    while store.erasure.work():
+        pass
+    assert not store.deletions.open()
+
+
 def compare(store: Store, place: Place, *, directory_ids: int = 1) -> dict[str, int]:
     """Check that the lake has each row of the database exactly once, with its values; return the rows by table.
 
@@ -233,13 +250,16 @@ _VISIBLE = (
     )
     + """
     CREATE VIEW cold_superseded AS
-    SELECT l.* FROM lake_superseded AS l SEMI JOIN cold_evaluation AS e ON e.job_id = l.job_id
+    SELECT l.* FROM lake_superseded AS l
+    SEMI JOIN cold_evaluation AS e ON e.job_id = l.job_id AND e.directory_id = l.directory_id
     ANTI JOIN hot_superseded AS h ON h.write_number = l.write_number;
     """
     + "".join(
         f"""
     CREATE VIEW cold_{table} AS
-    SELECT l.* FROM lake_{table} AS l SEMI JOIN cold_trace_part AS p ON p.tenant = l.tenant AND p.trace_id = l.trace_id
+    SELECT l.* FROM lake_{table} AS l
+    SEMI JOIN cold_trace_part AS p
+        ON p.directory_id = l.directory_id AND p.tenant = l.tenant AND p.trace_id = l.trace_id
     ANTI JOIN hot_trace_part AS h
         ON h.tenant = l.tenant AND h.trace_id = l.trace_id AND h.write_number < l.write_number;
     """

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import httpx
@@ -24,7 +25,7 @@ from collector.settings import Settings
 from storage.errors import Unpublished
 from storage.lake.tables import LAKE_TABLES, PARTITION, LakeTable, delta_rows, delta_schema
 from tests.lake import BUCKET, CREDENTIALS, Place, a_place, compare, publish_all
-from tests.live import a_live_server, until
+from tests.live import Live, a_live_server, until
 from tests.log_requests import MESSAGE, a_log, a_log_batch, a_log_export
 from tests.matching import adding_up
 from tests.serving import a_server, post, run, unused_port
@@ -190,15 +191,29 @@ def test_a_server_goes_on_while_the_store_is_away(tmp_path: Path) -> None:
 
 
 def test_a_running_server_publishes(folder: Place, tmp_path: Path) -> None:
-    """Rows are in the lake soon after their commit, and the metrics count them."""
+    """Rows are in the lake soon after their commit; metrics, API, page and command report its lag and size."""
     (rules := tmp_path / "rules").mkdir()
     with a_live_server(tmp_path / "data", env=settings(folder, rules)) as server:
         with Load(server, 1, senders=1, spans=10) as load:
             time.sleep(0.5)
             spans = len(load.stop().acknowledged)
         until(lambda: server.client.get(f"{server.http}/metrics").text, lambda text: _rows_text(spans) in text)
+        lake = until(lambda: _lake_of(server), lambda lake: lake["maintainedAt"] is not None)
+        assert lake["rows"] >= spans
+        assert (lake["waiting"], lake["movedBefore"] is not None, lake["lagSeconds"] < WAIT_S) == (None, True, True)
+        page = server.client.get(f"{server.http}/status").text
+        assert lake["movedBefore"] in page
+        assert f"moved before {lake['movedBefore']}" in run("status", "--server", server.http).output
+        metrics = server.client.get(f"{server.http}/metrics").text
+        assert f"tracejury_lake_files {lake['files']}.0" in metrics
         assert server.stop() == 0
     assert folder.rows("span").num_rows == spans
+
+
+def _lake_of(server: Live) -> dict[str, Any]:
+    status = server.client.get(f"{server.http}/api/v1/status").json()
+    lake: dict[str, Any] = status["server"]["lake"]
+    return lake
 
 
 def test_an_idle_publisher_executes_nothing(folder: Place, tmp_path: Path) -> None:

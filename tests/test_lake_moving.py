@@ -2,12 +2,14 @@
 
 import datetime as dt
 import random
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,13 +19,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.live.upkeep.lake_mover import LakeMover
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS
-from storage.errors import Unpublished
+from storage.errors import Overloaded, Unpublished
 from storage.lake.publishing import Lake
 from storage.store import Store
-from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from storage.upkeep.deletions import DeletionCriteria
+from tests.lake import MOVED, Place, a_place, erase_all, publish_all, rows_as_one
 from tests.log_requests import a_log, a_log_export
 from tests.matching import Clock, InForce, active, reading_and_matching, remember, write
-from tests.storing import RECEIVED_AT_US, START_NS, a_store, an_export, commit, rows, trace_id
+from tests.serving import run
+from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, trace_id
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
 
@@ -310,6 +314,24 @@ def test_a_trace_that_comes_back_moves_again(folder: Place, tmp_path: Path) -> N
             assert folder.rows(table.name).num_rows == before[table.name].num_rows, table.name
 
 
+@pytest.mark.parametrize("day", [0, 9])
+def test_a_trace_that_moves_twice_is_one_trace(folder: Place, tmp_path: Path, day: int) -> None:
+    """A trace that moved has one row in `traces` while later spans of it are here, and once these have moved."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        made.send(9, a_trace(0, day, first=3), a_trace(2, 9))
+        made.publish()
+    for moves_on in (9, 11) if day == 0 else (11,):
+        with days(tmp_path / "data", folder) as made:
+            made.move(moves_on)
+        with a_store(tmp_path / "data", lake=folder.uri) as store:
+            counted = rows(store, "SELECT trace_id, count(*) FROM traces GROUP BY ALL ORDER BY ALL")
+            assert counted == [(trace_id(number), 1) for number in range(3)]
+            assert rows(store, "SELECT count(*) FROM spans") == [(12,)]
+
+
 def test_what_expired_does_not_come_back(folder: Place, tmp_path: Path) -> None:
     """A trace that expired here before it could move is not in the lake once the boundary has passed it."""
     with days(tmp_path / "data", folder) as made:
@@ -341,6 +363,143 @@ def test_a_doubtful_clock_and_unmatched_spans_hold_moving_up(folder: Place, tmp_
         made.store.moving.doubt = lambda: None
         made.move(2)
         assert made.hot() == [1]
+
+
+def test_a_restored_directory_reads_what_had_moved(folder: Place, tmp_path: Path) -> None:
+    """It has each trace of the backup once, before and after these move under its name, and none that came later."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        made.send(3, a_trace(2, 3))
+        made.publish()
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    with days(tmp_path / "data", folder) as made:
+        made.send(4, a_trace(3, 4))
+        made.publish()
+        made.move(6)
+        assert made.hot() == []
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    traces = "SELECT trace_id, count(*) FROM spans GROUP BY ALL ORDER BY ALL"
+    expected = [(trace_id(number), 3) for number in range(3)]
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, traces) == expected
+    with days(tmp_path / "new", folder) as made:
+        made.publish()
+        assert made.hot() == [2]
+        whole = rows_as_one(made.store, folder)
+        made.move(6)
+        assert made.hot() == []
+        same(whole, rows_as_one(made.store, folder))
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, traces) == expected
+        assert rows(store, "SELECT trace_id, count(*) FROM traces GROUP BY ALL ORDER BY ALL") == [
+            (trace, 1) for trace, _ in expected
+        ]
+    shutil.rmtree(folder.uri)
+    with (
+        a_store(tmp_path / "new", lake=folder.uri) as store,
+        pytest.raises(Overloaded, match="lacks traces that moved"),
+    ):
+        rows(store, traces)
+    assert run("backup", tmp_path / "again", "--data", tmp_path / "new").exit_code == 0
+    assert run("restore", tmp_path / "again", "--data", tmp_path / "newer").exit_code == 0
+    with a_store(tmp_path / "newer") as store, pytest.raises(Unpublished, match="lacks traces that moved"):
+        publish_all(store.lake(folder.uri))
+    restored = run("restore", tmp_path / "again", "--data", tmp_path / "newest", "--without-lake")
+    assert restored.exit_code == 0
+    with a_store(tmp_path / "newest", lake=folder.uri) as store:
+        assert rows(store, traces) == []
+        publish_all(store.lake(folder.uri))
+
+
+@pytest.mark.parametrize("instead", ["empty", "foreign", "older"])
+def test_a_lake_that_lacks_what_moved_is_refused(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str
+) -> None:
+    """In another lake, or an older state, nothing is published, moved, read or erased until the right one is back."""
+    monkeypatch.setattr("storage.lake.cold_files._STALE_S", 0)
+    data, lake_folder = tmp_path / "data", Path(folder.uri)
+    with days(data, folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        shutil.copytree(lake_folder, tmp_path / "older")
+        made.send(1, a_trace(1, 1))
+        before = made.publish()
+        made.move(3)
+        assert made.hot() == []
+    lake_folder.rename(tmp_path / "whole")
+    if instead == "older":
+        shutil.copytree(tmp_path / "older", lake_folder)
+    if instead == "foreign":
+        with a_store(tmp_path / "other") as other:
+            commit(other, a_batch(an_export(3)))
+            publish_all(other.lake(folder.uri))
+    state = files_of(folder)
+    with a_store(data, lake=folder.uri) as store:
+        store.moving.doubt = lambda: None
+        lake = store.lake(folder.uri)
+        mover = LakeMover(store.lake_upkeep(lake), store.moving, hot_days=1, clock=lambda: START_NS + 5 * DAY_NS)
+        commit(store, a_batch(an_export(3, trace=2, first=20)))
+        refusal = r"lacks traces that moved to the lake.* restore the right one"
+        with pytest.raises(Unpublished, match=refusal):
+            publish_all(lake)
+        with pytest.raises(Unpublished, match=refusal):
+            mover.move(lambda: False)
+        with pytest.raises(Overloaded, match=r"the lake cannot be read now .*lacks traces that moved"):
+            rows(store, "SELECT count(*) FROM spans")
+        deletion = store.deletions.request(DeletionCriteria(project="shop"), now_us=RECEIVED_AT_US)
+        with pytest.raises(Overloaded, match=r"the lake may hold what was deleted: .*lacks traces that moved"):
+            erase_all(store)
+        assert store.deletions.open() == [store.deletions.find(deletion.deletion_id)]
+        assert files_of(folder) == state
+        shutil.rmtree(lake_folder, ignore_errors=True)
+        (tmp_path / "whole").rename(lake_folder)
+        assert rows(store, "SELECT count(*) FROM spans") == [(before["span"].num_rows,)]
+        publish_all(lake)
+        erase_all(store)
+        assert folder.rows("span").num_rows == 0
+
+
+def files_of(place: Place) -> set[Path]:
+    """Return all files of a lake."""
+    return {path for path in Path(place.uri).rglob("*") if path.is_file()}
+
+
+def test_for_lack_of_room_traces_move_early(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sweep by size lets traces move that would be hot, and deletes what cannot move alone, and says so."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, *(a_trace(number, 0) for number in range(4)))
+        made.send(3, a_trace(4, 3), a_trace(5, 3))
+        now = "now()::TIMESTAMP"
+        write(made.store, f"INSERT INTO trace_open VALUES ('', '{trace_id(5)}', {now}, {now}, false, 3, 0)")
+        before = made.publish()
+        mover = LakeMover(
+            made.store.lake_upkeep(made.lake),
+            made.store.moving,
+            hot_days=7,
+            max_bytes=1,
+            clock=lambda: START_NS + 3 * DAY_NS,
+        )
+        made.store.retention.moves_first = mover.make_room
+        sweep = partial(made.store.retention.sweep, now_us=RECEIVED_AT_US, max_bytes=1)
+        assert sweep().traces == 0
+        mover.move(lambda: False)
+        assert made.hot() == [5]
+        same(before, rows_as_one(made.store, folder))
+        assert sweep().traces == 1
+        assert made.hot() == []
+        monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", -1)  # such as while the lake is away
+        assert mover.make_room() == "nothing could move for ten minutes"
+        assert (
+            "deleted 1 traces that would expire soonest and are not in the lake alone: the others are pinned"
+            in caplog.text
+        )
+        assert folder.rows("span").num_rows == 18
+        made.mover(9).move(lambda: False)
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(number) for number in range(5)}
 
 
 def test_the_boundary_never_goes_back(folder: Place, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import duckdb
 import httpx
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from collector.app import Running
@@ -22,11 +24,11 @@ from storage.query.query_options import QueryOptions
 from storage.query.trace_criteria import TraceCriteria
 from storage.store import Store
 from tests.attacks import ATTACKS, HIDDEN
-from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from tests.lake import MOVED, Place, a_place, publish_all, publish_in_the_end, rows_as_one
 from tests.live import until
 from tests.log_requests import a_log, a_log_batch, a_log_export, some_logs
 from tests.matching import active, adding_up, remember, write
-from tests.serving import a_server, post
+from tests.serving import a_server, post, run
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/queries", "storage/query", "storage/views", "storage/engine")
@@ -59,16 +61,17 @@ DECISIONS = "INSERT INTO decision (revision, seq, outcome, decided_at) SELECT 1,
 DOCS = Path(__file__).parent.parent / "docs"
 SHOWING = ("SELECT getvariable('lake') FROM spans", "FROM duckdb_settings()", "FROM duckdb_databases()")
 ROWS = 20
+FAR_FUTURE, LATEST_NS = "2100-01-01", 4_102_444_800_123_456_789
 PLACED: dict[str, Callable[[int], Any]] = {
     "tenant": lambda _: "",
     "trace_id": lambda _: trace_id(0),
-    "trace_key": lambda _: 1,
+    "trace_key": lambda number: number,
+    "last_start_time": lambda _: LATEST_NS,  # nothing that moved started later
     "batch": lambda number: number,
     "seq": lambda number: number,
     "number": lambda number: number + 1,
     "job_id": lambda number: number,
 }
-FAR_FUTURE = "2100-01-01"
 
 
 @pytest.fixture(params=["file", "s3"])
@@ -97,7 +100,7 @@ def folder(tmp_path: Path) -> Iterator[Place]:
 
 def bound(store: Store, lake: str, day: str = FAR_FUTURE) -> int:
     """Publish everything, and let the boundary be after it; return the number of the first span behind it."""
-    publish_all(store.lake(lake))
+    publish_in_the_end(store.lake(lake))
     ((batch, seq),) = rows(store, "SELECT (SELECT max(batch) FROM trace_part) + 1, (SELECT max(seq) FROM span) + 1")
     write(store, "DELETE FROM lake_boundary")
     write(
@@ -276,9 +279,7 @@ def any_value(kind: pa.DataType, source: random.Random) -> Any:
         return source.choice([least, (1 << bits) - 1, 0, source.randrange(1 << bits)])
     if pa.types.is_timestamp(kind):
         digits = 1 if kind.unit == "ns" else 1000
-        return pa.scalar(
-            source.choice([0, 1, -1, 4_102_444_800_123_456_789 // digits, source.randrange(1 << 50)]), kind
-        )
+        return pa.scalar(source.choice([0, 1, -1, LATEST_NS // digits, source.randrange(1 << 50)]), kind)
     if pa.types.is_floating(kind):
         return source.choice([0.0, -0.0, 1e308, 5e-324, float("inf"), source.random()])
     if pa.types.is_boolean(kind):
@@ -386,6 +387,59 @@ def test_what_stayed_is_read_while_the_store_is_away(
         away.rename(folder.uri)
         assert rows(store, "SELECT count(*) FROM spans") == [(5,)]
         assert store.queries.trace(trace_id(0)) is not None
+
+
+def test_a_directory_without_a_server_is_read_with_its_lake(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tracejury export` and `tracejury sql` on a data directory read what moved; without the extra they say so."""
+    with a_store(tmp_path / "data", lake=folder.uri) as store:
+        commit(store, a_batch(an_export(3)))
+        move(store, folder.uri, [trace_id(0)])
+        commit(store, a_batch(an_export(2, trace=1, first=10)))
+    where, env = ("--data", tmp_path / "data"), {"TRACEJURY_LAKE": folder.uri}
+    exported = run("export", tmp_path / "out", "--from", "2026-11-20", "--to", "2026-11-25", *where, env=env)
+    assert exported.exit_code == 0, exported.output
+    assert sum(pq.read_metadata(path).num_rows for path in (tmp_path / "out").rglob("*.parquet")) == 5
+    assert "5" in run("sql", "SELECT count(*) FROM spans", *where, env=env).output
+    monkeypatch.setitem(sys.modules, "storage.lake.reading", None)
+    missing = run("sql", "SELECT count(*) FROM spans", *where, env=env)
+    assert (missing.exit_code, "install tracejury[lake]" in missing.output) == (1, True)
+
+
+EXAMPLES = dict(
+    re.findall(r"\*\*(\w+)\*\*\n\n```\w+\n(.*?)```", (DOCS / "lake.md").read_text(encoding="utf-8"), re.DOTALL)
+)
+
+
+@pytest.mark.parametrize("reader", EXAMPLES)
+def test_the_documented_readers_count_each_span_once(folder: Place, tmp_path: Path, reader: str) -> None:
+    """The example of each program reads the latest version of each span, of which the lake has earlier ones, too."""
+    with a_store(tmp_path / "data") as store, adding_up(store) as traces:
+        commit(store, a_batch(an_export(20)))
+        write(store, "UPDATE span SET span_type = 'llm', model = 'm', cost_usd = 0.5")
+        publish_all(store.lake(folder.uri))
+        write(store, "UPDATE span SET cost_usd = 0.25, write_number = nextval('write_number') WHERE seq % 2 = 0")
+        publish_all(store.lake(folder.uri))
+        assert traces.wait_idle(WAIT_S)
+    assert folder.rows("span").num_rows == 30
+    example = re.sub(r"s3://traces/tracejury|/srv/lake", folder.uri, EXAMPLES[reader])
+    names: dict[str, Any] = {}
+    if reader == "DuckDB":  # whose extension `delta` would be downloaded: without it, the files that Delta's log names
+        files = f"read_parquet({folder.table('span').file_uris()}, hive_partitioning = true)"
+        statement = example.replace("INSTALL delta; LOAD delta;", "").replace(f"delta_scan('{folder.uri}/span')", files)
+        with duckdb.connect() as connection:
+            assert connection.execute(statement).fetchall() == [("m", 20, 7.5)]
+    elif reader == "pandas":
+        pytest.importorskip("pandas", reason="pandas is none of the packages for tests")
+        exec(example, names)  # noqa: S102 - the documentation
+        assert (len(names["spans"]), names["spans"]["cost_usd"].sum()) == (20, 7.5)
+    elif reader == "Polars":
+        pytest.importorskip("polars", reason="polars is none of the packages for tests")
+        exec(example, names)  # noqa: S102
+        assert names["usd"].rows()[0][1:] == (20, 7.5)
+    else:
+        pytest.importorskip("pyspark", reason="Spark needs Java, and its package for Delta is downloaded")
 
 
 def test_a_file_that_is_gone_is_looked_for_again(folder: Place, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import datetime as dt
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -13,11 +12,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.sample import send_sample
-from storage.errors import Overloaded, Unpublished
-from storage.lake.publishing import Lake
+from storage.errors import Overloaded
+from storage.lake.tables import BY_NAME, LAKE_TABLES
 from storage.store import Store
-from storage.upkeep.deletions import DONE, DeletionCriteria
-from tests.lake import MOVED, Place, a_place, publish_all, rows_as_one
+from storage.upkeep.deletions import DELETING, DONE, ERASING, DeletionCriteria
+from tests.lake import MOVED, Place, a_place, erase_all, publish_all, publish_in_the_end, rows_as_one
 from tests.live import until
 from tests.matching import write
 from tests.serving import a_server
@@ -47,9 +46,9 @@ def folder(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def a_secret_trace(number: int, day: int, *, user: str = SECRET) -> ExportTraceServiceRequest:
+def a_secret_trace(number: int, day: int, *, user: str = SECRET, first: int = 0) -> ExportTraceServiceRequest:
     """Build a trace of a user, whose texts are to be erased."""
-    export = a_trace(number, day)
+    export = a_trace(number, day, first=first)
     for span in export.resource_spans[0].scope_spans[0].spans:
         span.name = f"step of {SECRET}"
         for name, value in {"user.id": user, "gen_ai.tool.call.result": f"result for {SECRET}"}.items():
@@ -70,23 +69,17 @@ def files_with(folder: Place, text: str) -> list[str]:
     return holders
 
 
-def erase_all(store: Store) -> None:
-    """Work all deletions off."""
-    while store.erasure.work():
-        pass
-    assert not store.deletions.open()
-
-
 def without(made: Days, *traces: int) -> dict[str, set[object]]:
     """Return the numbers of the rows that are not about these traces, by table."""
     ids = {trace_id(number) for number in traces}
     whole = rows_as_one(made.store, made.place)
     seqs = {row["seq"] for row in whole["span"].to_pylist() if row["trace_id"] in ids}
+    jobs = {row["job_id"] for row in whole["evaluation"].to_pylist() if row["trace_id"] in ids}
     return {
         table.name: {
             row[table.number]
             for row in whole[table.name].to_pylist()
-            if row.get("trace_id") not in ids and row.get("seq") not in seqs
+            if row.get("trace_id") not in ids and row.get("seq") not in seqs and row.get("job_id") not in jobs
         }
         for table in MOVED
     }
@@ -220,6 +213,114 @@ def test_expired_traces_leave_the_lake(place: Place, tmp_path: Path) -> None:
         assert [place.rows(name).num_rows for name in ("trace_reading", "trace_part")] == [3, 4]
 
 
+def late(made: Days, trace: int) -> None:
+    """Store a job, a decision and a result about a trace that moved."""
+    seq = next(row["seq"] for row in made.place.rows("span").to_pylist() if row["trace_id"] == trace_id(trace))
+    of_span = f"{seq} AS seq, 3 AS revision"
+    of_trace = f"{of_span}, '' AS tenant, '{trace_id(trace)}' AS trace_id, 0 AS round"
+    result = f"'n' AS name, 'scored' AS outcome, '{SECRET}' AS reason, 1 AS attempts"
+    number = "(SELECT max(last_number) + 1 FROM result_state) AS number"
+    for table, row in {
+        "job": f"77 AS job_id, {of_trace}, 'ready' AS state, 0 AS attempts, {LONG_AGO} AS created_at",
+        "decision": f"{of_span}, 2 AS outcome, {LONG_AGO} AS decided_at",
+        "evaluation": f"78 AS job_id, {of_trace}, {result}, {LONG_AGO} AS created_at, {number}",
+        "superseded": f"78 AS job_id, {LONG_AGO} AS superseded_at",
+    }.items():
+        write(made.store, f"INSERT INTO {table} BY NAME SELECT {row}")
+    write(made.store, "UPDATE result_state SET last_number = last_number + 1")
+
+
+@pytest.mark.parametrize("by", ["id", "user", "expiry"])
+@pytest.mark.parametrize("is_published", [False, True])
+def test_what_came_after_the_move_leaves_with_the_trace(
+    folder: Place, tmp_path: Path, by: str, *, is_published: bool
+) -> None:
+    """Late results, jobs and spans of a moved trace go with it, here and in the lake, published or not; others stay."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        if by != "expiry":
+            made.send(2, a_trace(0, 0, first=3))
+        late(made, 0)
+        if is_published:
+            publish_all(made.lake)
+        expected = without(made, 0)
+        if by == "expiry":
+            assert made.store.lake_upkeep(made.lake).erasure.expire(START + dt.timedelta(days=31)) == 2
+            expected = without(made, 0, 1)
+        else:
+            criteria = DeletionCriteria(trace_id=trace_id(0)) if by == "id" else DeletionCriteria(user_id=SECRET)
+            made.store.deletions.request(criteria, now_us=RECEIVED_AT_US)
+            erase_all(made.store)
+            assert files_with(folder, SECRET) == []
+        assert rows(made.store, "SELECT count(*) FROM job") == [(0,)]
+        assert without(made) == expected
+        publish_all(made.lake)
+        made.move(4)
+        assert without(made) == expected
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == ({trace_id(1)} if by != "expiry" else set())
+
+
+def test_a_result_that_was_published_before_its_span_is_erased(folder: Place, tmp_path: Path) -> None:
+    """Of a trace that is deleted while its spans are not published yet, its results leave the lake."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0))
+        write(made.store, f"UPDATE evaluation SET reason = '{SECRET}'")
+        made.mover(0)  # deletions are about the lake from now on
+        made.lake.publish(BY_NAME["evaluation"])
+        assert folder.rows("evaluation").num_rows > 0
+        made.store.deletions.request(DeletionCriteria(trace_id=trace_id(0)), now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert files_with(folder, SECRET) == []
+
+
+def test_a_late_span_that_names_a_user_takes_the_moved_trace_with_it(folder: Place, tmp_path: Path) -> None:
+    """A deletion by user selects a trace by the span that came after its move, and removes what moved before, too."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        made.publish()
+        made.move(2)
+        made.send(2, a_secret_trace(0, 2, first=3))
+        expected = without(made, 0)
+        made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert without(made) == expected
+        assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+
+
+def test_a_moved_trace_that_goes_on_here_does_not_expire_in_part(folder: Place, tmp_path: Path) -> None:
+    """What moved of a trace stays in the lake while the database has a part of it."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        made.move(2)
+        made.send(20, a_trace(0, 20, first=3))
+        expected = without(made)
+        assert made.store.lake_upkeep(made.lake).erasure.expire(START + dt.timedelta(days=31)) == 0
+        assert without(made) == expected
+
+
+def test_a_deletion_waits_for_what_an_earlier_one_took(place: Place, tmp_path: Path) -> None:
+    """A deletion by project is not done before a trace of the project is erased that another deletion took first."""
+    for day, is_moved in ((0, True), (9, False)):
+        with days(tmp_path / "data", place) as made:
+            made.send(day, a_secret_trace(day, day))
+            made.publish()
+            if is_moved:
+                made.move(2)
+            made.store.deletions.request(DeletionCriteria(trace_id=trace_id(day)), now_us=RECEIVED_AT_US)
+            while [each.state for each in made.store.deletions.open()] == [DELETING]:
+                made.store.erasure.work()
+            of_project = made.store.deletions.request(DeletionCriteria(project="shop"), now_us=RECEIVED_AT_US)
+            states: list[str] = []
+            while open_ones := made.store.deletions.open():
+                states = [each.state for each in open_ones]
+                assert of_project.deletion_id in {each.deletion_id for each in open_ones}
+                made.store.erasure.work()
+            assert states == [ERASING, ERASING]
+
+
 def vote_on(store: Store, *traces: int) -> None:
     """Store votes on traces, with scores that a rule counts and entries of a queue."""
     for number in traces:
@@ -255,7 +356,7 @@ def test_votes_on_a_moved_trace_leave_with_it(folder: Place, tmp_path: Path, by:
         unstored.write_text(trace_id(0))
         if by == "expiry":
             expired = START + dt.timedelta(days=31)
-            assert made.store.lake_upkeep(made.lake).erasure.expire(expired) == 2
+            assert made.store.lake_upkeep(made.lake).erasure.expire(expired) == 1
         else:
             criteria = DeletionCriteria(trace_id=trace_id(0)) if by == "id" else DeletionCriteria(user_id=SECRET)
             made.store.deletions.request(criteria, now_us=RECEIVED_AT_US)
@@ -308,7 +409,7 @@ def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) 
             other = two.lake(place.uri)
             for trace in range(commits):
                 commit(two, a_batch(an_export(3, trace=100 + trace, first=1000 + 10 * trace)))
-                _publish_in_the_end(other)
+                publish_in_the_end(other)
 
         thread = threading.Thread(target=publish)
         thread.start()
@@ -325,11 +426,5 @@ def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) 
             )
             assert len(set(numbers)) == published.num_rows == (6 if name == "span" else 2) * commits
             assert len(place.table(name).file_uris()) == 1
-
-
-def _publish_in_the_end(lake: Lake) -> None:
-    for _ in range(50):
-        with suppress(Unpublished):  # refused beside a merge, and made again
-            publish_all(lake)
-            return
-    raise AssertionError
+        assert upkeep.size is not None
+        assert upkeep.size.files == sum(len(place.table(table.name).file_uris()) for table in LAKE_TABLES)

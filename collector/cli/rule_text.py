@@ -122,6 +122,7 @@ def _lines(status: StatusDocument) -> list[tuple[str, str, bool]]:
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
         ("jobs", f"{waiting:,} waiting{retried}{held}, {jobs.claimed:,} under way{oldest}", False),
         ("deletions", _deletions(status), False),
+        *_lake(server),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} with {NO_VERDICT}", status.last24h.failed > 0),
         ("today", f"{calls}, {spent.tokens:,} tokens, {cost}", False),
@@ -132,6 +133,16 @@ def _dropped(server: RunningServer | None) -> list[tuple[str, str, bool]]:
     entries = server.dropped if server else ()
     scopes = (f"{each.spans:,} of {each.scope}{_in_project(each.project)}" for each in entries)
     return [("dropped", one_line(", ".join(scopes)), False)] if entries else []
+
+
+def _lake(server: RunningServer | None) -> list[tuple[str, str, bool]]:
+    lake = server and server.lake
+    if not lake:
+        return []
+    size = "" if lake.files is None else f"; {count_text(lake.files, 'file')}, {(lake.size_bytes or 0) >> 20:,} MiB"
+    moved = "nothing moved" if lake.moved_before is None else f"moved before {lake.moved_before}"
+    behind = f"{duration_text(lake.lag_seconds * 1e3)} behind, {moved}{size}"
+    return [("lake", f"{behind}{one_line(f'; waits: {lake.waiting}') if lake.waiting else ''}", bool(lake.waiting))]
 
 
 def _in_project(project: str) -> str:

@@ -133,7 +133,8 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     metavar="FILE",
     help="`encryption.key` of the original data directory; backups do not contain it.",
 )
-def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
+@click.option("--without-lake", is_flag=True, help="Give up traces that moved to a lake, such as one that is lost.")
+def restore(*, directory: Path, data: Path, key_file: Path | None, without_lake: bool) -> None:
     """Restore a backup to a data directory, and verify it by reading all of it and opening it.
 
     Encrypted data in it requires the server's key: the file `encryption.key`, or TRACEJURY_ENCRYPTION_KEY.
@@ -159,7 +160,7 @@ def restore(*, directory: Path, data: Path, key_file: Path | None) -> None:
             _read_back(part, "the backup; take another one")
             part.rename(target)
         with Store.open(data) as store:
-            store.rename_in_lake()
+            store.rename_in_lake(gives_up=without_lake)
             stored, lost = store.totals.stored, _unreadable(store, data)
     except OSError as error:
         raise click.ClickException(f"the backup cannot be restored: {file_problem(error, data)}") from error

@@ -16,7 +16,7 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import CATALOG, LAKE_CATALOG
 from storage.engine.opening import extension
-from storage.lake.tables import LAKE_TABLES, delta_schema
+from storage.lake.tables import DIRECTORY, LAKE_TABLES, delta_schema
 
 _S3: Final = "s3://"
 
@@ -111,7 +111,7 @@ def _cold_rows() -> dict[str, str]:
 def _with_columns(connection: duckdb.DuckDBPyConnection, table: str, statement: str) -> str:
     rows = connection.sql(f"FROM {CATALOG}.{table} LIMIT 0")
     columns = {name: restored(f'l."{name}"', kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
-    selected = ", ".join(f'{value} AS "{name}"' for name, value in columns.items())
+    selected = ", ".join([*(f'{value} AS "{name}"' for name, value in columns.items()), f"l.{DIRECTORY}"])
     return statement.replace("$columns", selected).replace("$trace_key", columns.get("trace_key", ""))
 
 

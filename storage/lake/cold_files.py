@@ -3,8 +3,8 @@
 import datetime as dt
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import unquote
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from numpy.typing import NDArray
 
-from storage.errors import Overloaded
+from storage.errors import Overloaded, Unpublished
 from storage.ingest.backlog import SEQ_BITS
 from storage.lake.catalog import COLD_TABLES
-from storage.lake.deltas import DeltaTables
+from storage.lake.deltas import DeltaTables, LakeRows
 from storage.lake.tables import PARTITION
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -45,6 +45,8 @@ class Limits:
     seq: int
     day_ns: int
     names: frozenset[tuple[object, ...]] = field(default_factory=frozenset)
+    rows: Callable[[], LakeRows] = field(default=list, compare=False, repr=False)
+    """Return what the lake must have. Called while files are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class ColdFiles:
 
     def forget(self) -> None:
         """Make the next choice list the files again, because a listed file is gone."""
-        self._until_s = 0.0
+        with self._lock:  # after a listing under way, which may have begun before the file was gone
+            self._until_s = 0.0
 
     def _refresh(self, limits: Limits, *, may_be_old: bool) -> None:
         """List the files, if rows have moved since, or if the list is stale and `may_be_old` is false."""
@@ -85,15 +88,16 @@ class ColdFiles:
             if limits == self._limits and time.monotonic() < self._until_s:
                 return
             try:
+                rows = limits.rows()
                 for name in COLD_TABLES:
-                    self._list(name)
+                    self._list(name, rows)
                 self._failure = None
-            except (DeltaError, OSError) as error:  # a store that is away; hot rows can be read
+            except (DeltaError, OSError, Unpublished) as error:  # a store that is away; hot rows can be read
                 self._failure = error
-            self._limits, self._until_s = limits, time.monotonic() + _STALE_S
+            self._limits, self._until_s = replace(limits, rows=list), time.monotonic() + _STALE_S
 
-    def _list(self, name: str) -> None:
-        if (delta := self._deltas.load(name)) is None:  # such as a directory that is not mounted
+    def _list(self, name: str, rows: LakeRows) -> None:
+        if (delta := self._deltas.load(name, rows)) is None:
             raise FileNotFoundError(f"{self._deltas.uri}/{name} does not exist")
         if self._files.get(name, (-1, None))[0] != delta.version():
             uri = f"{self._deltas.uri}/{name}"

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -10,8 +10,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyarrow.dataset import Expression, field
 
+from storage.errors import Unpublished
 from storage.lake.store_check import STORE_OPTIONS
 from storage.lake.tables import PARTITION, columns_with_bounds, delta_schema
+
+LakeRows: TypeAlias = Sequence[tuple[str, str, int]]
+"""Numbers up to which a lake must have rows, by the name of their directory and their table."""
 
 Bounds: TypeAlias = Mapping[str, tuple[object, object]]
 """The least and the greatest value of columns."""
@@ -28,25 +32,34 @@ class DeltaTables:
         self.uri = uri.rstrip("/")
         self._tables: dict[str, DeltaTable] = {}
 
-    def load(self, name: str) -> DeltaTable | None:
-        """Return a table as of now, or None if there is none."""
-        delta = self._tables.get(name)
-        if delta is not None:
-            delta.update_incremental()
-            return delta
+    def load(self, name: str, rows: LakeRows = ()) -> DeltaTable | None:
+        """Return a table as of now, which has at least these rows, or None if there is none.
+
+        Raises:
+            Unpublished: it lacks rows, so this is another lake, or an earlier state.
+        """
         try:
-            delta = DeltaTable(f"{self.uri}/{name}", storage_options=STORE_OPTIONS)
+            delta = self._tables.pop(name, None)  # kept only if all is well
+            if delta is None:
+                delta = DeltaTable(f"{self.uri}/{name}", storage_options=STORE_OPTIONS)
+            else:
+                delta.update_incremental()
+            self._tables[name] = delta
         except TableNotFoundError:
-            return None
-        self._tables[name] = delta
+            delta = None
+        for directory_id, table, number in rows:
+            if table == name and number > ((delta and delta.transaction_version(directory_id)) or 0):
+                self._tables.pop(name, None)
+                raise Unpublished(
+                    f"{self.uri} lacks traces that moved to the lake: its table {name} does not have the rows up to"
+                    f" number {number} of {directory_id}. It is empty, another lake, or an older state. Mount or"
+                    " restore the right one, or set `lake` to its place"
+                )
         return delta
 
-    def load_or_create(self, name: str, columns: Callable[[], pa.Schema]) -> DeltaTable:
-        """Return a table as of now; one that does not exist is made with the columns of the database's table."""
-        delta = self.load(name)
-        if delta is not None:
-            return delta
-        schema = delta_schema(columns())
+    def create(self, name: str, columns: pa.Schema) -> DeltaTable:
+        """Return a table that does not exist yet, made with the columns of the database's table."""
+        schema = delta_schema(columns)
         self._tables[name] = DeltaTable.create(
             f"{self.uri}/{name}",
             schema=schema,

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,22 +15,25 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
-from storage.lake.boundary import Boundaries
+from storage.lake.boundary import NOTHING, Boundaries
+from storage.lake.cold_files import of_commits
 from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
 from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
+from storage.upkeep.erasure import Erasure
 
+_BY_SPAN: Final = ("decision", "evaluation")
 _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
-"""Tables with a trace id. Tables through which rows of others are found come last, so that an interrupted removal can
-be repeated. Decisions have no trace id, and are found by the numbers of spans."""
+"""Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
+that an interrupted removal can go on."""
 
 _PERSON: Final = ("session_id", "user_id")
 _EQUAL: Final = ("tenant", "trace_id", *_PERSON)
 _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
 _EVER, _NEVER = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
-_TRACES_AT_ONCE: Final = 200_000  # numbers of their rows are in memory; a guess: 100 MB at ten spans and decisions each
-_TIMES: Final = ("tenant", "trace_id", "start_time", "last_start_time", "end_time")
+_TRACES_AT_ONCE: Final = 200_000  # whose numbers are in memory: a guess, some 100 MB with ten spans and decisions each
+_EXTENT: Final = ("tenant", "trace_id", "batch", "start_time", "last_start_time", "end_time")
 _PART: Final = ("tenant", "trace_id", "batch", "start_time", "root_start_time", "root_project", "first_project")
 
 
@@ -44,10 +47,9 @@ class LakeErasure:
         boundaries: Boundaries,
         database: Database,
         writer: Writer,
-        forget: Callable[[pa.Table], None],
+        erasure: Erasure,
     ) -> None:
-        """`forget` deletes what the database has about traces that leave the lake."""
-        self._forget = forget
+        self._erasure = erasure
         self._lake, self._removal, self._boundaries = lake, removal, boundaries
         self._database, self._writer = database, writer
 
@@ -64,8 +66,9 @@ class LakeErasure:
         parameters["until_batch"] = until_batch
         names = self._names()
         with reaching(self._lake.uri):
-            tables = [deltas.load(table) for table in (("span", "trace_reading") if person else ())]
-            parts = _scan(deltas.load("trace_part"), _PART, names, equal)
+            naming = ("span", "trace_reading") if person else ()
+            tables = [self._lake.load(BY_NAME[table], deltas) for table in naming]
+            parts = _scan(self._lake.load(BY_NAME["trace_part"], deltas), _PART, names, equal)
             named = [_scan(delta, ("trace_id",), names, equal | person) for delta in tables]
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", parts)
@@ -106,7 +109,8 @@ class LakeErasure:
             Unpublished, Overloaded: as `erase`.
         """
         with self._lake.lock, reaching(self._lake.uri):
-            delta, first_batch = self._lake.load(BY_NAME["trace_part"]), self._first_batch()
+            delta = self._lake.load(BY_NAME["trace_part"])
+            first_batch = max((boundary.first_batch for boundary in self._boundaries.all().values()), default=0)
             moved: Bounds = {"batch": (0, first_batch - 1)}
             keys = ("tenant", "trace_id", "batch")
             expired: Bounds = {**moved, "expires_at": (_EVER, now)}
@@ -114,8 +118,10 @@ class LakeErasure:
             with self._database.cursor() as cursor:
                 cursor.register("lake_parts", _scan(delta, keys, self._names(), expired))
                 cursor.register("lake_alive", _scan(delta, keys, self._names(), alive))
-                traces = arrow_table(cursor, sql.query("expired_in_lake"), {"first_batch": first_batch})
-            self._forget(traces)  # before the removal: if it is interrupted, the rest in the lake is found again
+                traces = arrow_table(cursor, sql.query("expired_in_lake"))
+            self._erasure.forget_moved(
+                traces
+            )  # first: if the removal is interrupted, the rest in the lake is found again
             greatest = pa.repeat(pa.scalar(GREATEST), traces.num_rows)
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)
@@ -128,56 +134,61 @@ class LakeErasure:
                 self._remove_some(name, some)
 
     def _remove_some(self, name: str, traces: pa.Table) -> None:
-        batches = {"batch": (pc.min(traces.column("first_batch")).as_py(), pc.max(traces.column("last_batch")).as_py())}
-        last = pc.max(traces.column("last_write")).as_py()
+        # A trace may have parts that its removal does not know: it moved, began again, and was deleted then.
         with self._database.cursor() as cursor:
-            where = {DIRECTORY: (name, name), **batches}
-            cursor.register("lake_parts", scan(self._lake.load(BY_NAME["trace_part"]), _TIMES, where=where))
+            parts = scan(self._lake.load(BY_NAME["trace_part"]), _EXTENT, where={DIRECTORY: (name, name)})
+            cursor.register("lake_parts", parts)
             cursor.register("lake_traces", traces)
-            ((first_ns, last_ns),) = cursor.execute(sql.query("times_in_lake")).fetchall()
-        times: Bounds = {} if first_ns is None else {"start_time": (first_ns, last_ns)}
-        spans = self._rows("span", name, batches, traces)
-        seqs = spans.column("seq")
-        bounds: Bounds = {"seq": (pc.min(seqs).as_py(), pc.max(seqs).as_py())} if spans.num_rows else {}
-        if spans.num_rows:
-            self._remove_decisions(name, spans, bounds, last)
-        within_of = {"evaluation": bounds, "trace_part": batches, "trace_reading": times, "tool_call": times}
+            ((first, last, first_ns, last_ns),) = cursor.execute(sql.query("extent_in_lake")).fetchall()
+        noted = pc.min(traces.column("first_batch")).as_py(), pc.max(traces.column("last_batch")).as_py()
+        batches = noted if first is None else (min(first, noted[0]), max(last, noted[1]))
+        times: Bounds = {} if first is None else {"start_time": (first_ns, last_ns)}
+        commits: Bounds = {"batch": batches}
+        spans = self._rows("span", name, commits, traces)
+        self._remove_results(name, spans)
+        seqs: Bounds = {"seq": of_commits(*batches)}
+        within_of = {"evaluation": seqs, "trace_part": commits, "trace_reading": times, "tool_call": times}
         for table in _BY_TRACE:
-            within = within_of.get(table, {})
-            rows = spans if table == "span" else self._rows(table, name, within, traces)
+            rows = spans if table == "span" else self._rows(table, name, within_of.get(table, {}), traces)
             self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
 
-    def _remove_decisions(self, name: str, spans: pa.Table, bounds: Bounds, last: int) -> None:
-        about, of_name = BY_NAME["decision"], {DIRECTORY: (name, name)}
-        delta = self._lake.load(about)
+    def _remove_results(self, name: str, spans: pa.Table) -> None:
+        """Remove what is known about spans, here too; results are few here, since those of before a move are there."""
+        if not spans.num_rows:
+            return
+        bounds = pc.min_max(spans.column("seq")).as_py()
         with self._database.cursor() as cursor:
-            cursor.register("lake_rows", scan(delta, ("seq", "write_number"), where={**of_name, **bounds}))
-            cursor.register("lake_seqs", spans)
-            rows = arrow_table(cursor, sql.query("decisions_to_remove"), {"last": last})
-        self._removal.remove(about, delta, name, _numbers(rows))
+            cursor.register("lake_spans", spans)
+            moved = {"first_seq": self._boundaries.all().get(name, NOTHING).first_seq}
+            late = arrow_table(cursor, sql.query("late_results"), moved)
+        if late.num_rows:
+            self._erasure.forget_results(late)
+        for table in _BY_SPAN:
+            about = BY_NAME[table]
+            delta = self._lake.load(about)
+            where = {DIRECTORY: (name, name), "seq": (bounds["min"], bounds["max"])}
+            with self._database.cursor() as cursor:
+                cursor.register("lake_rows", scan(delta, ("seq", about.number), where=where))
+                cursor.register("lake_spans", spans)
+                rows = arrow_table(cursor, about.about(sql.query("results_to_remove")))
+            self._removal.remove(about, delta, name, _numbers(rows))
 
     def _rows(self, table: str, name: str, within: Bounds, traces: pa.Table) -> pa.Table:
         about, seq = BY_NAME[table], "seq" if table == "span" else "NULL::BIGINT"
         columns = ("tenant", "trace_id", about.number, *(("seq",) if table == "span" else ()))
-        last = "last_result" if table == "evaluation" else "last_write"
         with self._database.cursor() as cursor:
             rows = scan(self._lake.load(about), columns, where={DIRECTORY: (name, name), **within})
             cursor.register("lake_rows", rows)
-            cursor.register("lake_traces", traces.append_column("last_number", traces.column(last)))
-            return arrow_table(cursor, about.about(sql.query("rows_to_remove")).replace("$seq", seq), {})
+            cursor.register("lake_traces", traces)
+            last = "last_result" if table == "evaluation" else "last_write"
+            statement = about.about(sql.query("rows_to_remove")).replace("$seq", seq).replace("$last", last)
+            return arrow_table(cursor, statement)
 
     def _names(self) -> set[str]:
         return {self._lake.directory_id, *self._boundaries.all()}
 
-    def _first_batch(self) -> int:
-        return max((boundary.first_batch for boundary in self._boundaries.all().values()), default=0)
 
-
-def _scan(
-    delta: DeltaTable | None, columns: Sequence[str], names: Iterable[str], where: Bounds
-) -> pa.RecordBatchReader:
-    if delta is None:  # the table does not exist yet
-        return pa.table({column: pa.array([], pa.string()) for column in columns}).to_reader()
+def _scan(delta: DeltaTable, columns: Sequence[str], names: Iterable[str], where: Bounds) -> pa.RecordBatchReader:
     readers = [scan(delta, columns, where={DIRECTORY: (name, name), **where}) for name in names]
     return pa.RecordBatchReader.from_batches(readers[0].schema, itertools.chain.from_iterable(readers))
 

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from deltalake import DeltaTable
@@ -21,26 +23,36 @@ _WRITING_H: Final = 24
 """Hours for which files without a commit stay, because the commit may be under way. A guess: commits take seconds."""
 
 
-class LakeMaintenance:
-    """Merging and removal of files of the lake. For the thread of the lake."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSize:
+    """Size of a lake after its latest maintenance."""
 
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
+    files: int
+    nbytes: int
+    at_ns: int
 
-    def run(self, today: dt.date, stopped: Callable[[], bool]) -> None:
-        """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
 
-        Raises:
-            Unpublished: the lake cannot be written now.
-        """
-        for table in itertools.takewhile(lambda _: not stopped(), LAKE_TABLES):
-            with self._lake.lock, reaching(self._lake.uri):
-                delta = self._lake.load(table)
-                _compact(delta, today, stopped)
-                delta.create_checkpoint()
-                delta.cleanup_metadata()
-                for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
-                    delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
+def maintain(lake: Lake, today: dt.date, stopped: Callable[[], bool]) -> LakeSize | None:
+    """Merge small files of earlier days, write checkpoints, and remove files that were replaced or never committed.
+
+    Return the size after it; None: it was stopped.
+
+    Raises:
+        Unpublished: not now.
+    """
+    sizes: list[int] = []
+    for table in LAKE_TABLES:
+        if stopped():
+            return None
+        with lake.lock, reaching(lake.uri):
+            delta = lake.load(table)
+            _compact(delta, today, stopped)
+            delta.create_checkpoint()
+            delta.cleanup_metadata()
+            for hours, all_files in ((_READING_H, False), (_WRITING_H, True)):
+                delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=all_files)
+            sizes += delta.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+    return LakeSize(files=len(sizes), nbytes=sum(sizes), at_ns=time.time_ns())
 
 
 def _compact(delta: DeltaTable, today: dt.date, stopped: Callable[[], bool]) -> None:

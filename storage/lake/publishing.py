@@ -28,7 +28,7 @@ from storage.errors import Unpublished
 from storage.ingest.writer import Writer
 from storage.lake.deltas import DeltaTables
 from storage.lake.store_check import check_store
-from storage.lake.tables import LakeTable, delta_rows
+from storage.lake.tables import BY_NAME, LakeTable, delta_rows
 
 MOST_ROWS: Final = 131_072
 _MOST_BYTES: Final = 64 << 20
@@ -127,16 +127,12 @@ class Lake:
         return has_more
 
     def _read_positions(self) -> None:
-        with self.lock:  # or two threads might create two ids
-            self._read_positions_once()
-
-    def _read_positions_once(self) -> None:
-        if self._directory_id:
-            return
-        with self._database.cursor() as cursor:
+        with self.lock, self._database.cursor() as cursor:  # or two threads might create two ids
+            if self._directory_id:
+                return
             rows = cursor.execute(sql.query("lake_positions")).fetchall()
-        self._positions = {name: Position(published=done, attempted=tuple(most)) for name, _, done, most in rows}
-        self._directory_id = next((directory_id for _, directory_id, *_ in rows), uuid.uuid4().hex)
+            self._positions = {name: Position(published=done, attempted=tuple(most)) for name, _, done, most in rows}
+            self._directory_id = next((directory_id for _, directory_id, *_ in rows), uuid.uuid4().hex)
 
     def _note(self, table: LakeTable, position: Position) -> None:
         parameters: Mapping[str, object] = {
@@ -154,14 +150,29 @@ class Lake:
         self._read_positions()
         return self._directory_id
 
-    def load(self, table: LakeTable) -> DeltaTable:
-        """Return the table as of now; create it if it does not exist."""
+    def load(self, table: LakeTable, deltas: DeltaTables | None = None) -> DeltaTable:
+        """Return the table as of now; create it if it does not exist. Other threads need tables of their own.
 
-        def columns() -> pa.Schema:
-            with self._database.cursor() as cursor:
-                return _rows(cursor, table, first=0, last=-1).schema
+        Raises:
+            Unpublished: the lake lacks rows that moved to it.
+        """
+        deltas = deltas or self._deltas
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("rows_in_lake")).fetchall()
+            if (delta := deltas.load(table.name, rows)) is not None:
+                return delta
+            return deltas.create(table.name, _rows(cursor, table, first=0, last=-1).schema)
 
-        return self._deltas.load_or_create(table.name, columns)
+    def note_published(self, numbers: Mapping[str, int]) -> None:
+        """Store up to which numbers the lake has the rows of some tables, all of which are this directory's.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        for name, number in numbers.items():
+            attempted = self._positions.get(name, Position()).attempted
+            later = tuple(each for each in attempted if each > number)
+            self._note(BY_NAME[name], Position(published=number, attempted=later))
 
     def own_position(self, table: LakeTable, delta: DeltaTable) -> int:
         """Return the number up to which the lake has rows of this directory, as the snapshot in `delta` says.

@@ -100,7 +100,8 @@ class LakeReader:
             return None
         _, days, batches, seqs = zip(*rows, strict=True)
         day_ns = (max(days) - _EPOCH).days * DAY_NS
-        return Limits(batch=max(batches), seq=max(seqs), day_ns=day_ns, names=frozenset(rows))
+        due = lambda: cursor.execute(sql.query("rows_in_lake")).fetchall()  # noqa: E731 - called while it is read
+        return Limits(batch=max(batches), seq=max(seqs), day_ns=day_ns, names=frozenset(rows), rows=due)
 
     def forget(self, error: Exception) -> bool:
         """Return True if a statement that failed with this error may succeed when repeated, because files changed."""

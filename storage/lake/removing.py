@@ -1,8 +1,8 @@
 """Removal of rows from the lake, by number, because Delta's log keeps the predicate of each removal."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -45,7 +45,6 @@ class Removal:
 
     def __init__(self, lake: Lake, database: Database) -> None:
         self._lake, self._database = lake, database
-        self.rows: Counter[str] = Counter()  # removed since the start, by table
 
     def remove_stale(self, before: Mapping[str, Boundary], boundary: Boundary) -> Compared:
         """Remove rows of the lake that the database no longer has: earlier versions of rows, and expired traces.
@@ -76,12 +75,8 @@ class Removal:
             within = f"t.{table.number} BETWEEN {some[0]} AND {some[-1]}"
             predicate = f"t.directory_id = '{directory_id}' AND {within} AND t.{table.number} = s.number"
             source = pa.table({"number": some})
-            merge = lambda source=source, predicate=predicate: (  # noqa: E731 - called below, in this turn
-                delta.merge(source, predicate, "s", "t", writer_properties=PARQUET, streamed_exec=False)
-                .when_matched_delete()
-                .execute()
-            )
-            self.rows[table.name] += int(committed(delta, merge)["num_target_rows_deleted"])
+            merge = partial(delta.merge, source, predicate, "s", "t", writer_properties=PARQUET, streamed_exec=False)
+            committed(delta, lambda merge=merge: merge().when_matched_delete().execute())  # type: ignore[misc] # in this turn
 
     def _remove_stale(
         self, deltas: Mapping[str, DeltaTable], name: str, before: Boundary, boundary: Boundary, *, is_own: bool

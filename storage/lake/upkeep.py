@@ -8,28 +8,29 @@ the traces are deleted from the database (`storage.upkeep.moving`).
 import datetime as dt
 from collections.abc import Callable
 
-import pyarrow as pa
-
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.lake.boundary import NOTHING, Boundaries, Boundary
 from storage.lake.erasing import LakeErasure
-from storage.lake.maintenance import LakeMaintenance
+from storage.lake.maintenance import LakeSize, maintain
 from storage.lake.publishing import Lake
 from storage.lake.removing import Compared, Removal
+from storage.upkeep.erasure import Erasure
 
 
 class LakeUpkeep:
     """Upkeep of one lake. For the thread of the lake, apart from `erasure`."""
 
-    def __init__(self, lake: Lake, database: Database, writer: Writer, forget: Callable[[pa.Table], None]) -> None:
-        """`forget` deletes what the database has about traces that leave the lake."""
+    def __init__(self, lake: Lake, database: Database, writer: Writer, erasure: Erasure) -> None:
         self._lake = lake
         self._boundaries = Boundaries(database, writer)
         self._removal = Removal(lake, database)
-        self._maintenance = LakeMaintenance(lake)
-        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, forget)
-        self.removed = self._removal.rows
+        self.size: LakeSize | None = None  # after the latest maintenance by this process
+        self.erasure = LakeErasure(lake, self._removal, self._boundaries, database, writer, erasure)
+
+    def moved_before(self) -> dt.date | None:
+        """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
+        return max((each.day for each in self._boundaries.all().values()), default=None)
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
         """Move the boundary to a day, or only to the first commit that is not matched or summed; never move it back.
@@ -46,6 +47,7 @@ class LakeUpkeep:
         boundary = Boundary(max(own.day, day), first_batch, first_seq)
         compared = self._removal.remove_stale(before, boundary)
         if boundary != own:
+            self._lake.note_published(compared.numbers)  # without which the lake is another one from then on
             self._boundaries.put(self._lake.directory_id, boundary)
         return boundary, compared
 
@@ -57,4 +59,4 @@ class LakeUpkeep:
             Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)
-        self._maintenance.run(now.date(), stopped)
+        self.size = maintain(self._lake, now.date(), stopped) or self.size

@@ -172,6 +172,13 @@ def erase_about(cursor: duckdb.DuckDBPyConnection, moved: pa.Table) -> Left:
     return Left(spans=0, places=places, more=any(len(rows) > MOST_ROWS for rows in every.values()))
 
 
+def erase_results(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> Left:
+    """Delete jobs, decisions and results about these spans of the lake, which have no rows here."""
+    places = _places_of_spans(cursor, spans)
+    _delete(cursor, places)
+    return Left(spans=0, places=places)
+
+
 def remove_from_lake(
     cursor: duckdb.DuckDBPyConnection, leaving: Sequence[TraceToDelete], *, is_requested: bool
 ) -> None:

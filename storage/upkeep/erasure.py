@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -21,9 +21,9 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Busy, Overloaded, Unpublished
 from storage.ingest.writer import Writer
-from storage.upkeep.cascade import TABLES, Left, erase, erase_about, remove_from_lake
+from storage.upkeep.cascade import TABLES, Left, erase, erase_about, erase_results, remove_from_lake
 from storage.upkeep.compaction import Compaction, Progress
-from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
+from storage.upkeep.deletion_steps import STEP_SPANS, DeletionStep, next_step, stored, together
 from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
 from storage.upkeep.leftovers import foreign_copies, forget_answers, forget_records
 
@@ -111,9 +111,8 @@ class Erasure:
         """Return True if the trace that is selected by id is stored, or may be in a lake that is unreachable."""
         if criteria.trace_id is None:
             return False
-        with self._database.cursor() as cursor:
-            if stored(cursor, criteria.tenant, criteria.trace_id):
-                return True
+        if self._is_here(criteria):
+            return True
         try:
             return self.lake is not None and self.lake.find(asdict(criteria)).num_rows > 0
         except Unpublished:
@@ -130,6 +129,16 @@ class Erasure:
             self._writer.store(lambda cursor: left.append(erase_about(cursor, traces)), STEP_SPANS, frees=True)
             self._rewriting.note(left[-1].places)
         forget_records(self._unstored(), set(traces.column("trace_id").to_pylist()))
+
+    def forget_results(self, spans: pa.Table) -> None:
+        """Delete jobs, decisions and results about spans that leave the lake.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        left: list[Left] = []
+        self._writer.store(lambda cursor: left.append(erase_results(cursor, spans)), STEP_SPANS, frees=True)
+        self._rewriting.note(left[-1].places)
 
     def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
         """Return the deletion whose step is next.
@@ -148,7 +157,25 @@ class Erasure:
         step = next_step(self._database, deletions)
         if step is None:
             self._turn(deletions[0])
-            return
+        else:
+            self._delete(step)
+
+    def _delete_continued(self, deletion: Deletion, moved: pa.Table) -> None:
+        """Delete what the database has of traces that a deletion selects by their rows in the lake."""
+        with self._database.cursor() as cursor:
+            cursor.register("lake_leaving", moved)
+            here = cursor.execute(sql.query("traces_of_lake_here")).fetchall()
+        for tenant, trace_id in here:
+            criteria = DeletionCriteria(tenant=tenant, trace_id=trace_id)
+            one = replace(deletion, criteria=criteria, after_batch=BEFORE_ALL, began_batch=BEFORE_ALL, wrapped=False)
+            while self._is_here(criteria) and (step := next_step(self._database, [one])) is not None:
+                self._delete(step)
+
+    def _is_here(self, criteria: DeletionCriteria) -> bool:
+        with self._database.cursor() as cursor:
+            return bool(stored(cursor, criteria.tenant, str(criteria.trace_id)))
+
+    def _delete(self, step: DeletionStep) -> None:
         left: list[Left] = []
 
         def delete(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -162,7 +189,7 @@ class Erasure:
                 deletion_id = step.deletion_ids[trace.trace_id]
                 traces[deletion_id] += is_over
                 spans[deletion_id] += left[-1].spans_of.get(trace.trace_id, 0)
-            for each in deletions:
+            for each in step.deletions:
                 parameters = {
                     "deletion_id": each.deletion_id,
                     "after_batch": step.after_batch if is_over else each.after_batch,
@@ -198,6 +225,7 @@ class Erasure:
         cold = None if lake is None else self._in_lake(lambda: lake.find(criteria, until_batch=deletion.until_batch))
         self._without_lake.discard(deletion.deletion_id)
         if cold is not None:
+            self._delete_continued(deletion, cold)
             self.forget_moved(cold)
 
         def end(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -5,6 +5,7 @@ from the lake. Rows of other tables stay: annotations, pins, entries of review q
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import duckdb
 
@@ -36,6 +37,7 @@ class Moving:
         self._database, self._writer = database, writer
         self._rewriting, self._retention = rewriting, retention
         self.doubt = aging.doubt  # returns why the clock is in doubt, so that nothing moves by age
+        self.over_spans = retention.over_spans
         self.counts = {"traces": 0, "spans": 0}  # since the start
 
     def move(
@@ -62,56 +64,33 @@ class Moving:
             if until is None:
                 break
             names = [key for key in keys if (key.tenant, key.trace_id) not in pinned]
-            step = _MoveStep(names, first_batch, published)
-            self._run(step.run, stopped)
-            self._count(step.left, step.traces)
+            self._run(partial(_move, names=names, first_batch=first_batch, published=published), stopped)
             after = until
-        more = True
-        while more and not stopped():
-            rest = _RestStep(first_batch, first_seq, published)
-            self._run(rest.run, stopped)
-            self._count(rest.left, 0)
-            more = rest.left.spans > 0
+        commits = {"first_batch": first_batch, "log_record": published["log_record"], "rows": STEP_SPANS}
+        numbers = {table: published[table] for table in ("decision", "evaluation", "superseded")}
+        results = {"first_batch": first_batch, "first_seq": first_seq, "rows": STEP_SPANS, **numbers}
+        while not stopped() and self._run(lambda cursor: (move_rest(cursor, commits, results), 0), stopped):
+            pass
 
-    def _run(self, run: Callable[[duckdb.DuckDBPyConnection], None], stopped: Callable[[], bool]) -> None:
+    def _run(self, step: Callable[[duckdb.DuckDBPyConnection], tuple[Left, int]], stopped: Callable[[], bool]) -> bool:
+        """Do one transaction, which returns what left with how many traces; return True if anything did."""
+        done: list[tuple[Left, int]] = []
         self._rewriting.make_room(TABLES, stopped)
-        self._writer.store(run, STEP_SPANS, frees=True)
-
-    def _count(self, left: Left, traces: int) -> None:
+        self._writer.store(lambda cursor: done.append(step(cursor)), STEP_SPANS, frees=True)
+        left, traces = done[-1]
         if left.spans:
             self._rewriting.note(left.places)
             self._retention.note_freed()
         self.counts = {"traces": self.counts["traces"] + traces, "spans": self.counts["spans"] + left.spans}
+        return left.spans > 0
 
 
-class _MoveStep:
-    """One transaction that deletes those traces of a list that may move."""
-
-    def __init__(self, names: Sequence[TraceName], first_batch: int, published: Mapping[str, int]) -> None:
-        self._names, self._first_batch, self._published = names, first_batch, published
-        self.traces = 0
-        self.left = Left(spans=0, places={})
-
-    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Run the step. The writer's thread calls this."""
-        candidates = leaving_among(cursor, self._names, in_any_case=True)
-        leaving = [each for each in candidates if each.last_batch < self._first_batch]
-        if leaving:
-            staying = staying_among(cursor, leaving, self._published)
-            leaving = [each for each in leaving if (each.tenant, each.trace_id) not in staying]
-        self.traces = len(leaving)
-        self.left = move(cursor, leaving, self._first_batch)
-
-
-class _RestStep:
-    """One transaction, which deletes rows about traces that moved earlier."""
-
-    def __init__(self, first_batch: int, first_seq: int, published: Mapping[str, int]) -> None:
-        self._commits = {"first_batch": first_batch, "log_record": published["log_record"], "rows": STEP_SPANS}
-        numbers = {table: published[table] for table in ("decision", "evaluation", "superseded")}
-        self._results = {"first_batch": first_batch, "first_seq": first_seq, "rows": STEP_SPANS, **numbers}
-        self.left = Left(spans=0, places={})
-
-    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Run the step. The writer's thread calls this."""
-        self.left = move_rest(cursor, self._commits, self._results)
+def _move(
+    cursor: duckdb.DuckDBPyConnection, *, names: Sequence[TraceName], first_batch: int, published: Mapping[str, int]
+) -> tuple[Left, int]:
+    candidates = leaving_among(cursor, names, in_any_case=True)
+    leaving = [each for each in candidates if each.last_batch < first_batch]
+    if leaving:
+        staying = staying_among(cursor, leaving, published)
+        leaving = [each for each in leaving if (each.tenant, each.trace_id) not in staying]
+    return move(cursor, leaving, first_batch), len(leaving)

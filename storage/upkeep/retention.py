@@ -4,6 +4,7 @@ A sweep is a sequence of steps of a bounded number of spans, each in one transac
 killed sweep leaves no step half done, and a step delays ingest no longer than a commit does.
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from storage.upkeep.cascade import (
 from storage.upkeep.compaction import Compaction
 from storage.upkeep.deletions import DELETING, DeletionCriteria
 from storage.upkeep.erasure import Erasure
+
+log = logging.getLogger(__name__)
 
 _ROUNDS = 5
 """Maximum number of rounds of a sweep by size. The size is checked again after each round, because bytes per span are
@@ -100,7 +103,9 @@ class Retention:
         self._deletions = erasure.deletions
         self._erasure = erasure
         self.aging = aging
-        self._has_room = True  # free blocks may not be returned yet, such as those of an earlier process
+        self._has_room = True  # that may not have been given back yet, such as by the process before
+        self.moves_first: Callable[[], str | None] | None = None
+        """With a lake: lets traces move there in place of being deleted for room, and returns why they cannot."""
 
     def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
         """Forecast a sweep at this time; nothing changes."""
@@ -147,12 +152,19 @@ class Retention:
             Overloaded: the database cannot be written now; whole steps were done.
         """
         traces = spans = 0
-        for _ in range(_ROUNDS):
+        why: str | None = ""
+        for tried in range(_ROUNDS):
             cutoff_us = self._size_cutoff(max_bytes)
-            if cutoff_us is None or stopped():
+            if cutoff_us is not None and tried == 0 and self.moves_first is not None:
+                why = self.moves_first()
+            if cutoff_us is None or why is None or stopped():
                 break
             more_traces, more_spans = self._expire(cutoff_us, stopped)
             traces, spans = traces + more_traces, spans + more_spans
+        if traces and why:
+            log.warning(
+                "max_bytes: deleted %d traces that would expire soonest and are not in the lake alone: %s", traces, why
+            )
         if spans or has_deleted:
             self._has_room = True
         self._finish_deletions(stopped)
@@ -240,18 +252,26 @@ class Retention:
             gone, spans, after = gone + step.traces, spans + step.spans, until
         return gone, spans
 
-    def _size_cutoff(self, max_bytes: int | None) -> int | None:
-        """Return the expiry up to which traces must be deleted to reach the size limit; None if it is kept."""
+    def over_spans(self, max_bytes: int | None) -> int:
+        """Return how many spans have to leave so that the file gets small enough: an estimate.
+
+        Raises:
+            Overloaded: the database cannot be written now, or there are readers all the time.
+        """
         if max_bytes is None:
-            return None
-        self._rewriting.drop()  # frees the space of empty row groups, which would count as used
+            return 0
+        self._rewriting.drop()  # the space of deleted rows is free after it
         used_bytes = self._database.size().used_bytes
         with self._database.cursor() as cursor:
             ((spans, *_),) = cursor.execute(sql.query("span_counts"), {"cutoff_us": 0}).fetchall()
-            over = _over(spans, used_bytes, max_bytes)
-            if not over:
-                return None
-            ((cutoff_us,),) = cursor.execute(sql.query("size_cutoff"), {"spans": min(over, spans)}).fetchall()
+        return min(_over(spans, used_bytes, max_bytes), int(spans))
+
+    def _size_cutoff(self, max_bytes: int | None) -> int | None:
+        """Return until when traces have to expire so that the file gets small enough; None if it is."""
+        if not (over := self.over_spans(max_bytes)):
+            return None
+        with self._database.cursor() as cursor:
+            ((cutoff_us,),) = cursor.execute(sql.query("size_cutoff"), {"spans": over}).fetchall()
         return int(cutoff_us) if cutoff_us is not None else None
 
     def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:

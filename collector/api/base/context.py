@@ -27,6 +27,7 @@ from collector.live.judges.playground import Playground
 from collector.live.matching.backfill import Backfills
 from collector.live.rules.active_rules import ActiveRules
 from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.lake_publisher import LakePublisher
 from collector.live.upkeep.sweeper import Sweeper
 from collector.meters import Meter
 from collector.self_tracing import Watch
@@ -79,6 +80,7 @@ class Context:
     meters: Sequence[Meter]
     conditions: ServerConditions
     watch: Watch | None = None
+    lake: LakePublisher | None = None
     state: str = "starting"
 
     def __post_init__(self) -> None:

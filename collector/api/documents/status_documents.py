@@ -10,6 +10,7 @@ from collector.api.responses.server import (
     DeletionCounts,
     JobCounts,
     LagDocument,
+    LakeDocument,
     OutcomeCounts,
     RuleCounts,
     RunningServer,
@@ -21,6 +22,7 @@ from collector.api.responses.server import (
 from collector.conditions import Lasting
 from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.rule_folder import FileProblem
+from collector.live.upkeep.lake_publisher import LakePublisher
 from storage.operation.status import Lag, Status
 
 
@@ -67,6 +69,22 @@ def rule_counts(
 def condition_document(lasting: Lasting) -> ConditionDocument:
     """Serialize a condition that currently holds."""
     return ConditionDocument(name=lasting.name, message=lasting.message, since=str(time_text(lasting.since_ns)))
+
+
+def lake_document(lake: LakePublisher | None) -> LakeDocument | None:
+    """Describe the state of the lake, if there is one."""
+    if lake is None:
+        return None
+    size, day = lake.mover.lake.size, lake.mover.lake.moved_before()
+    return LakeDocument(
+        lag_seconds=lake.lag_s,
+        rows=sum(lake.rows.values()),
+        waiting=lake.failing or lake.held,
+        moved_before=None if day is None else day.isoformat(),
+        files=None if size is None else size.files,
+        size_bytes=None if size is None else size.nbytes,
+        maintained_at=None if size is None else time_text(size.at_ns),
+    )
 
 
 def _noted(kept: Iterable[LoadedRule], note_of: ProblemOf) -> list[UnableRule]:

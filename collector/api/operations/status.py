@@ -6,7 +6,7 @@ from collector.api.base.context import NO_SERVER, Context
 from collector.api.base.json_encoding import json_response
 from collector.api.base.routing import CallerDep, ContextDep, api_router
 from collector.api.documents.rule_documents import comparisons_of, problems_of
-from collector.api.documents.status_documents import condition_document, rule_counts, status_document
+from collector.api.documents.status_documents import condition_document, lake_document, rule_counts, status_document
 from collector.api.responses.declaration import response_model
 from collector.api.responses.server import DroppedScopeDocument, RunningServer, StatusDocument
 
@@ -36,4 +36,5 @@ def _server(context: Context) -> RunningServer | None:
         backlog_bytes=context.store.backlog_bytes,
         dropped=[DroppedScopeDocument.of(entry, spans=spans) for entry, spans in context.reader.ingest.dropped.items()],
         conditions=[condition_document(each) for each in context.conditions.lasting],
+        lake=lake_document(context.lake),
     )

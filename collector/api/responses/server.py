@@ -24,6 +24,18 @@ class DroppedScopeDocument(WireDocument):
     spans: Annotated[int, doc("Dropped since the start.")]
 
 
+class LakeDocument(WireDocument, kw_only=True):
+    """State of the lake."""
+
+    lag_seconds: Annotated[float, doc("All commits that are older are in the lake.")]
+    rows: Annotated[int, doc("Published since the start.")]
+    waiting: Annotated[str | None, doc("Why rows are not published, or traces do not move, now.")]
+    moved_before: Annotated[str | None, doc("Traces whose last span came before this day have moved, unless kept.")]
+    files: Annotated[int | None, doc("In all tables, after the latest maintenance.")]
+    size_bytes: int | None
+    maintained_at: Annotated[str | None, doc("Null if it was not since the start.")]
+
+
 class RunningServer(WireDocument, kw_only=True):
     """State of a running server."""
 
@@ -34,6 +46,7 @@ class RunningServer(WireDocument, kw_only=True):
         default_factory=list
     )
     conditions: list[ConditionDocument]
+    lake: LakeDocument | None
 
 
 class StoredSpans(WireDocument):

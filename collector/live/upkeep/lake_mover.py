@@ -4,7 +4,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from storage.errors import Unpublished
 from storage.upkeep.moving import Moving
@@ -15,37 +15,75 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+_PATIENCE_S: Final = 600.0  # after which traces are deleted for room that do not move; a guess
+
+
 class LakeMover:
     """Mover of traces from the database to the lake, once they are older than `hot_days`. For one thread."""
 
     def __init__(
-        self, lake: "LakeUpkeep", moving: Moving, *, hot_days: int, clock: Callable[[], int] = time.time_ns
+        self,
+        lake: "LakeUpkeep",
+        moving: Moving,
+        *,
+        hot_days: int,
+        max_bytes: int | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._lake, self._moving = lake, moving
-        self.hot_days = hot_days
+        self.lake, self._moving = lake, moving
+        self.hot_days, self._max_bytes = hot_days, max_bytes
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
+        self._short_s: float | None = None  # since when room in the database is needed
+        self._lack: str | None = None  # why moving made not enough of it
 
     @property
     def counts(self) -> dict[str, int]:
         """Return the traces and spans that moved since the start."""
         return self._moving.counts
 
+    def make_room(self) -> str | None:
+        """Let traces move before their time in the next move; return why the last one did not make enough room."""
+        lack, self._lack = self._lack, None
+        self._short_s = self._short_s or time.monotonic()
+        if time.monotonic() - self._short_s > _PATIENCE_S:
+            return "nothing could move for ten minutes"
+        return lack
+
     def move(self, stopped: Callable[[], bool]) -> None:
-        """Move the traces that are due, once a day and after a start.
+        """Move the traces that are due, once a day and after a start; and more, the oldest first, for lack of room.
 
         Raises:
             Unpublished, Overloaded: the move has to wait; traces that were moved stay moved.
         """
         now = dt.datetime.fromtimestamp(self._clock() / 1e9, dt.UTC)
-        day = now.date() - dt.timedelta(days=self.hot_days)
-        if day == self._moved_to:
+        due = day = now.date() - dt.timedelta(days=self.hot_days)
+        is_short = self._short_s is not None
+        if day == self._moved_to and not is_short:
             return
         doubt = self._moving.doubt()
         if doubt is not None:
             raise Unpublished(doubt)
         before, began_s = self.counts, time.monotonic()
-        boundary, compared = self._lake.move_boundary(day)
+        self._move_before(day, stopped)
+        while is_short and not stopped() and self._moving.over_spans(self._max_bytes):
+            if day > now.date():
+                self._lack = "the others are pinned, not settled, wait for a judgement or have just come"
+                break
+            day += dt.timedelta(days=1)
+            self._move_before(day, stopped)
+        if due != self._moved_to:
+            self.lake.tidy(now, stopped)
+        if stopped():
+            return
+        self._moved_to, self._short_s = due, None
+        moved = {name: count - before[name] for name, count in self.counts.items()}
+        if moved["traces"]:
+            took_s = time.monotonic() - began_s
+            log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)
+
+    def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
+        boundary, compared = self.lake.move_boundary(day)
         self._moving.move(
             boundary.first_batch,
             boundary.first_seq,
@@ -53,11 +91,3 @@ class LakeMover:
             pinned=compared.pinned,
             stopped=stopped,
         )
-        self._lake.tidy(now, stopped)
-        if stopped():
-            return
-        self._moved_to = day
-        moved = {name: count - before[name] for name, count in self.counts.items()}
-        if moved["traces"]:
-            took_s = time.monotonic() - began_s
-            log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from collector.follower import FollowerThread, IngestPriority, WaitLog
 from collector.live.upkeep.lake_mover import LakeMover
-from collector.settings import BadSettings, Settings
+from collector.settings import Settings
 from storage.backoff import backoff_s
 from storage.errors import Overloaded, Unpublished
 from storage.lake.tables import LAKE_TABLES, LakeTable
@@ -55,6 +55,11 @@ class LakePublisher:
     def lag_s(self) -> float:
         """Return the age of the latest commit that is surely published with all before it, in seconds."""
         return time.monotonic() - self._caught_up_s
+
+    def make_room(self) -> str | None:
+        """Let traces move before their time; return why they cannot, or did not make enough room."""
+        lack = self.mover.make_room()
+        return lack and (self.failing or self.held or lack)
 
     def start(self) -> None:
         """Continue from where the last process stopped."""
@@ -125,19 +130,15 @@ class LakePublisher:
 async def publishing(
     stack: AsyncExitStack, settings: Settings, store: Store, ingest_is_behind: Callable[[], bool]
 ) -> LakePublisher | None:
-    """Start the publisher, until the stack is closed; None without a lake.
-
-    Raises:
-        BadSettings: the packages for the lake are not installed.
-    """
+    """Start the publisher, until the stack is closed; None without a lake."""
     if settings.lake is None:
         return None
-    try:
-        lake = store.lake(settings.lake)
-        mover = LakeMover(store.lake_upkeep(lake), store.moving, hot_days=settings.lake_hot_days)
-    except ImportError as error:
-        raise BadSettings(f"lake: {error.name} is not installed; install tracejury[lake]") from error
+    lake = store.lake(settings.lake)
+    mover = LakeMover(
+        store.lake_upkeep(lake), store.moving, hot_days=settings.lake_hot_days, max_bytes=settings.max_bytes
+    )
     publisher = LakePublisher(lake, mover, interval_s=settings.lake_interval_seconds, ingest_is_behind=ingest_is_behind)
+    store.retention.moves_first = publisher.make_room
     publisher.start()
     stack.push_async_callback(asyncio.to_thread, publisher.close)
     return publisher

@@ -10,7 +10,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context
 from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.rule_documents import comparisons_of, problems_of
-from collector.api.documents.status_documents import rule_counts
+from collector.api.documents.status_documents import lake_document, rule_counts
 from collector.machine import versions
 from collector.units import instant_text
 from collector.web.charts.columns import ChartColumn, columns
@@ -52,6 +52,7 @@ def show_status(request: Request, context: ContextDep, caller: CallerDep) -> Res
         problems=context.rules.problems,
         rules=rules,
         conditions=context.conditions.lasting,
+        lake=lake_document(context.lake),
         set_aside=context.store.totals.set_aside,
         versions=versions(),
     )

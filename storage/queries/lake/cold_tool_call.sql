@@ -4,7 +4,8 @@ CREATE VIEW lake.alone.tool_call AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['tool_call'], union_by_name = true, hive_partitioning = false) AS l
 INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id
-SEMI JOIN lake.alone.trace_part AS p ON p.tenant = l.tenant AND p.trace_id = l.trace_id
+SEMI JOIN lake.alone.trace_part AS p
+    ON p.directory_id = l.directory_id AND p.tenant = l.tenant AND p.trace_id = l.trace_id
 ANTI JOIN (
     SELECT tenant, trace_id, write_number
     FROM tracejury.main.trace_part

@@ -1,12 +1,21 @@
--- Define the sums of traces that are in the lake alone. A trace that a span reached after it had moved has new sums in
--- the database, of its later spans alone.
+-- Define the sums of traces that are in the lake alone. A trace that a span reached after it had moved has new sums, of
+-- its later spans alone, in the database and then here. Of two sums of a trace the later ones count.
 CREATE VIEW lake.alone.trace_reading AS
 SELECT $columns
 FROM read_parquet(getvariable('lake')['trace_reading'], union_by_name = true, hive_partitioning = false) AS l
 INNER JOIN tracejury.main.lake_boundary AS b ON b.directory_id = l.directory_id
-SEMI JOIN lake.alone.trace_part AS p ON p.tenant = l.tenant AND p.trace_key = $trace_key
+SEMI JOIN lake.alone.trace_part AS p
+    ON p.directory_id = l.directory_id AND p.tenant = l.tenant AND p.trace_key = $trace_key
 ANTI JOIN (
     SELECT tenant, trace_key
     FROM tracejury.main.trace_reading
     WHERE start_time <= getvariable('lake')['until']
-) AS h ON h.trace_key = $trace_key AND h.tenant = l.tenant;
+) AS h ON h.trace_key = $trace_key AND h.tenant = l.tenant
+ANTI JOIN (
+    SELECT tenant, trace_key, max(write_number) AS write_number
+    FROM read_parquet(getvariable('lake')['trace_reading'], union_by_name = true, hive_partitioning = false)
+    WHERE start_time <= epoch_ns(getvariable('lake')['until'])
+    GROUP BY ALL
+    HAVING count(*) > 1
+) AS w ON w.trace_key = l.trace_key AND w.tenant = l.tenant AND w.write_number > l.write_number
+WHERE l.start_time <= epoch_ns(getvariable('lake')['until']); -- of later ones copies are published, but none moved

@@ -3,5 +3,5 @@ SELECT tenant, trace_id, min(batch) AS first_batch, max(batch) AS last_batch
 FROM lake_parts
 ANTI JOIN lake_alive USING (tenant, trace_id)
 ANTI JOIN trace_pin USING (tenant, trace_id)
-ANTI JOIN (SELECT tenant, trace_id FROM trace_part WHERE batch < $first_batch) USING (tenant, trace_id)
+ANTI JOIN trace_part USING (tenant, trace_id)
 GROUP BY tenant, trace_id;

@@ -3,5 +3,5 @@ CREATE VIEW lake.main.$table AS
 SELECT *
 FROM tracejury.main.$table
 UNION ALL
-SELECT *
+SELECT * EXCLUDE (directory_id)
 FROM lake.alone.$table;

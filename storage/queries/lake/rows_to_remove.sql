@@ -2,4 +2,4 @@
 SELECT DISTINCT l.$number AS number, $seq AS seq
 FROM lake_rows AS l
 JOIN lake_traces AS t ON t.tenant = l.tenant AND t.trace_id = l.trace_id
-WHERE l.$number <= t.last_number;
+WHERE l.$number <= t.$last;
