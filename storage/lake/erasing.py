@@ -19,7 +19,7 @@ from storage.lake.boundary import Boundaries
 from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
-from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
+from storage.lake.tables import BY_NAME, DIRECTORY, JOB_RESULTS, LAKE_TABLES
 
 _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "review_entry", "span", "trace_part")
 """Tables with a trace id. Tables through which rows of others are found come last, so that an interrupted removal can
@@ -142,7 +142,7 @@ class LakeErasure:
         if spans.num_rows:
             self._remove_decisions(name, spans, bounds, last)
         within_of = {"evaluation": bounds, "trace_part": batches, "trace_reading": times, "tool_call": times}
-        for table in _BY_TRACE:
+        for table in (*_BY_TRACE, JOB_RESULTS):  # last: a job that publishes meanwhile looks for the parts afterwards
             within = within_of.get(table, {})
             rows = spans if table == "span" else self._rows(table, name, within, traces)
             self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
