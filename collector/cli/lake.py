@@ -124,7 +124,7 @@ def _run(
     except StorageError as error:
         raise click.ClickException(one_line(str(error))) from error
     endings = ", ".join(f"{count:,} {ending}" for ending, count in sorted(counts.items()))
-    click.echo(f"{endings or 'nothing matched'}; the results are in the view backfill_results, as job {job.id}")
+    click.echo(f"{endings or 'no results were added'}; the results are in the view backfill_results, as job {job.id}")
 
 
 def _ns(time_: dt.datetime) -> int:
