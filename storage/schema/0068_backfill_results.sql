@@ -1,5 +1,5 @@
--- Results of jobs over traces that moved to the lake. Jobs write them to the lake alone: the table here stays empty, and
--- says which columns they have.
+-- Results of jobs over traces that moved to the lake. Jobs write them to the lake alone: this table stays empty, and says
+-- which columns they have.
 CREATE TABLE backfill_result (
     job VARCHAR NOT NULL, -- its id
     tenant VARCHAR NOT NULL,
@@ -27,5 +27,5 @@ CREATE TABLE backfill_result (
     cost_usd DOUBLE,
     latency_ms DOUBLE,
     created_at TIMESTAMP NOT NULL,
-    write_number BIGINT NOT NULL -- of the last part of the trace; by it, they leave the lake with the trace
+    write_number BIGINT DEFAULT nextval('write_number') -- of the trace's last part, with which they leave the lake
 );
