@@ -44,6 +44,7 @@ from storage.judging.result_export import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
 from storage.judging.spending import JudgeCallStore
+from storage.lake.scope import LakeScope, lake_scope
 from storage.limit import Limit
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
@@ -259,6 +260,10 @@ class Store:
         upkeep = LakeUpkeep(lake, self._database, self._writer, self.erasure)
         self.erasure.lake = upkeep.erasure
         return upkeep
+
+    def lake_scope(self) -> LakeScope | None:
+        """Return what a reader of the lake elsewhere has to know; None if nothing has moved there."""
+        return lake_scope(self._database, self._writer.edition)
 
     def rename_in_lake(self, *, gives_up: bool) -> None:
         """Give this directory a new id in the lake; a copy of a directory needs one before it publishes.

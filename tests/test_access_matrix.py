@@ -130,7 +130,13 @@ ADMINISTERING = {
     "POST /projects/sweep",
     "POST /projects/backup",
 }
-ADMINISTERING_ALL = {"POST /api/v1/backup", "POST /api/v1/sweep"}
+ADMINISTERING_ALL = {
+    "GET /api/v1/lake",
+    "GET /api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/lake",
+    "POST /api/v1/backup",
+    "POST /api/v1/projects/{project:name}/trace-eval-rules/{rule_id}/judge-case",
+    "POST /api/v1/sweep",
+}
 FIGURES = {"POST /api/v1/sql", "GET /metrics", "GET /api/v1/status"}
 OF_THE_WHOLE_SERVER = (ADMINISTERING_ALL | FIGURES) | {  # closed to tenants
     name for name in NAMES if name.partition(" ")[2].startswith(("/projects", "/status"))

@@ -117,7 +117,7 @@ def _evaluate_one(choice: EvaluateOptions) -> int:
     if choice.case is None and choice.trace is None:
         raise click.UsageError("a case is needed: a file, - for standard input, or --trace ID")
     name = str(choice.evaluator)
-    configuration = _configuration(choice.config)
+    configuration = configuration_of(choice.config)
 
     if choice.show_prompt:
         return _show_prompt(name, configuration, _case(choice))
@@ -242,7 +242,8 @@ def _stored(choice: EvaluateOptions) -> "Case":
     return case_of_trace(reading, recorded)
 
 
-def _configuration(text: str | None) -> Mapping[str, Any]:
+def configuration_of(text: str | None) -> Mapping[str, Any]:
+    """Return a configuration from JSON, or from a file after `@`; without a text the default one."""
     if text is None:
         return {}
     configuration = _json(text[1:], "the configuration") if text.startswith("@") else _parsed(text, "the configuration")

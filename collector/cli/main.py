@@ -55,6 +55,7 @@ _MODULES: Final = {
     "restore": "upkeep",
     "export": "export",
     "keys": "keys",
+    "lake": "lake",
     "mcp": "mcp",
 }
 """The module in `collector.cli` of each command. It is imported when the command is used, or when all are listed."""

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -99,15 +99,19 @@ def print_json_line(document: object) -> None:
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[], None]]:
-    """Show a running count on a terminal; elsewhere, show nothing."""
+def counting(what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a running count on a terminal, of a known total as a bar; elsewhere, show nothing."""
+    columns = () if total is None else (BarColumn(), TimeRemainingColumn())
     progress = Progress(
-        "{task.completed} {task.description}", console=_HarmlessConsole(file=_beneath(sys.stderr)), transient=True
+        "{task.completed} {task.description}",
+        *columns,
+        console=_HarmlessConsole(file=_beneath(sys.stderr)),
+        transient=True,
     )
     progress.disable = not sys.stderr.isatty()
     with progress:
-        task = progress.add_task(what, total=None)
-        yield lambda: progress.advance(task)
+        task = progress.add_task(what, total=total)
+        yield lambda count=1: progress.advance(task, count)
 
 
 def print_table(table: TableView) -> None:

@@ -82,7 +82,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
         target=rule.target,
         clause=compiled.sql,
         sampled=sampled_sql("coalesce(session_id, trace_id)", "$sampled_below"),
-        sums=_sums(rule),
+        sums=sums_read_by(rule),
         goes_by_results=rule.after is not None,
     )
     bounds: Parameters = {"window_s": window_s, "sampled_below": bound(rule.sample_rate), "tenant": tenant}
@@ -104,7 +104,7 @@ def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = N
     """
     read_columns = (column for field in fields_of(rule.clauses) for column in field.columns)
     columns = sorted({"trace_id", "span_id", "name", *read_columns})
-    select = spans_of_trace(columns, _sums(rule))
+    select = spans_of_trace(columns, sums_read_by(rule))
     rows: list[Row] = [
         dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id, "tenant": tenant})
     ]
@@ -117,7 +117,8 @@ def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = N
     return {"traceId": trace_id, **(whole if rule.target == "TRACE" else {}), "spans": spans}
 
 
-def _sums(rule: Rule) -> dict[str, str]:
+def sums_read_by(rule: Rule) -> dict[str, str]:
+    """Return columns of the view `traces` that the conditions of a rule read, by the names that these use."""
     columns = {field.column: name.removeprefix("trace.") for name, field in TOTALS.items()}
     read_columns = {field.column for field in fields_of(rule.clauses)}
     return {name: column for name, column in columns.items() if name in read_columns}

@@ -11,6 +11,7 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_reader
 from storage.engine.database import Database
+from storage.engine.read_database import ReadDatabase
 
 _LOGS_EACH = 10
 """Maximum number of log records in a window, for each span that the limit allows. A guess."""
@@ -81,7 +82,7 @@ class MeaningWindow:
 class Windows:
     """Reader of spans by trace, session or number, within limits. Thread-safe."""
 
-    def __init__(self, database: Database, edition: str) -> None:
+    def __init__(self, database: Database | ReadDatabase, edition: str) -> None:
         """`edition` is that of the conventions by which spans are read."""
         self._database = database
         self._edition = edition

@@ -1,6 +1,9 @@
 """Results about traces and their spans: decisions and evaluations by rules, and external scores."""
 
+import math
+import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +13,7 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
+from storage.errors import Overloaded, Reopened
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
@@ -17,6 +21,12 @@ _COMMITS_EACH = 8_192
 """Replaces `windows.COMMITS_EACH` for results. They have fewer columns than spans, so that the time of one more look-up
 suffices to scan more commits. Ten scattered traces among 2.4 million results took 110 ms one by one, and 14 ms
 together."""
+
+_COUNTS_S = 30.0
+"""A page that is open asks again and again, and each time all results of jobs would be read. A guess."""
+
+_MOST_LAKE_JOBS = 20
+_MOST_RULES = 100  # guesses
 
 MAX_DECISIONS = 20_000
 """Maximum number of decisions, and of evaluations, that one call returns. A guess: those of 1,000 spans by 20 rules."""
@@ -53,6 +63,20 @@ class StoredEvaluation:
     round: int
     created_at_ns: int
     superseded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeJobCounts:
+    """Results of a job over the lake, and the time in which what it judged started."""
+
+    job: str
+    from_ns: int
+    to_ns: int
+    results: int
+    passed: int
+    not_passed: int
+    failed: int
+    skipped: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +145,19 @@ class Judgements:
 
     def __init__(self, database: ReadDatabase) -> None:
         self._database = database
+        self._lake_jobs: dict[str, tuple[float, list[LakeJobCounts]]] = {}
+
+    def lake_jobs(self, rule_id: str) -> list[LakeJobCounts]:
+        """Return the jobs over the lake of a rule, latest first, as of half a minute ago; none while it is away."""
+        read_s, counts = self._lake_jobs.get(rule_id, (-math.inf, []))
+        if time.monotonic() - read_s > _COUNTS_S:
+            with suppress(Overloaded, Reopened), self._database.snapshot() as cursor:
+                rows = _rows(cursor, sql.query("lake_jobs_of_rule"), {"rule_id": rule_id, "jobs": _MOST_LAKE_JOBS})
+                counts = [LakeJobCounts(**row) for row in rows]
+            if len(self._lake_jobs) >= _MOST_RULES:
+                self._lake_jobs.clear()
+            self._lake_jobs[rule_id] = time.monotonic(), counts
+        return counts
 
     def of_trace(self, trace_id: str, *, tenant: str = "") -> TraceResults:
         """Return the rules' results for one trace and its spans; empty if it is not stored."""

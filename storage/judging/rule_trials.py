@@ -57,6 +57,12 @@ def spans_of_trace(columns: Sequence[str], sums: Mapping[str, str]) -> str:
     return sql.bare(sql.query("trial_trace")).replace("$columns", ", ".join(columns)).replace("$source", _source(sums))
 
 
+def spans_to_decide(columns: Sequence[str], sums: Mapping[str, str]) -> str:
+    """Return the statement that selects these columns, and the start in nanoseconds, of the spans of wanted traces."""
+    select = sql.query("spans_to_decide")
+    return select.replace("$columns", ", ".join(columns)).replace("$source", _source(sums))
+
+
 def spans_called_for() -> str:
     """Return the statement for the spans of one trace that results of another rule select; NULL is the trace itself."""
     return sql.bare(sql.query("spans_called_for")).replace("$results", sql.bare(sql.query("results_that_call")))

@@ -16,13 +16,14 @@ from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.database import CATALOG, LAKE_CATALOG
 from storage.engine.opening import extension
-from storage.lake.tables import DIRECTORY, LAKE_TABLES, delta_schema
+from storage.lake.tables import DIRECTORY, JOB_RESULTS, LAKE_TABLES, delta_schema
 
 _S3: Final = "s3://"
 
 COLD_TABLES: Final = (
     "trace_part",
     *(table.name for table in LAKE_TABLES if table.moves and table.name != "trace_part"),
+    JOB_RESULTS,
 )
 """Tables that may have rows in the lake alone. A table comes after the tables through which its rows are found."""
 
@@ -105,6 +106,7 @@ def _cold_rows() -> dict[str, str]:
         "evaluation": sql.query("cold_evaluation"),
         "decision": sql.query("cold_decision"),
         "superseded": sql.query("cold_superseded"),
+        JOB_RESULTS: sql.query("cold_backfill_result"),
     }
 
 

@@ -17,7 +17,7 @@ from storage.errors import Overloaded, Unpublished
 from storage.ingest.backlog import SEQ_BITS
 from storage.lake.catalog import COLD_TABLES
 from storage.lake.deltas import DeltaTables, LakeRows
-from storage.lake.tables import PARTITION
+from storage.lake.tables import JOB_RESULTS, PARTITION
 
 Bounds = Mapping[str, tuple[int, int]]
 """The least and the greatest value of columns as the lake has them: nanoseconds, microseconds or days since 1970."""
@@ -97,7 +97,9 @@ class ColdFiles:
             self._limits, self._until_s = replace(limits, rows=list), time.monotonic() + _STALE_S
 
     def _list(self, name: str, rows: LakeRows) -> None:
-        if (delta := self._deltas.load(name, rows)) is None:
+        if (delta := self._deltas.load(name, rows)) is None:  # such as a directory that is not mounted
+            if name == JOB_RESULTS:  # which came with a later version
+                return
             raise FileNotFoundError(f"{self._deltas.uri}/{name} does not exist")
         if self._files.get(name, (-1, None))[0] != delta.version():
             uri = f"{self._deltas.uri}/{name}"

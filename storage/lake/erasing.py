@@ -20,7 +20,7 @@ from storage.lake.cold_files import of_commits
 from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import Lake, reaching
 from storage.lake.removing import Removal
-from storage.lake.tables import BY_NAME, DIRECTORY, LAKE_TABLES
+from storage.lake.tables import BY_NAME, DIRECTORY, JOB_RESULTS, LAKE_TABLES
 from storage.upkeep.erasure import Erasure
 
 _BY_SPAN: Final = ("decision", "evaluation")
@@ -148,7 +148,7 @@ class LakeErasure:
         self._remove_results(name, spans)
         seqs: Bounds = {"seq": of_commits(*batches)}
         within_of = {"evaluation": seqs, "trace_part": commits, "trace_reading": times, "tool_call": times}
-        for table in _BY_TRACE:
+        for table in (*_BY_TRACE, JOB_RESULTS):  # last: a job that publishes meanwhile looks for the parts afterwards
             rows = spans if table == "span" else self._rows(table, name, within_of.get(table, {}), traces)
             self._removal.remove(BY_NAME[table], self._lake.load(BY_NAME[table]), name, _numbers(rows))
 

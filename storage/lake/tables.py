@@ -12,6 +12,9 @@ PARTITION: Final = "partition_day"
 DIRECTORY: Final = "directory_id"
 """Name of the column with the id of the data directory that published the row."""
 
+JOB_RESULTS: Final = "backfill_result"
+"""Name of the table with the results of jobs over the lake."""
+
 _INT_BITS: Final = 32
 
 
@@ -40,6 +43,7 @@ LAKE_TABLES: Final = (
     LakeTable(name="superseded", time="superseded_at"),
     LakeTable(name="review_entry", time="added_at", moves=False),
     LakeTable(name="judge_call", time="started_at", moves=False),
+    LakeTable(name=JOB_RESULTS, time="created_at", moves=False),  # whose rows jobs write, not this server
 )
 """`time` is never a time that senders set, because one request could then make a hundred thousand partitions."""
 

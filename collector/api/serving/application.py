@@ -31,6 +31,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "traces.deletions": ("deletions", "traces"),
     "traces.export": ("export",),
     "operations.health": ("health", "ready"),
+    "operations.lake": ("lake", "projects"),
     "traces.jaeger": ("jaeger",),
     "traces.jaeger_v3": ("jaeger",),
     "rules.jobs": ("jobs",),

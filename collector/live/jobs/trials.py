@@ -22,6 +22,7 @@ from collector.live.jobs.work.job_context import Task, failed
 from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
+from collector.live.jobs.work.target import ExaminedPart
 from collector.live.judges.judges import ConnectedJudges, JudgeTerms
 from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.connection import Price
@@ -165,12 +166,24 @@ class Trials:
         Raises:
             Overloaded: other trials are running, or the examples cannot be evaluated now.
         """
-        active, paid = self._active(tenant, rule_id, rule), list[_Paid]()
+        active = self._active(tenant, rule_id, rule)
+        return self._ask(lambda: self._examined(active, examples))
+
+    def ask_about(self, kept: ActiveRule, example: TargetExample, case: str, part: ExaminedPart | None) -> TrialAnswers:
+        """Call the judge of a stored rule for a test case that was made elsewhere, like `ask`.
+
+        Raises:
+            Overloaded: as `ask`.
+        """
+        (task,) = _tasks(self._active(kept.tenant, kept.rule_id, kept.rule), [example])
+        return self._ask(lambda: [Examined(task=task, document={"case": case}, part=part)])
+
+    def _ask(self, examine: Callable[[], Sequence[Examined]]) -> TrialAnswers:
+        paid = list[_Paid]()
         if not self._slots.acquire(blocking=False):
             raise Overloaded(f"too many trials of rules with judges are running; the limit is {_TRIALS}")
         try:
-            examined = self._examined(active, examples)
-            futures = [self._judges.run(self._judged(each, paid)) for each in examined]
+            futures = [self._judges.run(self._judged(each, paid)) for each in examine()]
             try:
                 results = [each.result(timeout=CALLS_TIMEOUT_S + _WAIT_S) for each in futures]
             finally:

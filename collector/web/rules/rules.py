@@ -229,6 +229,7 @@ def show_rule(
         chosen=revision,
         older=revisions[MAX_SHOWN].revision if len(revisions) > MAX_SHOWN else None,
         backfills=[_Progress.of(each) for each in rule_access.backfills(context, kept)] if is_own else [],
+        lake_jobs=context.store.judgements.lake_jobs(rule_id) if is_own and context.settings.lake else [],
         backfill_from=rule_backfills.as_input(now_ns - _DAY_NS),
         backfill_to=rule_backfills.as_input(now_ns),
         may_write=may_write,

@@ -8,6 +8,7 @@ SET VARIABLE lake = {
     'decision': string_split($decision, chr(10)),
     'evaluation': string_split($evaluation, chr(10)),
     'superseded': string_split($superseded, chr(10)),
+    'backfill_result': string_split($backfill_result, chr(10)),
     'batch': $batch::BIGINT,
     'seq': $seq::BIGINT,
     'until': make_timestamp_ns($until::BIGINT)

@@ -1,0 +1,189 @@
+"""`tracejury lake`: rules and evaluators over months of traces that moved to the lake."""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import httpx
+from msgspec import structs
+
+from collector.cli.client import ServerClient, open_server
+from collector.cli.lookups import rule_named, rule_path
+from collector.cli.options import server_option
+from collector.cli.render import counting
+from collector.cli.responses import parse_response
+from collector.cli.times import PAST
+from collector.escaping import one_line
+from collector.units import count_text
+
+if TYPE_CHECKING:
+    from collector.api.responses.lake import LakeDocument
+    from collector.live.jobs.lake_bucket import CaseToJudge, LakeJob
+    from storage.judging.job_results import JobResult
+    from storage.judging.jobs import Job
+
+
+_TRIES: Final = 10
+_BUSY_S: Final = 5.0  # between attempts while the server makes calls of others; guesses
+
+
+@click.group()
+def lake() -> None:
+    """Evaluate traces that moved to the lake."""
+
+
+def _job_options(command: Callable[..., None]) -> Callable[..., None]:
+    options = (
+        click.option("--from", "from_time", type=PAST, required=True, help="Only what started since then."),
+        click.option("--to", "to_time", type=PAST, required=True, help="Only what started before then."),
+        click.option(
+            "--ray", metavar="ADDRESS", help="Cluster to run on: its address, `auto` or `local`. [default: processes]"
+        ),
+        server_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@lake.command("backfill")
+@click.argument("name", metavar="RULE")
+@click.option("--project", metavar="NAME", help="Project of the rule, if several rules have that name.")
+@_job_options
+def backfill(*, name: str, project: str | None, server: str, **options: Any) -> None:
+    """Run a rule (name or id) over traces in the lake. A repeated command continues where it stopped."""
+    from collector.api.responses.lake import LakeRuleDocument
+
+    with open_server(server, None) as source:
+        place = rule_path(rule_named(source, name, project))
+        rule = parse_response(LakeRuleDocument, source.get(f"{place}/lake"))
+        document = json.dumps(rule.document)
+        of_rule = {"rule_id": rule.rule_id, "revision": rule.revision, "tenant": rule.tenant}
+        _run(source, of_rule | {"rule": document}, place=place, **options)
+
+
+@lake.command("evaluate")
+@click.argument("evaluator")
+@click.option("--config", metavar="JSON|@FILE", help="Its configuration.")
+@click.option("--target", type=click.Choice(["trace", "span"]), default="trace", show_default=True)
+@click.option("--project", metavar="NAME", help="Only traces of this project.")
+@click.option("--tenant", default="", metavar="NAME", help="Only traces of this tenant.")
+@_job_options
+def evaluate(
+    *, evaluator: str, config: str | None, target: str, project: str | None, tenant: str, server: str, **options: Any
+) -> None:
+    """Try an evaluator on traces in the lake. A repeated command continues where it stopped."""
+    from collector.cli.evaluate import configuration_of
+    from collector.evaluation.rule_check import read_rule
+    from rules.errors import BadRule
+    from rules.rule_text import parse_json
+
+    rule = {"name": evaluator, "evaluator": evaluator, "config": dict(configuration_of(config))}
+    document = json.dumps(rule | {"target": target.upper()} | ({} if project is None else {"project": project}))
+    try:
+        read_rule(lambda: parse_json(document))
+    except BadRule as error:
+        problems = "; ".join(f"{each.key}: {each.message}" for each in error.problems)
+        raise click.ClickException(one_line(problems)) from error
+    with open_server(server, None) as source:
+        of_rule = {"rule_id": None, "revision": None, "tenant": tenant, "rule": document}
+        _run(source, of_rule, place=None, **options)
+
+
+def _run(
+    source: ServerClient,
+    of_rule: Mapping[str, Any],
+    *,
+    place: str | None,
+    from_time: dt.datetime,
+    to_time: dt.datetime,
+    ray: str | None,
+) -> None:
+    from collector.api.responses.lake import LakeDocument
+    from collector.live.jobs.lake_run import JobStopped, run_job
+    from storage.errors import StorageError
+
+    if from_time >= to_time:
+        raise click.UsageError("--from must be before --to")
+    state = parse_response(LakeDocument, source.get("/api/v1/lake"))
+    bounds = {"from_ns": _ns(from_time), "to_ns": _ns(to_time)}
+    try:
+        job = _job(state, **of_rule, **bounds)
+        _refuse(job, may_ask=place is not None)
+        ask = partial(_ask, source, place or "") if job.active.executor_kind == "judge" else None
+        counts = run_job(job, ask, ray, partial(_counting, job.id))
+    except JobStopped as error:
+        raise click.ClickException(one_line(str(error))) from error
+    except ImportError as error:
+        raise click.ClickException(f"{error.name} is not installed; install tracejury[lake]") from error
+    except StorageError as error:
+        raise click.ClickException(one_line(str(error))) from error
+    endings = ", ".join(f"{count:,} {ending}" for ending, count in sorted(counts.items()))
+    click.echo(f"{endings or 'no results were added'}; the results are in the view backfill_results, as job {job.id}")
+
+
+def _ns(time_: dt.datetime) -> int:
+    return int(time_.timestamp()) * 10**9 + time_.microsecond * 1000
+
+
+def _job(state: "LakeDocument", **of_job: Any) -> "LakeJob":
+    from collector.live.jobs.lake_bucket import LakeJob
+    from storage.lake.scope import LakeScope
+
+    scope = LakeScope(
+        directory_id=state.directory_id,
+        boundaries=state.boundaries,
+        left_out=state.left_out,
+        edition=state.edition,
+        editions=state.editions,
+    )
+    return LakeJob(uri=state.uri, scope=scope, own=state.attribute_keys, prices=state.model_prices, **of_job)
+
+
+def _refuse(job: "LakeJob", *, may_ask: bool) -> None:
+    active = job.active
+    if active.rule.target == "SESSION" or active.rule.after is not None:
+        what = "sessions" if active.rule.target == "SESSION" else "results of another rule"
+        raise click.ClickException(
+            f"the rule {one_line(active.rule.name)} goes by {what}, which jobs over the lake do not read; "
+            "use a rule about traces or spans"
+        )
+    if active.executor_kind == "code":
+        raise click.ClickException(f"{active.rule.evaluator} runs a program, which the server alone may start")
+    if active.executor_kind == "judge" and not may_ask:
+        raise click.ClickException(
+            f"{active.rule.evaluator} calls a model, whose connection and budget a rule has: "
+            "make a rule of it, which may be switched off, and use `tracejury lake backfill`"
+        )
+
+
+@contextmanager
+def _counting(job_id: str, traces: int, is_rest: bool) -> Iterator[Callable[[int], None]]:  # noqa: FBT001 - see `Counting`
+    click.echo(f"job {job_id}: {count_text(traces, 'trace')}{' left' if is_rest else ''}", err=True)
+    with counting(f"of {traces:,} traces", traces) as advance:
+        yield advance
+
+
+def _ask(source: ServerClient, place: str, target: "Job", case: "CaseToJudge") -> "JobResult":
+    """Have the server's judge evaluate a case, within its budgets."""
+    from collector.api.responses.lake import CaseResultDocument
+    from collector.live.jobs.lake_run import WAITS, JobStopped
+    from storage.judging.job_results import JobResult
+
+    about = {"tenant": target.tenant, "project": target.project, "traceId": target.trace_id, "spanId": target.span_id}
+    body = about | {"case": case.text, "part": None if case.part is None else list(case.part)}
+    response = source.send("POST", f"{place}/judge-case", json=body)
+    for _ in range(_TRIES):
+        if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            break
+        time.sleep(_BUSY_S)
+        response = source.send("POST", f"{place}/judge-case", json=body)
+    document = parse_response(CaseResultDocument, source.content(response))
+    if document.error_kind in WAITS:
+        raise JobStopped(f"{document.reason}; the rest is left: repeat the command to continue")
+    return JobResult(job_id=case.number, **structs.asdict(document))

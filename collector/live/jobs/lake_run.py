@@ -1,0 +1,196 @@
+"""The driver of a job over the lake: it hands out traces in order, and publishes their results in the same order."""
+
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import islice
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from collector.live.jobs.lake_bucket import CaseToJudge, JudgedBucket, LakeJob, LakeWorker, judge_bucket
+from collector.live.jobs.work.examiner import NotExamined
+from collector.machine import checking_processes
+from collector.result_labels import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
+from evaluators.chat.pace import RETRYABLE
+from storage.errors import Reopened
+from storage.judging.job_results import JobResult, results_table
+from storage.judging.jobs import Job
+from storage.lake.jobs import JobResults, LakeSnapshot
+
+Begin: TypeAlias = Callable[[pa.Table], Callable[[], JudgedBucket]]
+"""Function that begins with some traces, and returns what waits for their results."""
+
+Ask: TypeAlias = Callable[[Job, CaseToJudge], JobResult]
+"""Function that has a judge evaluate the case of a target. Raises `JobStopped` if it cannot be called now."""
+
+Counting: TypeAlias = Callable[[int, bool], AbstractContextManager[Callable[[int], None]]]
+"""Function that shows a number of traces, and True if they are the rest; it returns what counts those that are done."""
+
+_TRACES: Final = 512
+"""Traces of one bucket: as many as an examining process is sent at once."""
+
+_CASES: Final = 24  # traces of one bucket of a rule with a judge, which takes long for each; a guess
+_CALLS_AT_ONCE: Final = 3  # of the four calls that the server makes at once for trials
+_TRIES: Final = 10  # of a bucket whose worker died; a guess
+_COMMIT_S: Final = 5.0
+"""Time between commits, each of which makes a file; a driver that is killed loses so much. A guess."""
+
+WAITS: Final = RETRYABLE | {"over_budget", "budget_held"}
+"""Failures of a judge after which the rest is left for another start."""
+
+
+class JobStopped(Exception):
+    """The rest of a job is left, for a reason; what is published stays."""
+
+
+def run_job(job: LakeJob, ask: Ask | None, ray: str | None, counting: Counting) -> Counter[str]:
+    """Evaluate what is left of a job, with `ask` if its rule has a judge; return the number of results by ending.
+
+    `ray` is the address of a cluster. `counting` shows the progress over a number of traces.
+
+    Raises:
+        StorageError: the lake cannot be read or written now.
+        JobStopped: Ray cannot be used, or the judge cannot be called now.
+    """
+    results = JobResults(job.uri, job.scope.directory_id, job.id)
+    with ExitStack() as stack:
+        snapshot = stack.enter_context(job.snapshot())
+        results.forget_removed(snapshot)
+        position = results.position
+        traces = snapshot.traces(from_ns=job.from_ns, to_ns=job.to_ns, tenant=job.active.judges, after=position)
+        advance = stack.enter_context(counting(traces.num_rows, position > 0))
+        if not traces.num_rows:
+            return Counter()
+        begin, at_once = stack.enter_context(_on_this_machine(job) if ray is None else _on_ray(job, ray))
+        publisher = _Publisher(job=job, results=results, snapshot=snapshot, position=position)
+        size = _TRACES if ask is None else _CASES
+        buckets = [traces.slice(first, size) for first in range(0, traces.num_rows, size)]
+        coming, waiting = iter(buckets), deque[Callable[[], JudgedBucket]]()
+        try:
+            for bucket in buckets:
+                waiting += [begin(each) for each in islice(coming, at_once - len(waiting))]
+                publisher.take(bucket, waiting.popleft()(), ask)
+                advance(bucket.num_rows)
+        except (JobStopped, KeyboardInterrupt):
+            publisher.commit()
+            raise
+        publisher.commit()
+    return publisher.counts
+
+
+@dataclass(slots=True, kw_only=True)
+class _Publisher:
+    """Publisher of results in the order of their traces."""
+
+    job: LakeJob
+    results: JobResults
+    snapshot: LakeSnapshot
+    position: int
+    counts: Counter[str] = field(default_factory=Counter)
+    _pending: list[pa.Table] = field(default_factory=list)
+    _last: int | None = None
+    _committed_s: float = field(default_factory=time.monotonic)
+
+    def take(self, bucket: pa.Table, judged: JudgedBucket, ask: Ask | None) -> None:
+        """Take the results of a bucket; of a judge, trace by trace, so that those before a failure stay."""
+        if ask is None:
+            self._add(judged, judged.results, last=bucket.column("first_number")[-1].as_py())
+            return
+        of_trace: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for number, (target, _, _) in enumerate(judged.targets):
+            of_trace[target.tenant, target.trace_id].append(number)
+        traces = [(row["first_number"], of_trace[row["tenant"], row["trace_id"]]) for row in bucket.to_pylist()]
+        cases = {case.number: case for case in judged.cases}
+        known = {row["job_id"]: JobResult(**row) for row in judged.results.to_pylist()}
+        with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
+            in_order = [number for _, numbers in traces for number in numbers if number in cases]
+            results = {each: pool.submit(ask, judged.targets[each][0], cases[each]) for each in in_order}
+            try:
+                for last, numbers in traces:
+                    got = [results[each].result() for each in numbers if each in results]
+                    got += [known[each] for each in numbers if each in known]
+                    self._add(judged, results_table(got), last=last)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _add(self, judged: JudgedBucket, results: pa.Table, *, last: int) -> None:
+        rows = judged.rows(self.job, results, now_us=time.time_ns() // 1000)
+        self.counts.update(map(_ending, rows.column("outcome").to_pylist(), rows.column("passed").to_pylist()))
+        self._pending.append(rows)
+        self._last = last
+        if time.monotonic() - self._committed_s > _COMMIT_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Publish what is pending."""
+        if self._last is None:
+            return
+        rows = pa.concat_tables(self._pending)
+        self.results.publish(rows, self.position, self._last)
+        self.results.forget_removed(self.snapshot, rows.column("write_number").to_pylist())
+        self._pending, self.position, self._last = [], self._last, None
+        self._committed_s = time.monotonic()
+
+
+def _ending(outcome: str, passed: bool | None) -> str:  # noqa: FBT001 - a row of results
+    if outcome == "scored":
+        return NOT_PASSED if passed is False else PASSED
+    return SKIPPED if outcome == "skipped" else NO_VERDICT
+
+
+@contextmanager
+def _on_this_machine(job: LakeJob) -> Iterator[tuple[Begin, int]]:
+    """Judge in processes of this machine; a thread for each of them reads the lake."""
+    workers, own, count = list[LakeWorker](), threading.local(), checking_processes()
+
+    def judge(traces: pa.Table) -> JudgedBucket:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                if not hasattr(own, "worker"):
+                    own.worker = LakeWorker(job)
+                    workers.append(own.worker)
+                judged: JudgedBucket = own.worker.judge(traces)
+            except (NotExamined, Reopened):
+                if attempt == _TRIES:
+                    raise
+            else:
+                return judged
+        raise AssertionError
+
+    pool = ThreadPoolExecutor(count, thread_name_prefix="lake")
+    try:
+        yield (lambda traces: pool.submit(judge, traces).result), 2 * count
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for each in workers:
+            each.close()
+
+
+@contextmanager
+def _on_ray(job: LakeJob, address: str) -> Iterator[tuple[Begin, int]]:
+    """Judge by tasks of a Ray cluster, which repeats those whose worker died."""
+    try:
+        ray = import_module("ray")  # no dependency: its version is that of the cluster
+    except ImportError as error:
+        raise JobStopped("Ray is not installed here: pip install ray") from error
+    try:
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise JobStopped(f"Ray cannot be used at {address}: {error}") from error
+    try:
+        shared = ray.put(job)
+        task = ray.remote(judge_bucket).options(max_retries=_TRIES, retry_exceptions=[NotExamined, Reopened])
+
+        def begin(traces: pa.Table) -> Callable[[], JudgedBucket]:
+            reference = task.remote(shared, traces)
+            return lambda: ray.get(reference)
+
+        yield begin, 2 * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    finally:
+        ray.shutdown()

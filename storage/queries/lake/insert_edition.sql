@@ -1,0 +1,3 @@
+-- Insert a number of an edition of the conventions.
+INSERT INTO edition
+VALUES ($edition, $digest, now()::TIMESTAMP);

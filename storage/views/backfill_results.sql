@@ -1,0 +1,30 @@
+-- Results of jobs over traces that moved to the lake, a row for each. No other view counts them.
+CREATE OR REPLACE VIEW backfill_results AS
+SELECT
+    job,
+    tenant,
+    project,
+    rule_id,
+    rule,
+    revision,
+    evaluator,
+    "name",
+    fingerprint,
+    trace_id,
+    span_id,
+    start_time,
+    outcome,
+    score,
+    passed,
+    threshold,
+    reason,
+    error_kind,
+    metadata,
+    judge_model,
+    judge_calls,
+    input_tokens,
+    output_tokens,
+    cost_usd,
+    latency_ms,
+    created_at
+FROM backfill_result;

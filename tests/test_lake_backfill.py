@@ -1,0 +1,349 @@
+"""Jobs over traces that moved to the lake: what they judge, where they continue, and who sees their results."""
+
+import datetime as dt
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.app import Running
+from storage.store import Store
+from storage.upkeep.deletions import DONE
+from tests.connecting import a_connection
+from tests.lake import Place, a_place
+from tests.live import until
+from tests.matching import write
+from tests.model_server import Says, a_model
+from tests.serving import a_server, run
+from tests.storing import START_NS, WAIT_S, a_batch, an_export, commit, rows, trace_id
+from tests.test_lake_moving import DAY_NS
+from tests.test_lake_reading import move
+from tests.test_lake_removal import files_with
+
+pytestmark = pytest.mark.costly("storage/lake", "storage/queries/lake", "collector/live/jobs", "collector/cli")
+
+TIME = ("--from", "2025-01-01", "--to", "2100-01-01")
+RULES = {
+    "tools": """
+        name: tools
+        target: TRACE
+        conditions: [{field: tool_name, op: "=", value: add}]
+        evaluator: tool_error
+        threshold: 0.9
+    """,
+    "sampled": """
+        name: sampled
+        target: TRACE
+        sampleRate: 0.5
+        conditions:
+          - {field: attributes.gen_ai.tool.name, op: "=", value: add}
+          - {field: trace.span_count, op: ">", value: 3}
+        evaluator: tool_error
+    """,
+    "spans": """
+        name: spans
+        conditions: [{field: name, op: regex, value: "[02468]$"}]
+        evaluator: regex
+        config: {pattern: x}
+    """,
+}
+COUNTING = ("evaluations", "evaluation_days", "jobs", "counted_scores")
+LIKE = "tenant, trace_id, span_id, name, fingerprint, outcome, score, passed, threshold, reason, error_kind, project"
+
+
+def a_tool_trace(number: int, *, spans: int = 3) -> ExportTraceServiceRequest:
+    """Build a trace that calls a tool, which fails in every second one."""
+    export = an_export(spans, trace=number, first=100 * number)
+    for span in export.resource_spans[0].scope_spans[0].spans:
+        for name, value in {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "add" if number % 5 else "sub",
+            "gen_ai.tool.call.arguments": "{}",
+            "gen_ai.tool.call.result": f"result of {number}",
+        }.items():
+            span.attributes.add(key=name).value.string_value = value
+        span.status.code = span.status.STATUS_CODE_ERROR if number % 2 else span.status.STATUS_CODE_OK
+    return export
+
+
+@dataclass(slots=True, kw_only=True)
+class Lake:
+    """A server whose traces are in the lake alone, and the URL of the server."""
+
+    server: Running
+    place: Place
+
+    @property
+    def store(self) -> Store:
+        """Return its store."""
+        return self.server.store
+
+    def job(self, *arguments: str) -> Result:
+        """Run a command about the lake in this process."""
+        return run("lake", *arguments, "--server", f"http://{self.server.http}")
+
+    def sql(self, statement: str) -> list[Any]:
+        """Return the rows of a client's statement."""
+        with httpx.Client(base_url=f"http://{self.server.http}", trust_env=False, timeout=60) as client:
+            answer = client.post("/api/v1/sql", json={"sql": statement})
+            assert answer.status_code == 200, answer.text
+            return list(map(tuple, answer.json()["rows"]))
+
+    def shows(self, statement: str, expected: list[Any]) -> bool:
+        """Wait until a client's statement has these rows, since files are listed every ten seconds."""
+        return until(lambda: self.sql(statement), lambda seen: seen == expected) == expected
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start a command about the lake as a process."""
+        server = f"http://{self.server.http}"
+        often = "from collector.live.jobs import lake_run; lake_run._COMMIT_S, lake_run._TRACES = 0, 8"
+        program = [sys.executable, "-c", f"{often}; from collector.cli.main import main; main()"]
+        return subprocess.Popen([*program, "lake", *arguments, "--server", server], stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def a_lake(
+    data: Path,
+    place: Place,
+    *traces: ExportTraceServiceRequest,
+    others: int = 0,
+    rules: Iterable[str] = tuple(RULES),
+    more: str = "",
+    stays: int | None = None,
+) -> Iterator[Lake]:
+    """Start a server with rules, let it judge traces, also of another tenant, and move all of them but one."""
+    (folder := data.parent / "rules").mkdir()
+    for number, text in enumerate(filter(None, [*map(RULES.get, rules), more])):
+        (folder / f"{number}.yaml").write_text(textwrap.dedent(text), encoding="utf-8")
+    settles = {"settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
+    with a_server(data, lake=place.uri, lake_interval_seconds=3600, rules=folder, **settles) as server:
+        made = Lake(server=server, place=place)
+        until(lambda: server.store.erasure.lake, bool)
+        batches = [a_batch(each) for each in traces]
+        batches += [a_batch(a_tool_trace(number), tenant="acme") for number in range(others)]
+        for begin in range(0, len(batches), 500):
+            commit(server.store, *batches[begin : begin + 500])
+        settle(made, len(batches) if "tools" in rules else 0)
+        ids = {str(each) for (each,) in rows(server.store, "SELECT trace_id FROM span")}
+        move(server.store, place.uri, sorted(ids - {trace_id(stays or -1)}))
+        yield made
+
+
+def settle(made: Lake, traces: int) -> None:
+    """Wait until all traces are added up and judged."""
+    assert made.server.traces.wait_idle(WAIT_S)
+    assert made.server.pipeline.matcher.wait_matched(WAIT_S)
+    decided = "SELECT count(*) FROM decisions WHERE rule = 'tools'"
+    until(lambda: rows(made.store, f"SELECT ({decided}), (SELECT count(*) FROM job)"), [(traces, 0)].__eq__)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory."""
+    with a_place("file", tmp_path / "place") as made:
+        yield made
+
+
+@pytest.fixture(params=["file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Yield a lake in a directory, and one in an object store."""
+    with a_place(request.param, tmp_path / "place") as made:
+        yield made
+
+
+def test_a_backfill_says_what_the_rule_said_as_the_traces_came(place: Place, tmp_path: Path) -> None:
+    """Rules about spans and traces, with filters, sums and sampling, of two tenants, have the live results once."""
+    traces = [a_tool_trace(number, spans=2 + number % 4) for number in range(60)]
+    with a_lake(tmp_path / "data", place, *traces, others=10) as made:
+        counted = [made.sql(f"SELECT * FROM {view} ORDER BY ALL") for view in COUNTING]
+        for rule in RULES:
+            result = made.job("backfill", rule, *TIME)
+            assert result.exit_code == 0, result.output
+            live = made.sql(f"SELECT {LIKE} FROM evaluations WHERE rule = '{rule}' ORDER BY ALL")
+            assert made.shows(f"SELECT {LIKE} FROM backfill_results WHERE rule = '{rule}' ORDER BY ALL", live)
+            assert {tenant for tenant, *_ in live} == ({""} if rule == "sampled" else {"", "acme"})
+            assert ": 0 traces left" in made.job("backfill", rule, *TIME).output
+        assert len(made.sql("SELECT DISTINCT job FROM backfill_results")) == len(RULES)
+        assert [made.sql(f"SELECT * FROM {view} ORDER BY ALL") for view in COUNTING] == counted
+        page = httpx.get(f"http://{made.server.http}/rules/{rule_id(made, 'tools')}", trust_env=False, timeout=60)
+        assert "Backfill over the lake" in page.text
+
+
+def rule_id(made: Lake, name: str) -> str:
+    """Return the id of a rule."""
+    ((only,),) = rows(made.store, f"SELECT DISTINCT rule_id FROM rule_revision WHERE rule = '{name}'")
+    return str(only)
+
+
+def test_an_evaluator_is_tried_on_a_tenant_and_an_interval(folder: Place, tmp_path: Path) -> None:
+    """It judges the traces of the tenant that started in the interval, none of which another one has."""
+    traces = [an_export(1, trace=number, first=number, start_ns=START_NS + number * DAY_NS) for number in range(4)]
+    with a_lake(tmp_path / "data", folder, *traces, others=3, rules=()) as made:
+        config = ("evaluate", "length", "--config", '{"maximumOutputLength": 4}')
+        assert made.job(*config, *TIME, "--tenant", "acme").exit_code == 0
+        assert made.shows(
+            "SELECT tenant, count(*), any_value(rule_id) FROM backfill_results GROUP BY ALL", [("acme", 3, None)]
+        )
+        day = dt.datetime.fromtimestamp(START_NS / 1e9, dt.UTC)
+        interval = ((day + dt.timedelta(days=each)).isoformat().replace("+00:00", "Z") for each in (1, 3))
+        result = made.job(*config, *(part for pair in zip(("--from", "--to"), interval, strict=True) for part in pair))
+        assert result.exit_code == 0, result.output
+        assert made.shows(
+            "SELECT trace_id FROM backfill_results WHERE tenant = '' ORDER BY ALL",
+            [
+                (trace_id(1),),
+                (trace_id(2),),
+            ],
+        )
+
+
+def test_workers_and_drivers_are_killed_and_no_trace_is_missing_or_twice(folder: Place, tmp_path: Path) -> None:
+    """After each kill -9 of a process that evaluates, and of the driver, the next start does only what is left."""
+    traces = [a_tool_trace(number) for number in range(600)]
+    with a_lake(tmp_path / "data", folder, *traces, rules=("tools",)) as made:
+        killed: Counter[str] = Counter()
+        published = [0]
+        while True:
+            driver = made.start("backfill", "tools", *TIME)
+            kill_child(driver, killed)
+            until(lambda driver=driver: driver.poll() is not None or count(made) > published[-1], bool)  # type: ignore[misc] # in this turn
+            if killed["drivers"] < 3:
+                driver.kill()
+            if driver.wait(WAIT_S) == 0:
+                break
+            killed["drivers"] += 1
+            published.append(count(made))
+        assert killed["drivers"] >= 2
+        assert killed["workers"] >= 2
+        assert published == sorted(set(published))
+        live = made.sql(f"SELECT {LIKE} FROM evaluations ORDER BY ALL")
+        assert made.shows(f"SELECT {LIKE} FROM backfill_results ORDER BY ALL", live)
+        assert len(live) == 480
+
+
+def count(made: Lake) -> int:
+    """Return the number of published results."""
+    return int(made.place.rows("backfill_result").num_rows)
+
+
+def kill_child(driver: "subprocess.Popen[bytes]", killed: Counter[str]) -> None:
+    """Kill a process that a driver has started, once there is one."""
+    while driver.poll() is None:
+        pids = [pid for each in Path(f"/proc/{driver.pid}/task").glob("*/children") for pid in each.read_text().split()]
+        if pids:
+            os.kill(int(pids[0]), signal.SIGKILL)
+            killed["workers"] += 1
+            return
+        time.sleep(0.01)
+
+
+def test_what_was_deleted_is_not_judged_and_its_results_leave_with_a_trace(folder: Place, tmp_path: Path) -> None:
+    """A trace that was deleted, or whose removal waits, has no result; results leave all files with their trace."""
+    traces = [a_tool_trace(number) for number in (1, 2, 3, 4)]
+    with a_lake(tmp_path / "data", folder, *traces, rules=("tools",)) as made:
+        delete(made, 1)
+        waits = f"'' AS tenant, '{trace_id(2)}' AS trace_id, {1 << 62} AS last_write, {1 << 62} AS last_result"
+        insert = f"INSERT INTO lake_removal BY NAME SELECT {waits}, 0 AS first_batch, {1 << 62} AS last_batch"
+        write(made.store, insert)
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
+        judged = "SELECT trace_id FROM backfill_results ORDER BY ALL"
+        assert made.shows(judged, [(trace_id(3),), (trace_id(4),)])
+        delete(made, 3)
+        assert made.shows(judged, [(trace_id(4),)])
+        assert trace_id(3) not in str(made.place.rows("backfill_result").to_pylist())
+        assert files_with(Place(uri=f"{folder.uri}/backfill_result", env={}), trace_id(3)) == []
+        made.place.table("trace_part").delete("true")  # as a removal does that looked for results before they came
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
+        assert made.place.rows("backfill_result").num_rows == 0
+
+
+def delete(made: Lake, number: int) -> None:
+    """Delete a trace over HTTP, and wait until it is gone."""
+    with httpx.Client(base_url=f"http://{made.server.http}/api/v1", trust_env=False, timeout=60) as client:
+        assert client.delete(f"/traces/{trace_id(number)}").status_code in {200, 202}
+        until(lambda: client.get("/deletions").json()["content"][0]["state"], lambda state: state == DONE)
+
+
+def test_traces_that_the_database_has_are_left_to_it(folder: Place, tmp_path: Path) -> None:
+    """Of traces before the boundary, those that stayed are not judged by the job, whatever the lake has of them."""
+    traces = [a_tool_trace(number) for number in (1, 2, 3)]
+    with a_lake(tmp_path / "data", folder, *traces, rules=("tools",), stays=2) as made:
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
+        assert made.shows("SELECT trace_id FROM backfill_results ORDER BY ALL", [(trace_id(1),), (trace_id(3),)])
+
+
+def test_judges_are_called_by_the_server_within_the_budget_of_the_rule(folder: Place, tmp_path: Path) -> None:
+    """What the budget allows is published; the command says why the rest is left, and a repeated one continues."""
+    with a_model(Says({"reason": "kind", "score": 0.9})) as model:
+        traces = [a_tool_trace(number) for number in range(1, 9)]
+        with a_lake(tmp_path / "data", folder, *traces, rules=()) as made:
+            made.server.context.judging.connections.create(a_connection(model.base_url, name="one"))
+            rule = {"name": "kind", "target": "TRACE", "enabled": False, "evaluator": "llm_judge"}
+            rule |= {"criteria": "Is it kind?", "connectionId": "one", "config": {"evaluationParams": ["TOOL_CALLS"]}}
+            with httpx.Client(base_url=f"http://{made.server.http}/api/v1", trust_env=False, timeout=60) as client:
+                created = client.post("/projects/*/trace-eval-rules", json=rule | {"budget": {"callsPerDay": 3}})
+            assert created.status_code == 201, created.text
+            result = made.job("backfill", "kind", *TIME)
+            assert result.exit_code == 1, result.output
+            assert "repeat the command" in result.output
+            assert "budget" in result.output
+            assert len(model.requests) == 3
+            assert made.shows("SELECT count(*), sum(judge_calls) FROM backfill_results", [(3, 3)])
+            paid = "SELECT count(*) FROM judge_call WHERE rule_id = $rule"
+            assert rows(made.store, paid.replace("$rule", f"'{rule_id(made, 'kind')}'")) == [(3,)]
+
+
+SESSIONS = """
+        name: talks
+        target: SESSION
+        evaluator: length
+        config: {maximumOutputLength: 4}
+    """
+
+
+def test_what_cannot_be_run_is_refused_with_the_remedy(folder: Place, tmp_path: Path) -> None:
+    """Unknown rules and evaluators, times, rules that a job cannot follow, judges without a rule, and a missing Ray."""
+    with a_lake(tmp_path / "data", folder, a_tool_trace(1), rules=("tools",), more=SESSIONS) as made:
+        for arguments, words in {
+            ("backfill", "none", *TIME): "tracejury rules list",
+            ("backfill", "talks", *TIME): "use a rule about traces or spans",
+            ("backfill", "tools", "--from", "2026-01-02", "--to", "2026-01-01"): "--from must be before --to",
+            ("backfill", "tools", "--from", "soon", "--to", "2026-01-01"): "is not a time",
+            ("backfill", "tools", "--from", "2026-01-02"): "--to",
+            ("evaluate", "none", *TIME): "none",
+            ("evaluate", "length", "--config", '{"a": 1}', *TIME): "a",
+            ("evaluate", "llm_judge", "--config", '{"criteria": "kind"}', *TIME): "tracejury lake backfill",
+            ("backfill", "tools", *TIME, "--ray", "127.0.0.1:1"): "Ray",
+        }.items():
+            result = made.job(*arguments)
+            assert result.exit_code != 0, arguments
+            assert words in result.output, (arguments, result.output)
+        write(made.store, "DELETE FROM lake_boundary")
+        assert "lake_hot_days" in made.job("backfill", "tools", *TIME).output
+    with a_server(tmp_path / "other") as server:
+        command = ("lake", "evaluate", "tool_error", *TIME, "--server", f"http://{server.http}")
+        assert "TRACEJURY_LAKE" in run(*command).output
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install ray")
+def test_tasks_of_ray_say_what_local_processes_say(folder: Place, tmp_path: Path) -> None:
+    """A cluster on this machine has the results of the live rule, each once."""
+    traces = [a_tool_trace(number) for number in range(200)]
+    with a_lake(tmp_path / "data", folder, *traces, rules=("tools",)) as made:
+        assert made.start("backfill", "tools", *TIME, "--ray", "local").wait(120) == 0
+        live = made.sql(f"SELECT {LIKE} FROM evaluations ORDER BY ALL")
+        assert made.shows(f"SELECT {LIKE} FROM backfill_results ORDER BY ALL", live)
