@@ -1,5 +1,5 @@
--- Results of jobs over traces that moved to the lake. Jobs write them to the lake alone: this table stays empty, and says
--- which columns they have.
+-- Results of jobs over traces that moved to the lake. Jobs write them to the lake alone: the table here stays empty,
+-- and says which columns they have.
 CREATE TABLE backfill_result (
     job VARCHAR NOT NULL, -- its id
     tenant VARCHAR NOT NULL,
