@@ -204,7 +204,7 @@ def _leave_work(data: Path, copy: Path) -> None:
         store._writer.store(lambda cursor: cursor.execute(moved), 1)
         removed = f"INSERT INTO lake_removal VALUES ('', '{_DELETED}', 0, 0, 0, 0)"
         store._writer.store(lambda cursor: cursor.execute(removed), 1)
-        names = [str(name) for (name,) in rows(store, _TABLES)]
+        names = [str(name) for (name,) in rows(store, _TABLES) if name != "backfill_result"]  # jobs fill it in the lake
         empty = [name for name in names if rows(store, f'SELECT count(*) FROM "{name}"') == [(0,)]]
         if empty:
             msg = f"tables without rows: {', '.join(empty)}; let tests/release_fixture.py fill them"

@@ -139,7 +139,7 @@ def test_stored_rows_are_numbered_by_the_upgrade(release: Path) -> None:
         cursor.execute("INSERT INTO superseded (job_id, superseded_at) VALUES (-1, now()::TIMESTAMP)")
         ((new,),) = cursor.execute("SELECT write_number FROM superseded WHERE job_id = -1").fetchall()
     database.close()
-    assert (len(tables), has_rows, are_distinct) == (9, True, True)
+    assert (len(tables), has_rows, are_distinct) == (10, True, True)
     assert new > last
 
 
