@@ -134,12 +134,13 @@ def publish_all(lake: Lake) -> None:
             pass
 
 
-def publish_in_the_end(lake: Lake) -> None:
+def publish_in_the_end(store: Store, uri: str) -> None:
     """Publish all rows that are there beside other writers, because of whom a commit may be refused."""
     for _ in range(50):
         with suppress(Unpublished):
-            publish_all(lake)
+            publish_all(store.lake(uri))  # which reads its position anew: the server of the store may publish too
             return
+        time.sleep(0.1)
     raise AssertionError
 
 

@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Iterator[Place]:
 
 def bound(store: Store, lake: str, day: str = FAR_FUTURE) -> int:
     """Publish everything, and let the boundary be after it; return the number of the first span behind it."""
-    publish_in_the_end(store.lake(lake))
+    publish_in_the_end(store, lake)
     ((batch, seq),) = rows(store, "SELECT (SELECT max(batch) FROM trace_part) + 1, (SELECT max(seq) FROM span) + 1")
     write(store, "DELETE FROM lake_boundary")
     write(

@@ -406,10 +406,9 @@ def test_small_files_are_merged_beside_publishing(place: Place, tmp_path: Path) 
         assert len(place.table("span").file_uris()) == commits
 
         def publish() -> None:
-            other = two.lake(place.uri)
             for trace in range(commits):
                 commit(two, a_batch(an_export(3, trace=100 + trace, first=1000 + 10 * trace)))
-                publish_in_the_end(other)
+                publish_in_the_end(two, place.uri)
 
         thread = threading.Thread(target=publish)
         thread.start()
