@@ -407,41 +407,6 @@ def test_a_directory_without_a_server_is_read_with_its_lake(
     assert (missing.exit_code, "install tracejury[lake]" in missing.output) == (1, True)
 
 
-EXAMPLES = dict(
-    re.findall(r"\*\*(\w+)\*\*\n\n```\w+\n(.*?)```", (DOCS / "lake.md").read_text(encoding="utf-8"), re.DOTALL)
-)
-
-
-@pytest.mark.parametrize("reader", EXAMPLES)
-def test_the_documented_readers_count_each_span_once(folder: Place, tmp_path: Path, reader: str) -> None:
-    """The example of each program reads the latest version of each span, of which the lake has earlier ones, too."""
-    with a_store(tmp_path / "data") as store, adding_up(store) as traces:
-        commit(store, a_batch(an_export(20)))
-        write(store, "UPDATE span SET span_type = 'llm', model = 'm', cost_usd = 0.5")
-        publish_all(store.lake(folder.uri))
-        write(store, "UPDATE span SET cost_usd = 0.25, write_number = nextval('write_number') WHERE seq % 2 = 0")
-        publish_all(store.lake(folder.uri))
-        assert traces.wait_idle(WAIT_S)
-    assert folder.rows("span").num_rows == 30
-    example = re.sub(r"s3://traces/tracejury|/srv/lake", folder.uri, EXAMPLES[reader])
-    names: dict[str, Any] = {}
-    if reader == "DuckDB":  # whose extension `delta` would be downloaded: without it, the files that Delta's log names
-        files = f"read_parquet({folder.table('span').file_uris()}, hive_partitioning = true)"
-        statement = example.replace("INSTALL delta; LOAD delta;", "").replace(f"delta_scan('{folder.uri}/span')", files)
-        with duckdb.connect() as connection:
-            assert connection.execute(statement).fetchall() == [("m", 20, 7.5)]
-    elif reader == "pandas":
-        pytest.importorskip("pandas", reason="pandas is none of the packages for tests")
-        exec(example, names)  # noqa: S102 - the documentation
-        assert (len(names["spans"]), names["spans"]["cost_usd"].sum()) == (20, 7.5)
-    elif reader == "Polars":
-        pytest.importorskip("polars", reason="polars is none of the packages for tests")
-        exec(example, names)  # noqa: S102
-        assert names["usd"].rows()[0][1:] == (20, 7.5)
-    else:
-        pytest.importorskip("pyspark", reason="Spark needs Java, and its package for Delta is downloaded")
-
-
 def test_a_file_that_is_gone_is_looked_for_again(folder: Place, tmp_path: Path) -> None:
     """After compaction and vacuum, statements of ours and of clients find the rows in the new files."""
     with a_store(tmp_path / "data", lake=folder.uri) as store:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from storage.errors import Overloaded, Unpublished
 from storage.ingest.backlog import SEQ_BITS
 from storage.lake.catalog import COLD_TABLES
-from storage.lake.deltas import DeltaTables, LakeRows
+from storage.lake.deltas import GREATEST, DeltaTables, LakeRows
 from storage.lake.tables import JOB_RESULTS, PARTITION
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -159,7 +159,7 @@ def _is_after(bounds: Bounds, most: Mapping[str, int]) -> bool:
 
 def of_commits(first: int, last: int) -> tuple[int, int]:
     """Return the first and the last number of a span of these commits."""
-    return first << SEQ_BITS, ((last + 1) << SEQ_BITS) - 1
+    return first << SEQ_BITS, min(((last + 1) << SEQ_BITS) - 1, GREATEST)
 
 
 def _of_their_parts(bounds: Bounds) -> Bounds:

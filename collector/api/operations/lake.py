@@ -21,7 +21,7 @@ from storage.errors import BadQuery, Conflict
 router = api_router(prefix="/api/v1")
 
 
-@router.get("/lake")
+@router.get("/lake", responses={409: {"description": "The server has no lake, or nothing has moved to it yet."}})
 @needs(Permission.ADMINISTER)
 @response_model(LakeDocument)
 def show(context: ContextDep) -> Response:
