@@ -101,13 +101,13 @@ def reads_added(other: Step, steps: set[Step]) -> bool:
 
 
 def made_by(step: Step) -> set[str]:
-    """Return the tables that there are under their names since a step."""
-    return set(re.findall(r"(?:CREATE TABLE|RENAME TO) (\w+)", step[2]))
+    """Return the tables and sequences that there are under their names since a step."""
+    return set(re.findall(r"(?:CREATE TABLE|CREATE SEQUENCE|RENAME TO) (\w+)", step[2]))
 
 
 def changed_by(step: Step) -> set[str]:
-    """Return the tables that a step changes."""
-    return set(re.findall(r"(?:ALTER TABLE|UPDATE|DROP TABLE) (\w+)", step[2]))
+    """Return the tables that a step changes, and the sequences that it draws from."""
+    return set(re.findall(r"(?:ALTER TABLE |UPDATE |DROP TABLE |nextval\(')(\w+)", step[2]))
 
 
 def a_file_that_saw(directory: Path, steps: list[Step]) -> None:

@@ -144,7 +144,7 @@ def test_a_model_answers_and_judges_within_its_calls(folder: Path) -> None:
         assert (made["pass_rate"], made["total_examples"], len(model.requests)) == (1, 4, 8)
         again = with_program(folder, evaluate, *judge_flags(model, 8))
         assert (again["error_count"], len(model.requests)) == (4, 8)
-        assert "the budget of connection 'default' for today is spent" in again["problem"]
+        assert "too little of the budget of connection 'default' is left for today" in again["problem"]
 
 
 def test_a_model_of_the_environment_answers_too(folder: Path) -> None:

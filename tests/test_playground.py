@@ -111,9 +111,9 @@ def test_an_answer_is_counted_like_one_of_a_judge(played: Played) -> None:
 @pytest.mark.parametrize(
     "budget, why",
     [
-        ({"callsPerDay": 0}, "may take 1 of 0 calls a day: raise callsPerDay"),
-        ({"tokensPerDay": 300}, " of 300 tokens a day: raise tokensPerDay, or lower"),
-        ({"usdPerDay": 0.01}, " of 0.01 USD a day: raise usdPerDay, or lower"),
+        ({"callsPerDay": 0}, "may take 1; the limit is 0 calls a day: raise callsPerDay"),
+        ({"tokensPerDay": 300}, " the limit is 300 tokens a day: raise tokensPerDay, or lower"),
+        ({"usdPerDay": 0.01}, " the limit is 0.01 USD a day: raise usdPerDay, or lower"),
     ],
 )
 def test_what_is_over_budget_is_refused(played: Played, budget: dict[str, Any], why: str) -> None:
