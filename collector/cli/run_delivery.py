@@ -17,7 +17,7 @@ _BATCH_ITEMS: Final = 500
 _BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
 _GATHER_S: Final = 0.5
 _GIVES_UP_AFTER_S: Final = 120.0
-"""Duration of retries: a restart with a long spool takes less. A guess."""
+"""How long a batch is retried. A guess: longer than a restart of a server with a long spool takes."""
 
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 10.0
@@ -36,7 +36,7 @@ async def deliver(
     """Send items in batches; return their number. Retries store nothing twice.
 
     Raises:
-        Undelivered: the server refuses items, or does not respond for two minutes.
+        Undelivered: the server refuses items, or every attempt within two minutes fails.
     """
     count = 0
     batch: list[Document] = []

@@ -15,8 +15,8 @@ _WINDOW_S: Final = 1.0  # in which wasted calls are counted
 _FIRST_S: Final = 10.0
 _LONGEST_S: Final = 600.0
 """Length of the first refusal of an address and of the longest one. A refusal soon after another one is twice as long,
-up to the longest. Until a refusal takes effect, other clients wait up to a second, because gRPC's core has accepted
-calls that their client has yet to cancel."""
+up to the longest. Until a refusal takes effect, other clients wait up to a second, because gRPC's core has already
+accepted calls of this address, which are not cancelled yet."""
 
 _REMEMBERED: Final = 10_000
 _REFUSED: Final = 100

@@ -20,10 +20,10 @@ class ColdReader(Protocol):
     def reading(
         self, cursor: duckdb.DuckDBPyConnection, *, begins: bool, is_own: bool
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """Return a cursor that reads those rows too; `begins`: it is in no transaction, and one may be begun on it."""
+        """Return a cursor that reads those rows too; with `begins`, `cursor` is in no transaction and may begin one."""
 
     def periods(self, cursor: duckdb.DuckDBPyConnection, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """Split a range of time into parts, latest first; all rows of the first part are in the database."""
+        """Split a range of time into parts, latest first. Rows of a part after all moved traces are in the database."""
 
     def route(self, cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, object]) -> None:
         """Decide where rows are read, for a statement of a client and for all later statements on this cursor."""
@@ -33,7 +33,7 @@ class ColdReader(Protocol):
 
 
 class ReadDatabase:
-    """A database whose statements use all threads of DuckDB. Cursors are those of `Database`, with its errors."""
+    """A database whose statements use all threads of DuckDB. Methods raise the same errors as those of `Database`."""
 
     def __init__(self, database: Database, cold: ColdReader | None = None, *, all_threads: bool = True) -> None:
         """Without `all_threads`, the number of DuckDB's threads is left as it is."""

@@ -52,8 +52,8 @@ _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionEx
 """Errors after which the database may have to be opened again."""
 
 _LEAST_FREE_BYTES = 512 << 10
-"""With less free disk space no commit is tried, because a failed commit may leave the database invalid. A guess: the
-smallest commit takes some kilobytes. A larger one that does not fit fails without harm."""
+"""With less free disk space no commit is tried, because one that fails on a nearly full disk may leave the database
+invalid. With more, a commit that does not fit fails without harm. A guess: the smallest one takes some kilobytes."""
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
 """`between` repeats an action this often, with this pause, until no reader holds an older snapshot. After that it gives

@@ -18,12 +18,12 @@ from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
 _COMMITS_EACH = 8_192
-"""Replaces `windows.COMMITS_EACH` for results. They have fewer columns than spans, so that the time of one more look-up
-suffices to scan more commits. Ten scattered traces among 2.4 million results took 110 ms one by one, and 14 ms
+"""Replaces `windows.COMMITS_EACH` for results. They have fewer columns than spans, so more commits can be
+scanned in the time of another look-up. Ten scattered traces among 2.4 million results took 110 ms one by one, and 14 ms
 together."""
 
 _COUNTS_S = 30.0
-"""A page that is open asks again and again, and each time all results of jobs would be read. A guess."""
+"""Time for which counts of jobs are kept: an open page polls, and each query reads all results of jobs. A guess."""
 
 _MOST_LAKE_JOBS = 20
 _MOST_RULES = 100  # guesses
@@ -67,7 +67,7 @@ class StoredEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeJobCounts:
-    """Results of a job over the lake, and the time in which what it judged started."""
+    """Counts of the results of a job over the lake, and the range of start times of the judged spans and traces."""
 
     job: str
     from_ns: int
@@ -101,8 +101,8 @@ class StoredDecision:
     """Decision about a span or a trace by one revision of a rule.
 
     `decision` is filtered (`clause` is the condition that failed), sampled_out, unflagged, waiting, held, ready,
-    claimed, over_budget, rule_disabled, failed, skipped or scored. It is undecided if the rule could not be matched,
-    and matched if the result is not kept.
+    claimed, over_budget, rule_disabled, failed, skipped or scored. `undecided` means that matching failed,
+    `matched` that the target matched, but neither its job nor its result is stored any more.
 
     """
 
@@ -148,7 +148,7 @@ class Judgements:
         self._lake_jobs: dict[str, tuple[float, list[LakeJobCounts]]] = {}
 
     def lake_jobs(self, rule_id: str) -> list[LakeJobCounts]:
-        """Return the jobs over the lake of a rule, latest first, as of half a minute ago; none while it is away."""
+        """Return a rule's jobs over the lake, latest first; up to 30 s old, and older while the lake cannot be read."""
         read_s, counts = self._lake_jobs.get(rule_id, (-math.inf, []))
         if time.monotonic() - read_s > _COUNTS_S:
             with suppress(Overloaded, Reopened), self._database.snapshot() as cursor:
@@ -177,7 +177,7 @@ class Judgements:
         return TraceResults(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
     def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> TraceResults:
-        """Return the rules' results for one trace and its spans, which were stored by commits in the range `commits`.
+        """Return the rules' results for one trace and its spans; commits in the range `commits` stored the spans.
 
         Without `decided`, return evaluations only.
 
@@ -261,7 +261,7 @@ def _numbers_of(first_batch: int, last_batch: int) -> dict[str, int]:
 def _reach(
     cursor: duckdb.DuckDBPyConnection, tenant: str, session_id: str, trace_ids: Collection[str]
 ) -> dict[str, int] | None:
-    """Return the number range and row count of a session's results, or None if there are none."""
+    """Return query parameters that bound a session's results: their first and last number, and the maximum of rows."""
     extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
     if not extents:
         return None

@@ -23,7 +23,7 @@ all kinds of an application's spans, and a list of this length can still be sear
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRevision:
-    """Content of a rule from a time on."""
+    """A revision of a rule, and when it was created."""
 
     revision: int
     digest: str
@@ -107,14 +107,14 @@ class RuleRecord:
         return [UnscoredBy(**row) for row in self._rows(sql.query("unscored_of_revision"), bounds)]
 
     def waiting(self, tenant: str | None = None) -> dict[str, int]:
-        """Return the number of pending evaluations of a tenant (None: of all) by rule id."""
+        """Return the number of pending evaluations of a tenant and of no tenant (None: of all) by rule id."""
         counts: dict[str, int] = {}
         for row in self._rows(sql.query("waiting_by_rule"), {"tenant": tenant}):
             counts[row["rule_id"]] = counts.get(row["rule_id"], 0) + row["amount"]
         return counts
 
     def cost(self, evaluator: str, *, tenant: str | None = None) -> PastCost:
-        """Return the recent average cost of an evaluator's calls of judges, for one tenant (None: for all)."""
+        """Return the average cost of an evaluator's latest judgements, of a tenant and of no tenant (None: of all)."""
         with self._database.cursor() as cursor:
             bounds = {"evaluator": evaluator, "rows": _AVERAGED, "tenant": tenant}
             ((count, tokens, usd),) = cursor.execute(sql.query("cost_of_evaluations"), bounds).fetchall()
@@ -132,7 +132,7 @@ class RuleRecord:
         return (int(start_ns) if count > rows else None), int(count)
 
     def attribute_keys(self, tenant: str | None = None) -> list[str]:
-        """Return the names of attributes of a tenant's latest spans (None: of all tenants), the most frequent first."""
+        """Return attribute names of latest spans of a tenant and of no tenant (None: of all), most frequent first."""
         parameters = {"spans": _NAMED_SPANS, "keys": _MOST_KEYS, "tenant": tenant}
         return [row["key"] for row in self._rows(sql.query("attribute_keys"), parameters)]
 

@@ -193,7 +193,7 @@ class Runs:
             with self._database.cursor() as cursor:  # the status of a run with open evaluations is EVALUATING
                 rows = cursor.execute(sql.query("state_of_run"), {"run_id": run.run_id}).fetchall()
             if rows and rows[0] != (state,):
-                raise Conflict(f"the run is {rows[0][0]}, which is how it ended")
+                raise Conflict(f"the run has already ended as {rows[0][0]}")
         self.sums([run.run_id])
         return ended_run
 

@@ -1,4 +1,4 @@
-"""Choice of the ranges of rows (stretches) to rewrite, so that no row group with deleted rows is left."""
+"""Choice of the ranges of rows (stretches) to rewrite, so that few row groups with deleted rows are left."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ SMALL: Final = 4 * ROW_GROUP_ROWS
 """A table up to this length is rewritten as a whole, which takes about a second for the table with the largest rows."""
 
 _BEFORE, _AFTER = 2 * ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS
-"""Numbers of rows before and behind deleted rows that are rewritten, too: rows that may be in the same row group, and
+"""Numbers of rows that are rewritten, too, before and after deleted rows: rows that may be in the same row group, and
 the row group before. While a row group is small, a checkpoint may write it into one block with the previous one. In
 three trials with 100,000 rows in small commits, up to 1 % of the rows had an older copy in a block of the row group
 before theirs, and none in other blocks."""

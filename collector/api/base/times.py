@@ -8,7 +8,7 @@ _INSTANT: Final = re.compile(
     r"([0-9]{4})(-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 DATE_TIME: Final = {"format": "date-time"}
-"""An instant in a query, in the OpenAPI document."""
+"""OpenAPI schema of a query parameter that is an instant."""
 
 _LAST_NS: Final = 9_200_000_000_000_000_000  # in July 2261; DuckDB's timestamps end nine months later
 

@@ -1,4 +1,4 @@
-"""Annotations by people, applications and their users on the wire."""
+"""Response documents about annotations by people, by applications and by the users of applications."""
 
 from typing import Annotated, Literal
 

@@ -56,14 +56,14 @@ _KILLED: Final = "killed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeJob:
-    """A rule, or an evaluator, over what started between two instants; all that a worker has to know."""
+    """Job that runs a rule or an evaluator over spans or traces of a period: all data that a worker needs."""
 
     uri: str
     scope: LakeScope
     own: Mapping[str, Any]  # the operator's own keys, and prices
     prices: Mapping[str, Any] | None
     rule: str  # its document as JSON
-    rule_id: str | None  # None, and no revision: an evaluator is tried
+    rule_id: str | None  # None for a job with an evaluator instead of a stored rule, which has no revision either
     revision: int | None
     tenant: str
     from_ns: int
@@ -71,7 +71,7 @@ class LakeJob:
     id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Derive the id: the same job has the same one, so that it continues, and another one never does."""
+        """Derive the id from lake, rule, tenant and period, so that a job that is started again continues."""
         rule = stored_rule(self.rule).revision
         whole = [self.scope.directory_id, self.rule_id, self.revision, rule, self.tenant, self.from_ns, self.to_ns]
         object.__setattr__(self, "id", hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16])
@@ -190,7 +190,7 @@ class LakeWorker:
         )
 
     def _results(self, tasks: Sequence[Task], *, again: bool) -> list[pa.Table]:
-        """Evaluate by checks; what is there when the process is killed once is no culprit."""
+        """Evaluate with checks. With `again`, tasks that a killed process had are repeated: another may be to blame."""
         tables, left, killed = list[pa.Table](), list(tasks), set[int]()
         while left:
             postponed: list[int] = []

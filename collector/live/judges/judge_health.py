@@ -1,4 +1,4 @@
-"""Recent outcomes of judges and checks: by connection, rule and evaluation of a run, the failures since a verdict."""
+"""Failures of judges and checks since the last verdict, for each connection, rule and evaluation of a run."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ A rule whose test cases are all to blame counts as failing nevertheless (`_CASES
 """
 
 _TARGETS: Final = 3
-"""Different targets without a verdict that count as a failure: a single one may be impossible to judge. A guess."""
+"""Number of different targets without a verdict that makes a failure: one may be impossible to judge. A guess."""
 
 _CASES: Final = 20
 """The same for targets that lack values that a rule reads: the rule then matches the wrong targets. A guess."""
@@ -107,8 +107,8 @@ class Streak:
 class JudgeHealth:
     """Streaks by subject. Thread-safe.
 
-    A connection is to blame if no rule or evaluation gets verdicts over it. A failure belongs to the rule alone if
-    others got verdicts over the connection since the rule began to fail.
+    A connection is to blame if no rule or evaluation gets verdicts over it. A failure that the request may have caused
+    belongs to the rule alone if others got verdicts over the connection since the rule began to fail.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -170,7 +170,7 @@ class JudgeHealth:
     def answered(self, connection_id: str, *, is_verdict: bool = True) -> None:
         """End the streak of a connection that answered a test, a trial of a rule, or the playground.
 
-        Without `is_verdict`, a streak whose latest failure was an unusable answer goes on (`ANOTHER_MAY_ANSWER`).
+        Without `is_verdict`, this ends a streak only if its latest failure is of a kind in `ANOTHER_MAY_ANSWER`.
         """
         subject = JudgeSubject("connection", connection_id)
         streak = self.streaks.get(subject)
@@ -189,7 +189,7 @@ class JudgeHealth:
                 del self._failing_since_ns[pair]
 
     def _end(self, subject: JudgeSubject, asker: JudgeSubject | None) -> None:
-        """End the streak of a subject that gave a verdict; for a connection, also those of askers that it stopped."""
+        """End the streak of a subject that gave a verdict; of a connection, also forget the failures of its askers."""
         if subject.kind != "connection" and subject not in self._streaks:
             return  # nearly always, and checks give thousands of verdicts a second
         with self._lock:

@@ -1,4 +1,4 @@
-"""Settled sessions, which have no recent spans, and the decisions of rules about them over all their spans."""
+"""Settling of sessions: once a session has no recent spans, rules decide about it, over all its spans."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from collector.live.matching.settler import Settler
 from storage.judging.matching import Matching
 
 _SESSIONS: Final = 500
-"""Sessions decided about at once. With ten turns of ten spans each some six windows: a guess."""
+"""Maximum number of sessions in one settlement. A guess: with 100 spans each, they fill some six windows of spans."""
 
 _REST: Final = 4
 """Pause after a check of the open sessions, as a multiple of its duration."""

@@ -266,7 +266,7 @@ def _replace(context: Context, webhook: Webhook, requested: RequestedWebhook, *,
 
 
 def _as_it_is(webhook: Webhook) -> RequestedWebhook:
-    # Changes nothing, and has no secret.
+    # Keeps all settings but the secret, which is removed unless the caller sets `secret` or `keeps_secret`.
     return RequestedWebhook(url=None, secret=None, events=webhook.events, **webhook_options(webhook))
 
 

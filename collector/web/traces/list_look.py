@@ -68,7 +68,7 @@ def _remembered(request: Request, what: str) -> str:
 
 
 def remember(request: Request, look: ListLook) -> Response:
-    """Redirect to the list with the look in its address, and remember the look in a cookie."""
+    """Redirect to the list with the look in its address, and remember the look in two cookies."""
     columns = look.columns or (_NONE,)
     address = with_parameters(request, columns=",".join(columns), density=look.density, remember=None)
     answer = RedirectResponse(address, 303)
