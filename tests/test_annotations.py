@@ -212,7 +212,7 @@ def test_the_command_line_votes_and_lists(api: Offline) -> None:
     assert "CORRECT" in listed
     assert "UNSURE" not in listed
     history = run("annotations", "list", "--trace", THIRD, "--name", "tone", "--history", "--server", api.url)
-    assert "UNSURE (before)" in history.output
+    assert "UNSURE (superseded)" in history.output
 
 
 def test_who_may_vote_and_who_may_score(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_the_command_sweeps_a_server_and_a_directory(tmp_path: Path) -> None:
         assert server.store.wait_committed(PATIENCE_S)
         server.store._writer.store(lambda cursor: cursor.execute(f"{LONG_AGO} WHERE trace_id = '{trace_id(1)}'"), 1)
         output = run("sweep", "--dry-run", "--data", tmp_path).output
-        assert output.startswith("would leave: 1 trace with 2 spans that have expired, and about 0 spans more")
-        assert run("sweep", "--data", tmp_path).output.startswith("1 trace left with 2 spans; ")
+        assert output.startswith("would delete: 1 trace with 2 spans that have expired, and about 0 spans more")
+        assert run("sweep", "--data", tmp_path).output.startswith("1 trace deleted with 2 spans; ")
         server.store._writer.store(lambda cursor: cursor.execute(LONG_AGO), 1)
     assert json.loads(run("sweep", "--dry-run", "--json", "--data", tmp_path).output)["expiredTraces"] == 1
     assert json.loads(run("sweep", "--json", "--data", tmp_path).output)["traces"] == 1
