@@ -371,6 +371,34 @@ def test_a_key_that_expires_within_a_trace_leaves_the_rest_to_the_next_start(fol
         assert httpx.post(place, json=case, trust_env=False, timeout=60).status_code == 400
 
 
+def test_what_is_paid_stays_when_the_server_refuses_the_next_call(folder: Place, tmp_path: Path) -> None:
+    """A rule that is deleted meanwhile ends the command with a message, and all verdicts so far are published."""
+    is_up, verdicts = threading.Event(), list[str]()
+
+    def script(request: ModelRequest) -> Step:
+        verdicts.append(request.user)
+        if len(verdicts) > 3:
+            is_up.wait(WAIT_S)
+        return KIND
+
+    def remove(made: Lake, rule: str) -> None:
+        until(lambda: len(verdicts) > 3, bool)
+        place = f"http://{made.server.http}/api/v1/projects/*/trace-eval-rules/{rule}"
+        assert httpx.delete(place, trust_env=False, timeout=60).status_code == 204
+        is_up.set()
+
+    traces = map(a_tool_trace, range(1, 40))
+    config = {"evaluationParams": ["TOOL_CALLS"]}
+    with a_judging_lake(tmp_path / "data", folder, script, *traces, target="TRACE", config=config) as (made, _):
+        removing = threading.Thread(target=remove, args=(made, rule_id(made, "kind")))
+        removing.start()
+        result = made.job("backfill", "kind", *TIME)
+        removing.join()
+        assert result.exit_code == 1, result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert 3 <= count(made) < 39
+
+
 def test_a_case_that_times_out_stops_the_job_only_if_all_do(folder: Place, tmp_path: Path) -> None:
     """Nothing is published while no call is answered; of a judge that answers others, the one call has failed."""
     is_up = threading.Event()
