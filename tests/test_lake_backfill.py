@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ from tests.connecting import a_connection
 from tests.lake import Place, a_place
 from tests.live import until
 from tests.matching import write
-from tests.model_server import Says, a_model
+from tests.model_server import Hangs, ModelRequest, ModelServer, Says, Script, Status, Step, a_model
 from tests.serving import a_server, run
 from tests.storing import START_NS, WAIT_S, a_batch, an_export, commit, rows, trace_id
 from tests.test_lake_moving import DAY_NS
@@ -60,6 +61,7 @@ RULES = {
         config: {pattern: x}
     """,
 }
+KIND = Says({"reason": "kind", "score": 0.9})
 COUNTING = ("evaluations", "evaluation_days", "jobs", "counted_scores")
 LIKE = "tenant, trace_id, span_id, name, fingerprint, outcome, score, passed, threshold, reason, error_kind, project"
 
@@ -270,6 +272,21 @@ def test_what_was_deleted_is_not_judged_and_its_results_leave_with_a_trace(folde
         assert made.place.rows("backfill_result").num_rows == 0
 
 
+def test_results_of_a_trace_that_goes_on_in_the_database_stay(folder: Place, tmp_path: Path) -> None:
+    """A span that arrives after its trace moved, and a repeated command, take no result away."""
+    with a_lake(tmp_path / "data", folder, *map(a_tool_trace, (1, 2)), rules=("tools",)) as made:
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
+        commit(made.store, a_batch(an_export(1, trace=1, first=900)))
+        commit(made.store, a_batch(a_tool_trace(3)))
+        assert made.server.traces.wait_idle(WAIT_S)
+        move(made.store, folder.uri, [trace_id(3)])
+        scope = made.store.lake_scope()
+        assert scope is not None
+        assert trace_id(1) in {each for _, each, _ in scope.left_out}
+        assert made.job("backfill", "tools", *TIME).exit_code == 0
+        assert count(made) == 3
+
+
 def delete(made: Lake, number: int) -> None:
     """Delete a trace over HTTP, and wait until it is gone."""
     with httpx.Client(base_url=f"http://{made.server.http}/api/v1", trust_env=False, timeout=60) as client:
@@ -287,7 +304,7 @@ def test_traces_that_the_database_has_are_left_to_it(folder: Place, tmp_path: Pa
 
 def test_judges_are_called_by_the_server_within_the_budget_of_the_rule(folder: Place, tmp_path: Path) -> None:
     """What the budget allows is published; the command says why the rest is left, and a repeated one continues."""
-    with a_model(Says({"reason": "kind", "score": 0.9})) as model:
+    with a_model(KIND) as model:
         traces = [a_tool_trace(number) for number in range(1, 9)]
         with a_lake(tmp_path / "data", folder, *traces, rules=()) as made:
             made.server.context.judging.connections.create(a_connection(model.base_url, name="one"))
@@ -305,6 +322,101 @@ def test_judges_are_called_by_the_server_within_the_budget_of_the_rule(folder: P
             paid = "SELECT count(*) FROM judge_call WHERE rule_id = $rule"
             statement = paid.replace("$rule", f"'{rule_id(made, 'kind')}'")
             until(lambda: rows(made.store, statement), lambda counted: counted == [(3,)])
+
+
+@contextmanager
+def a_judging_lake(
+    data: Path, folder: Place, script: Script, *traces: ExportTraceServiceRequest, **rule: object
+) -> Iterator[tuple[Lake, ModelServer]]:
+    """Start a lake, and a rule whose judge answers by a script within a second."""
+    with a_model(script) as model, a_lake(data, folder, *traces, rules=()) as made:
+        limits = {"attempts": 1, "timeoutSeconds": 1, "inFlight": 64}
+        made.server.context.judging.connections.create(a_connection(model.base_url, name="one", limits=limits))
+        rule |= {"name": "kind", "enabled": False, "evaluator": "llm_judge", "criteria": "Is it kind?"}
+        rule |= {"connectionId": "one"}
+        created = httpx.post(
+            f"http://{made.server.http}/api/v1/projects/*/trace-eval-rules", json=rule, trust_env=False, timeout=60
+        )
+        assert created.status_code == 201, created.text
+        yield made, model
+
+
+def test_a_key_that_expires_within_a_trace_leaves_the_rest_to_the_next_start(folder: Place, tmp_path: Path) -> None:
+    """Long spans with a result are neither judged nor paid again, and no refused call is a result."""
+    answered = list[ModelRequest]()
+    valid = [3]
+
+    def script(request: ModelRequest) -> Step:
+        if len(answered) >= valid[0]:
+            return Status(401)
+        answered.append(request)
+        return KIND
+
+    spans = a_tool_trace(1, spans=8)
+    for span in spans.resource_spans[0].scope_spans[0].spans:
+        span.attributes.add(key="gen_ai.tool.call.result").value.string_value = "long " * 30_000
+    with a_judging_lake(tmp_path / "data", folder, script, spans, target="SPAN") as (made, _):
+        result = made.job("backfill", "kind", *TIME)
+        assert result.exit_code == 1, result.output
+        assert "repeat the command" in result.output
+        assert made.shows("SELECT count(*), count(score) FROM backfill_results", [(3, 3)])
+        valid[0] = 100
+        result = made.job("backfill", "kind", *TIME)
+        assert result.exit_code == 0, result.output
+        assert made.shows("SELECT count(DISTINCT span_id), count(score) FROM backfill_results", [(8, 8)])
+        assert len(answered) == 8
+        assert max(len(str(each.body)) for each in answered) > 100_000
+        place = f"http://{made.server.http}/api/v1/projects/*/trace-eval-rules/{rule_id(made, 'kind')}/judge-case"
+        case = {"tenant": "", "project": None, "traceId": trace_id(1), "case": "no JSON"}
+        assert httpx.post(place, json=case, trust_env=False, timeout=60).status_code == 400
+
+
+def test_what_is_paid_stays_when_the_server_refuses_the_next_call(folder: Place, tmp_path: Path) -> None:
+    """A rule that is deleted meanwhile ends the command with a message, and all verdicts so far are published."""
+    is_up, verdicts = threading.Event(), list[str]()
+
+    def script(request: ModelRequest) -> Step:
+        verdicts.append(request.user)
+        if len(verdicts) > 3:
+            is_up.wait(WAIT_S)
+        return KIND
+
+    def remove(made: Lake, rule: str) -> None:
+        until(lambda: len(verdicts) > 3, bool)
+        place = f"http://{made.server.http}/api/v1/projects/*/trace-eval-rules/{rule}"
+        assert httpx.delete(place, trust_env=False, timeout=60).status_code == 204
+        is_up.set()
+
+    traces = map(a_tool_trace, range(1, 40))
+    config = {"evaluationParams": ["TOOL_CALLS"]}
+    with a_judging_lake(tmp_path / "data", folder, script, *traces, target="TRACE", config=config) as (made, _):
+        removing = threading.Thread(target=remove, args=(made, rule_id(made, "kind")))
+        removing.start()
+        result = made.job("backfill", "kind", *TIME)
+        removing.join()
+        assert result.exit_code == 1, result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert 3 <= count(made) < 39
+
+
+def test_a_case_that_times_out_stops_the_job_only_if_all_do(folder: Place, tmp_path: Path) -> None:
+    """Nothing is published while no call is answered; of a judge that answers others, the one call has failed."""
+    is_up = threading.Event()
+
+    def script(request: ModelRequest) -> Step:
+        return KIND if is_up.is_set() and "result of 2" not in request.user else Hangs()
+
+    traces = map(a_tool_trace, range(1, 9))
+    config = {"evaluationParams": ["TOOL_CALLS"]}
+    with a_judging_lake(tmp_path / "data", folder, script, *traces, target="TRACE", config=config) as (made, _):
+        assert made.job("backfill", "kind", *TIME).exit_code == 1
+        assert count(made) == 0
+        is_up.set()
+        result = made.job("backfill", "kind", *TIME)
+        assert result.exit_code == 0, result.output
+        assert made.shows(
+            "SELECT count(*), count(score), any_value(error_kind) FROM backfill_results", [(8, 7, "timeout")]
+        )
 
 
 SESSIONS = """

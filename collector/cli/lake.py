@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from collector.escaping import one_line
 from collector.units import count_text
 
 if TYPE_CHECKING:
-    from collector.api.responses.lake import LakeDocument
+    from collector.api.responses.lake import CaseResultDocument, LakeDocument
     from collector.live.jobs.lake_bucket import CaseToJudge, LakeJob
     from storage.judging.job_results import JobResult
     from storage.judging.jobs import Job
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 10
 _BUSY_S: Final = 5.0  # between attempts while the server makes calls of others; guesses
+_TIMEOUTS: Final = 3  # after which a case is not tried again; a guess
 
 
 @click.group()
@@ -105,7 +107,9 @@ def _run(
     ray: str | None,
 ) -> None:
     from collector.api.responses.lake import LakeDocument
+    from collector.children.process import ChildFailed
     from collector.live.jobs.lake_run import JobStopped, run_job
+    from collector.live.jobs.work.examiner import NotExamined
     from storage.errors import StorageError
 
     if from_time >= to_time:
@@ -115,14 +119,12 @@ def _run(
     try:
         job = _job(state, **of_rule, **bounds)
         _refuse(job, may_ask=place is not None)
-        ask = partial(_ask, source, place or "") if job.active.executor_kind == "judge" else None
+        ask = _Judge(source, place or "") if job.active.executor_kind == "judge" else None
         counts = run_job(job, ask, ray, partial(_counting, job.id))
-    except JobStopped as error:
+    except (JobStopped, StorageError, NotExamined, ChildFailed) as error:
         raise click.ClickException(one_line(str(error))) from error
     except ImportError as error:
         raise click.ClickException(f"{error.name} is not installed; install tracejury[lake]") from error
-    except StorageError as error:
-        raise click.ClickException(one_line(str(error))) from error
     endings = ", ".join(f"{count:,} {ending}" for ending, count in sorted(counts.items()))
     click.echo(f"{endings or 'no results were added'}; the results are in the view backfill_results, as job {job.id}")
 
@@ -169,21 +171,43 @@ def _counting(job_id: str, traces: int, is_rest: bool) -> Iterator[Callable[[int
         yield advance
 
 
-def _ask(source: ServerClient, place: str, target: "Job", case: "CaseToJudge") -> "JobResult":
-    """Have the server's judge evaluate a case, within its budgets."""
-    from collector.api.responses.lake import CaseResultDocument
-    from collector.live.jobs.lake_run import WAITS, JobStopped
-    from storage.judging.job_results import JobResult
+@dataclass(slots=True)
+class _Judge:
+    """The server's judge of a rule, within its budgets. For several threads."""
 
-    about = {"tenant": target.tenant, "project": target.project, "traceId": target.trace_id, "spanId": target.span_id}
-    body = about | {"case": case.text, "part": None if case.part is None else list(case.part)}
-    response = source.send("POST", f"{place}/judge-case", json=body)
-    for _ in range(_TRIES):
-        if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
-            break
-        time.sleep(_BUSY_S)
-        response = source.send("POST", f"{place}/judge-case", json=body)
-    document = parse_response(CaseResultDocument, source.content(response))
-    if document.error_kind in WAITS:
-        raise JobStopped(f"{document.reason}; the rest is left: repeat the command to continue")
-    return JobResult(job_id=case.number, **structs.asdict(document))
+    source: ServerClient
+    place: str
+    _answered: int = 0
+
+    def __call__(self, target: "Job", case: "CaseToJudge") -> "JobResult":
+        """Evaluate a case. One that times out is a failure if others have results meanwhile, else the judge is away.
+
+        Raises:
+            JobStopped: the judge cannot be called now.
+        """
+        from collector.live.jobs.lake_run import WAITS, JobStopped
+        from storage.judging.job_results import JobResult
+
+        about = {"tenant": target.tenant, "project": target.project, "traceId": target.trace_id}
+        about |= {"spanId": target.span_id, "case": case.text}
+        body = about | {"part": None if case.part is None else list(case.part)}
+        before = self._answered
+        document = self._ask(body)
+        for _ in range(1, _TIMEOUTS):
+            document = self._ask(body) if document.error_kind == "timeout" else document
+        is_case_too_long = document.error_kind == "timeout" and self._answered > before
+        if document.error_kind in WAITS and not is_case_too_long:
+            raise JobStopped(f"{document.reason}; the rest is left: repeat the command to continue")
+        self._answered += not is_case_too_long
+        return JobResult(job_id=case.number, **structs.asdict(document))
+
+    def _ask(self, body: Mapping[str, object]) -> "CaseResultDocument":
+        from collector.api.responses.lake import CaseResultDocument
+
+        response = self.source.send("POST", f"{self.place}/judge-case", json=body)
+        for _ in range(_TRIES):
+            if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(_BUSY_S)
+            response = self.source.send("POST", f"{self.place}/judge-case", json=body)
+        return parse_response(CaseResultDocument, self.source.content(response))

@@ -2,7 +2,7 @@
 
 A job takes traces in the order of their first part, by its number. The commit that adds results carries Delta's
 application transaction: the id of the job, and the number up to which all traces are judged. So the position is as
-durable as the results, and of two drivers of one job one fails, as for publication.
+durable as the results. A second one has the time of the commit, so that of two drivers of one job one fails.
 """
 
 import datetime as dt
@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
@@ -23,7 +23,7 @@ from storage.engine.database import Database, DatabaseOptions
 from storage.engine.read_database import ReadDatabase
 from storage.errors import Reopened, Unpublished
 from storage.ingest.windows import Windows
-from storage.lake.deltas import DeltaTables, scan
+from storage.lake.deltas import GREATEST, Bounds, DeltaTables, scan
 from storage.lake.publishing import PARQUET, reaching
 from storage.lake.reading import LakeReader
 from storage.lake.scope import LakeScope
@@ -91,11 +91,6 @@ class LakeSnapshot:
                     raise
         raise AssertionError
 
-    def present(self, first: int, last: int) -> pa.ChunkedArray:
-        """Return the numbers of the parts that the lake has now, between two numbers."""
-        self._reader.files.forget()
-        return self._table(sql.query("numbers_of_parts"), {"first": first, "last": last}).column("write_number")
-
     def _table(self, statement: str, parameters: Mapping[str, object]) -> pa.Table:
         for attempt in range(1, _TRIES + 1):
             try:
@@ -110,41 +105,55 @@ class LakeSnapshot:
 class JobResults:
     """The results of one job in the lake. For one thread."""
 
-    def __init__(self, uri: str, directory_id: str, job: str) -> None:
+    def __init__(self, uri: str, scope: LakeScope, job: str) -> None:
         self._deltas = DeltaTables(uri)
-        self._directory_id, self._job = directory_id, job
+        self._directory_id, self._job = scope.directory_id, job
+        self._commit = f"{job}.commit"
+        self._latest: int | None = None
+        self._names = sorted({scope.directory_id, *(name for name, *_ in scope.boundaries)})
 
-    def _load(self) -> DeltaTable:
+    def _load(self, name: str = JOB_RESULTS) -> DeltaTable:
         with reaching(self._deltas.uri):
-            delta = self._deltas.load(JOB_RESULTS)
+            delta = self._deltas.load(name)
         if delta is None:
             raise Unpublished(
-                f"{self._deltas.uri}/{JOB_RESULTS} does not exist; the server makes it when it publishes: start it"
+                f"{self._deltas.uri}/{name} does not exist; the server makes it when it publishes: start it"
             )
         return delta
 
-    @property
-    def position(self) -> int:
-        """Return the number up to which all traces are judged.
+    def begin(self) -> int:
+        """Return the number up to which all traces are judged. Another process that has begun cannot publish later.
 
         Raises:
             Unpublished: the lake cannot be read now; so do the other methods if it cannot be written.
         """
-        return self._load().transaction_version(self._job) or 0
+        delta = self._load()
+        self._latest = delta.transaction_version(self._commit)
+        return delta.transaction_version(self._job) or 0
 
-    def publish(self, rows: pa.Table, after: int, last: int) -> None:
-        """Publish the results about all traces after a number and up to another one.
+    def judged_after(self, position: int) -> frozenset[tuple[str, str, str | None]]:
+        """Return tenant, trace and span of the results about traces after a position, which was under way."""
+        where = {"job": (self._job, self._job), "write_number": (position + 1, GREATEST)}
+        rows = self._scan(JOB_RESULTS, ["tenant", "trace_id", "span_id"], where).to_pylist()
+        return frozenset((row["tenant"], row["trace_id"], row["span_id"]) for row in rows)
+
+    def publish(self, rows: pa.Table, last: int, now_us: int) -> None:
+        """Publish results about all that is left of traces up to a number, and perhaps about some later targets.
+
+        The time tells commits apart.
 
         Raises:
             Unpublished: another process runs this job.
         """
         today = dt.datetime.now(dt.UTC).date()
+        done = [Transaction(self._job, last), Transaction(self._commit, now_us)]
         table = delta_rows(BY_NAME[JOB_RESULTS], rows, directory_id=self._directory_id, today=today)
         for attempt in range(1, _TRIES + 1):
             delta = self._load()
-            if (position := delta.transaction_version(self._job) or 0) == last:
-                return  # by an attempt that seemed to fail
-            if position != after:
+            latest = delta.transaction_version(self._commit)
+            if latest == now_us:  # by an attempt that seemed to fail
+                break
+            if latest != self._latest:
                 raise Unpublished(f"another process runs the job {self._job}; wait until it has ended")
             try:
                 with reaching(self._deltas.uri):
@@ -154,30 +163,38 @@ class JobResults:
                         mode="append",
                         schema_mode="merge",
                         writer_properties=PARQUET,
-                        commit_properties=CommitProperties(app_transactions=[Transaction(self._job, last)]),
+                        commit_properties=CommitProperties(app_transactions=done),
                     )
             except Unpublished as error:
                 self._deltas.forget(JOB_RESULTS)
                 if attempt == _TRIES or not isinstance(error.__cause__, CommitFailedError):
                     raise
             else:
-                return
+                break
+        self._latest = now_us
 
-    def forget_removed(self, snapshot: LakeSnapshot, numbers: Sequence[int] | None = None) -> int:
+    def forget_removed(self, numbers: pa.ChunkedArray | None = None) -> int:
         """Remove results with these numbers, or any, about traces that left the lake meanwhile; return how many traces.
 
         What removes a trace takes its parts first and then results, so one of both finds results that come meanwhile.
         """
         if numbers is None:
             where = {"job": (self._job, self._job), DIRECTORY: (self._directory_id, self._directory_id)}
-            with reaching(self._deltas.uri):
-                numbers = scan(self._load(), ["write_number"], where=where).read_all().column(0).to_pylist()
-        if not numbers:
+            numbers = self._scan(JOB_RESULTS, ["write_number"], where).column("write_number")
+        if not len(numbers):
             return 0
-        present = snapshot.present(min(numbers), max(numbers))
-        gone = np.setdiff1d(np.array(numbers), present.to_numpy())
+        bounds = pc.min_max(numbers).as_py()
+        # Not the view, which lacks traces that went on in the database.
+        parts = self._scan("trace_part", ["write_number", DIRECTORY], {"write_number": (bounds["min"], bounds["max"])})
+        is_read = pc.is_in(parts.column(DIRECTORY).cast(pa.string()), value_set=pa.array(self._names))
+        present = parts.filter(is_read).column("write_number").combine_chunks()
+        gone = numbers.filter(pc.invert(pc.is_in(numbers, value_set=present))).unique()
         for begin in range(0, len(gone), _REMOVED_AT_ONCE):
-            some = ", ".join(map(str, gone[begin : begin + _REMOVED_AT_ONCE].tolist()))
+            some = ", ".join(map(str, gone[begin : begin + _REMOVED_AT_ONCE].to_pylist()))
             with reaching(self._deltas.uri):
                 self._load().delete(f"job = '{self._job}' AND write_number IN ({some})")
         return len(gone)
+
+    def _scan(self, name: str, columns: Sequence[str], where: Bounds) -> pa.Table:
+        with reaching(self._deltas.uri):
+            return scan(self._load(name), columns, where=where).read_all()

@@ -1,5 +1,6 @@
 """Jobs over the lake, over HTTP: what they have to know, and the judges of rules."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,6 +85,10 @@ def judge_case(project: str, rule_id: str, body: CaseOfTarget, context: ContextD
         settles_at_ns=None,
         settled=True,
     )
+    try:
+        json.loads(body.case)
+    except (ValueError, RecursionError) as error:
+        raise BadQuery(f"case: no JSON ({error})") from error
     part = None if body.part is None else ExaminedPart(*body.part)
     (result,) = context.trials.ask_about(kept.active, target, body.case, part).results
     return json_response(CaseResultDocument.of(result))

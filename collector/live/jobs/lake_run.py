@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,11 @@ from collector.live.jobs.lake_bucket import CaseToJudge, JudgedBucket, LakeJob, 
 from collector.live.jobs.work.examiner import NotExamined
 from collector.machine import checking_processes
 from collector.result_labels import NO_VERDICT, NOT_PASSED, PASSED, SKIPPED
-from evaluators.chat.pace import RETRYABLE
+from evaluators.chat.pace import ANOTHER_MAY_ANSWER
 from storage.errors import Reopened
 from storage.judging.job_results import JobResult, results_table
 from storage.judging.jobs import Job
-from storage.lake.jobs import JobResults, LakeSnapshot
+from storage.lake.jobs import JobResults
 
 Begin: TypeAlias = Callable[[pa.Table], Callable[[], JudgedBucket]]
 """Function that begins with some traces, and returns what waits for their results."""
@@ -41,7 +42,7 @@ _TRIES: Final = 10  # of a bucket whose worker died; a guess
 _COMMIT_S: Final = 5.0
 """Time between commits, each of which makes a file; a driver that is killed loses so much. A guess."""
 
-WAITS: Final = RETRYABLE | {"over_budget", "budget_held"}
+WAITS: Final = ANOTHER_MAY_ANSWER | {"over_budget", "budget_held", "bad_configuration"}
 """Failures of a judge after which the rest is left for another start."""
 
 
@@ -57,18 +58,20 @@ def run_job(job: LakeJob, ask: Ask | None, ray: str | None, counting: Counting) 
     Raises:
         StorageError: the lake cannot be read or written now.
         JobStopped: Ray cannot be used, or the judge cannot be called now.
+        NotExamined: processes that evaluate die whenever they are started; `ChildFailed`, too.
     """
-    results = JobResults(job.uri, job.scope.directory_id, job.id)
+    results = JobResults(job.uri, job.scope, job.id)
     with ExitStack() as stack:
         snapshot = stack.enter_context(job.snapshot())
-        results.forget_removed(snapshot)
-        position = results.position
+        results.forget_removed()
+        position = results.begin()
         traces = snapshot.traces(from_ns=job.from_ns, to_ns=job.to_ns, tenant=job.active.judges, after=position)
         advance = stack.enter_context(counting(traces.num_rows, position > 0))
         if not traces.num_rows:
             return Counter()
         begin, at_once = stack.enter_context(_on_this_machine(job) if ray is None else _on_ray(job, ray))
-        publisher = _Publisher(job=job, results=results, snapshot=snapshot, position=position)
+        judged = frozenset() if ask is None else results.judged_after(position)
+        publisher = _Publisher(job=job, results=results, last=position, judged=judged)
         size = _TRACES if ask is None else _CASES
         buckets = [traces.slice(first, size) for first in range(0, traces.num_rows, size)]
         coming, waiting = iter(buckets), deque[Callable[[], JudgedBucket]]()
@@ -77,7 +80,7 @@ def run_job(job: LakeJob, ask: Ask | None, ray: str | None, counting: Counting) 
                 waiting += [begin(each) for each in islice(coming, at_once - len(waiting))]
                 publisher.take(bucket, waiting.popleft()(), ask)
                 advance(bucket.num_rows)
-        except (JobStopped, KeyboardInterrupt):
+        except BaseException:  # raised again: what is judged, and perhaps paid, stays
             publisher.commit()
             raise
         publisher.commit()
@@ -90,21 +93,22 @@ class _Publisher:
 
     job: LakeJob
     results: JobResults
-    snapshot: LakeSnapshot
-    position: int
+    last: int  # number up to which all traces are judged
     counts: Counter[str] = field(default_factory=Counter)
+    judged: AbstractSet[tuple[str, str, str | None]] = frozenset()  # targets after the position
     _pending: list[pa.Table] = field(default_factory=list)
-    _last: int | None = None
+    _now_us: int = 0
     _committed_s: float = field(default_factory=time.monotonic)
 
     def take(self, bucket: pa.Table, judged: JudgedBucket, ask: Ask | None) -> None:
-        """Take the results of a bucket; of a judge, trace by trace, so that those before a failure stay."""
+        """Take the results of a bucket; of a judge one by one, so that those before a failure stay."""
         if ask is None:
             self._add(judged, judged.results, last=bucket.column("first_number")[-1].as_py())
             return
         of_trace: dict[tuple[str, str], list[int]] = defaultdict(list)
         for number, (target, _, _) in enumerate(judged.targets):
-            of_trace[target.tenant, target.trace_id].append(number)
+            if (target.tenant, target.trace_id, target.span_id) not in self.judged:
+                of_trace[target.tenant, target.trace_id].append(number)
         traces = [(row["first_number"], of_trace[row["tenant"], row["trace_id"]]) for row in bucket.to_pylist()]
         cases = {case.number: case for case in judged.cases}
         known = {row["job_id"]: JobResult(**row) for row in judged.results.to_pylist()}
@@ -113,28 +117,36 @@ class _Publisher:
             results = {each: pool.submit(ask, judged.targets[each][0], cases[each]) for each in in_order}
             try:
                 for last, numbers in traces:
-                    got = [results[each].result() for each in numbers if each in results]
-                    got += [known[each] for each in numbers if each in known]
+                    for each in numbers:
+                        if each in results:
+                            result = results[each].result()
+                            del results[each]
+                            self._add(judged, results_table([result]), last=self.last)
+                    got = [known[each] for each in numbers if each in known]
                     self._add(judged, results_table(got), last=last)
-            finally:
+            except BaseException:  # raised again: what has been paid meanwhile stays
                 pool.shutdown(cancel_futures=True)
+                paid = [each.result() for each in results.values() if not each.cancelled() and not each.exception()]
+                self._add(judged, results_table(paid), last=self.last)
+                raise
 
     def _add(self, judged: JudgedBucket, results: pa.Table, *, last: int) -> None:
-        rows = judged.rows(self.job, results, now_us=time.time_ns() // 1000)
+        self._now_us = time.time_ns() // 1000
+        rows = judged.rows(self.job, results, now_us=self._now_us)
         self.counts.update(map(_ending, rows.column("outcome").to_pylist(), rows.column("passed").to_pylist()))
         self._pending.append(rows)
-        self._last = last
+        self.last = last
         if time.monotonic() - self._committed_s > _COMMIT_S:
             self.commit()
 
     def commit(self) -> None:
-        """Publish what is pending."""
-        if self._last is None:
+        """Publish what is pending, of the trace under way too."""
+        if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
-        self.results.publish(rows, self.position, self._last)
-        self.results.forget_removed(self.snapshot, rows.column("write_number").to_pylist())
-        self._pending, self.position, self._last = [], self._last, None
+        self.results.publish(rows, self.last, self._now_us)
+        self._pending = []
+        self.results.forget_removed(rows.column("write_number"))
         self._committed_s = time.monotonic()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -66,6 +67,9 @@ several times fit, a trace of megabytes and a judge with a call for each of doze
 def most_of(output_tokens: int | None) -> Estimate:
     """Return the tokens that an example may take over a connection with this output limit; None: it has no limit."""
     return Estimate(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
+
+
+_ANY: Final = Estimate(input_tokens=sys.maxsize, output_tokens=sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,20 +174,20 @@ class Trials:
         return self._ask(lambda: self._examined(active, examples))
 
     def ask_about(self, kept: ActiveRule, example: TargetExample, case: str, part: ExaminedPart | None) -> TrialAnswers:
-        """Call the judge of a stored rule for a test case that was made elsewhere, like `ask`.
+        """Call the judge of a stored rule for a test case that was made elsewhere, like `ask`, but within budgets only.
 
         Raises:
             Overloaded: as `ask`.
         """
         (task,) = _tasks(self._active(kept.tenant, kept.rule_id, kept.rule), [example])
-        return self._ask(lambda: [Examined(task=task, document={"case": case}, part=part)])
+        return self._ask(lambda: [Examined(task=task, document={"case": case}, part=part)], is_capped=False)
 
-    def _ask(self, examine: Callable[[], Sequence[Examined]]) -> TrialAnswers:
+    def _ask(self, examine: Callable[[], Sequence[Examined]], *, is_capped: bool = True) -> TrialAnswers:
         paid = list[_Paid]()
         if not self._slots.acquire(blocking=False):
             raise Overloaded(f"too many trials of rules with judges are running; the limit is {_TRIALS}")
         try:
-            futures = [self._judges.run(self._judged(each, paid)) for each in examine()]
+            futures = [self._judges.run(self._judged(each, paid, is_capped=is_capped)) for each in examine()]
             try:
                 results = [each.result(timeout=CALLS_TIMEOUT_S + _WAIT_S) for each in futures]
             finally:
@@ -215,7 +219,7 @@ class Trials:
             return PromptPreview(problem=examined.result().reason or "there is no test case")
         return asyncio.run(preview_prompt(rule.evaluator, rule.configuration, json.loads(examined.case_text)))
 
-    async def _judged(self, examined: Examined, paid: list[_Paid]) -> JobResult:
+    async def _judged(self, examined: Examined, paid: list[_Paid], *, is_capped: bool) -> JobResult:
         if examined.case_text is None:
             return examined.result()
         job, active = examined.task
@@ -223,7 +227,7 @@ class Trials:
         case = json.loads(examined.case_text)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
-            judge_of = partial(self._judge, active, job, paid, over)
+            judge_of = partial(self._judge, active, job, paid, over, is_capped=is_capped)
             outcome, model = await outcome_of(active.rule, case, judge_of, limit_s=CALLS_TIMEOUT_S)
             if isinstance(outcome, Verdict) and outcome.usage is not None:
                 self._judges.of.health.answered(over or self._judges.of.connection_of(active))
@@ -234,10 +238,10 @@ class Trials:
         noted = document if examined.part is None else examined.part.noted_in(document)
         return result_of(job.job_id, noted, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
 
-    def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None) -> Judge:
+    def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None, *, is_capped: bool) -> Judge:
         """Return the judge for one example. A draft's own budget does not count before the rule is stored."""
         terms = next(each for each in self._judges.of.terms_of(active) if over in {None, each.connection_id})
-        most = most_of(terms.max_output_tokens)
+        most = most_of(terms.max_output_tokens) if is_capped else _ANY
         pays = replace(active, rule=replace(active.rule, budget=None)) if active.rule_id == DRAFTS else active
 
         def capped(request_budget: RequestBudget) -> RequestBudget:
