@@ -502,6 +502,47 @@ def test_for_lack_of_room_traces_move_early(
         assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(number) for number in range(5)}
 
 
+def test_what_moves_resets_the_patience(folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep by size that comes after traces moved begins to wait anew, also while the move goes on."""
+    monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", 0)
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.send(3, a_trace(1, 3))
+        made.publish()
+        now_ns = START_NS + 3 * DAY_NS
+        upkeep = made.store.lake_upkeep(made.lake)
+        mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
+        looks = [(0, mover.make_room())]
+
+        def look() -> bool:
+            if len(looks) == 1 and mover.counts["traces"]:
+                looks.append((1, mover.make_room()))
+            return False
+
+        mover.move(look)
+        assert looks == [(0, None), (1, None)]
+        assert made.hot() == []
+        assert mover.make_room() is None
+        assert mover.make_room() == "nothing could move for ten minutes"
+
+
+def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> None:
+    """A need of room that arises in a daily move stops its merging, and is met by the next move."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.send(3, a_trace(1, 3))
+        made.publish()
+        now_ns = START_NS + 3 * DAY_NS
+        upkeep = made.store.lake_upkeep(made.lake)
+        mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
+        mover.move(lambda: mover.make_room() is not None)
+        assert made.hot() == [1]
+        assert upkeep.size is None
+        mover.move(lambda: False)
+        assert made.hot() == []
+        assert upkeep.size is not None
+
+
 def test_the_boundary_never_goes_back(folder: Place, tmp_path: Path) -> None:
     """More hot days, or a clock that is behind, leave the boundary where it is."""
     with days(tmp_path / "data", folder) as made:
