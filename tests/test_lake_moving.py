@@ -413,6 +413,31 @@ def test_a_restored_directory_reads_what_had_moved(folder: Place, tmp_path: Path
         publish_all(store.lake(folder.uri))
 
 
+def test_what_the_original_stores_later_is_not_of_a_restored_directory(folder: Place, tmp_path: Path) -> None:
+    """Of jobs and traces that both have under the same numbers and ids, each reads its own results and sums alone."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        made.move(2)
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with days(tmp_path / "new", folder) as made:
+        made.send(3, a_trace(1, 3))
+        jobs = set(rows(made.store, "SELECT job_id FROM evaluation"))
+        made.publish()
+        made.move(6)
+    with days(tmp_path / "data", folder) as made:
+        made.send(3, a_trace(2, 3), a_trace(1, 3))
+        assert set(rows(made.store, "SELECT job_id FROM evaluation")) > jobs
+        marks = "SELECT job_id, now()::TIMESTAMP AS superseded_at FROM evaluation"
+        write(made.store, f"INSERT INTO superseded (job_id, superseded_at) {marks}")
+        made.publish()
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, "SELECT trace_id FROM traces ORDER BY ALL") == [(trace_id(0),), (trace_id(1),)]
+        counted = rows(store, "SELECT count(*), count(*) FILTER (superseded) FROM evaluations")
+        assert counted == [(len(jobs) * 2, 0)]
+
+
 @pytest.mark.parametrize("instead", ["empty", "foreign", "older"])
 def test_a_lake_that_lacks_what_moved_is_refused(
     folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str
