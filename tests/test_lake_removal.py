@@ -212,6 +212,22 @@ def test_expired_traces_leave_the_lake(place: Place, tmp_path: Path) -> None:
         assert [place.rows(name).num_rows for name in ("trace_reading", "trace_part")] == [3, 4]
 
 
+def test_results_whose_trace_has_left_leave_within_a_day(folder: Place, tmp_path: Path) -> None:
+    """After a removal that was killed between a trace's parts and its results, these go with the daily maintenance."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        about = "write_number, tenant, trace_id, start_time"
+        judged = f"'one' AS job, 'n' AS name, 'e' AS evaluator, 'scored' AS outcome, {LONG_AGO} AS created_at"
+        write(made.store, f"INSERT INTO backfill_result BY NAME SELECT {about}, {judged} FROM trace_part")
+        made.publish()
+        write(made.store, "DELETE FROM backfill_result")
+        made.move(2)
+        assert folder.rows("backfill_result").num_rows == 2
+        folder.table("trace_part").delete(f"trace_id = '{trace_id(0)}'")
+        made.store.lake_upkeep(made.lake).tidy(START)
+        assert folder.rows("backfill_result").column("trace_id").to_pylist() == [trace_id(1)]
+
+
 def late(made: Days, trace: int) -> None:
     """Store a job, a decision and a result about a trace that moved."""
     seq = next(row["seq"] for row in made.place.rows("span").to_pylist() if row["trace_id"] == trace_id(trace))

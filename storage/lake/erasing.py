@@ -126,6 +126,24 @@ class LakeErasure:
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)
 
+    def remove_orphans(self) -> None:
+        """Remove results of jobs whose trace has left, such as those of a driver that died before it looked for that.
+
+        Raises:
+            Unpublished: as `erase`.
+        """
+        with self._lake.lock, reaching(self._lake.uri):
+            results = self._lake.load(BY_NAME[JOB_RESULTS])  # before the parts, which come before their results
+            if not results.file_uris():
+                return
+            parts, numbers = self._lake.load(BY_NAME["trace_part"]), ("write_number",)
+            for name in self._names():
+                with self._database.cursor() as cursor:
+                    cursor.register("lake_rows", scan(results, numbers, where={DIRECTORY: (name, name)}))
+                    cursor.register("lake_parts", _scan(parts, numbers, self._names(), {}))
+                    orphans = arrow_table(cursor, sql.query("orphaned_results"))
+                self._removal.remove(BY_NAME[JOB_RESULTS], results, name, _numbers(orphans))
+
     def _remove(self, traces: pa.Table) -> None:
         in_order = traces.sort_by("first_batch")
         for begin in range(0, traces.num_rows, _TRACES_AT_ONCE):

@@ -52,11 +52,12 @@ class LakeUpkeep:
         return boundary, compared
 
     def tidy(self, now: dt.datetime, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Remove expired traces, and files that no reader needs.
+        """Remove expired traces, results of jobs about traces that have left, and files that no reader needs.
 
         Raises:
             Unpublished: the lake cannot be written now.
             Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)
+        self.erasure.remove_orphans()
         self.size = maintain(self._lake, now.date(), stopped) or self.size
