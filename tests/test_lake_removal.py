@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from storage.upkeep.deletions import DELETING, DONE, ERASING, DeletionCriteria
 from tests.lake import MOVED, Place, a_place, erase_all, publish_all, publish_in_the_end, rows_as_one
 from tests.live import until
 from tests.matching import write
-from tests.serving import a_server
+from tests.serving import a_server, run
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill
 from tests.test_lake_reading import move
@@ -226,6 +227,30 @@ def test_results_whose_trace_has_left_leave_within_a_day(folder: Place, tmp_path
         folder.table("trace_part").delete(f"trace_id = '{trace_id(0)}'")
         made.store.lake_upkeep(made.lake).tidy(START)
         assert folder.rows("backfill_result").column("trace_id").to_pylist() == [trace_id(1)]
+
+
+def test_a_restored_directory_erases_what_it_published_under_its_earlier_name(folder: Place, tmp_path: Path) -> None:
+    """Of a backup from before the first move, a deletion also takes copies under the old name; any lake is accepted."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
+        made.publish()
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with a_store(tmp_path / "new") as store:
+        publish_all(store.lake(str(tmp_path / "another lake")))
+    shutil.rmtree(tmp_path / "new")
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with days(tmp_path / "new", folder) as made:
+        made.publish()
+        assert made.store.lake_upkeep(made.lake).moved_before() is None
+        assert made.store.lake_scope() is None
+        expected = without(made, 0)
+        made.store.deletions.request(DeletionCriteria(trace_id=trace_id(0)), now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert files_with(folder, SECRET) == []
+        made.move(2)
+        assert made.hot() == []
+        assert without(made) == expected
 
 
 def late(made: Days, trace: int) -> None:

@@ -30,7 +30,7 @@ class LakeUpkeep:
 
     def moved_before(self) -> dt.date | None:
         """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
-        return max((each.day for each in self._boundaries.all().values()), default=None)
+        return max((each.day for each in self._boundaries.all().values() if each.first_batch > 0), default=None)
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
         """Move the boundary to a day, or only to the first commit that is not matched or summed; never move it back.
