@@ -4,6 +4,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from storage.errors import Unpublished
@@ -82,9 +83,12 @@ class LakeMover:
             took_s = time.monotonic() - began_s
             log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)
         if due != self._moved_to:
-            gives_way = lambda: stopped() or self._short_s is not None  # noqa: E731 - to a move for lack of room
+            gives_way = partial(self._gives_way, stopped)
             self.lake.tidy(now, gives_way)
             self._moved_to = self._moved_to if gives_way() else due
+
+    def _gives_way(self, stopped: Callable[[], bool]) -> bool:
+        return stopped() or self._short_s is not None  # to a move for lack of room
 
     def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
         boundary, compared = self.lake.move_boundary(day)
