@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -22,7 +23,7 @@ from tests.live import until
 from tests.matching import write
 from tests.serving import a_server, run
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
-from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill
+from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill, same
 from tests.test_lake_reading import move
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
@@ -131,6 +132,34 @@ def test_a_trace_that_comes_after_the_request_stays(folder: Place, tmp_path: Pat
         assert made.hot() == []
         assert without(made) == expected
         assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
+
+
+def test_a_trace_that_begins_again_while_it_is_deleted_stays(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans that come after a deletion has looked for the trace, and are published before its end, are not lost."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0))
+        made.publish()
+        made.move(2)
+        forget_moved = made.store.erasure.forget_moved
+
+        def forget_and_send(traces: pa.Table) -> None:
+            forget_moved(traces)
+            made.send(3, a_trace(0, 3, first=3))
+            publish_all(made.lake)
+
+        made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
+        with monkeypatch.context() as patch:
+            patch.setattr(made.store.erasure, "forget_moved", forget_and_send)
+            erase_all(made.store)
+        assert files_with(folder, SECRET) == []
+        before = made.publish()
+        assert before["span"].num_rows == 3
+        assert before["evaluation"].num_rows > 0
+        made.move(5)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, folder))
 
 
 @pytest.mark.timeout(900)

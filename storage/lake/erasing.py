@@ -28,6 +28,9 @@ _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "r
 """Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
 that an interrupted removal can go on."""
 
+_BEGUN_AGAIN: Final = ("evaluation", "trace_reading", "tool_call", "span", "trace_part")
+"""Tables of which a deletion leaves rows here only if they came after it had looked for them."""
+
 _PERSON: Final = ("session_id", "user_id")
 _EQUAL: Final = ("tenant", "trace_id", *_PERSON)
 _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
@@ -200,7 +203,7 @@ class LakeErasure:
             cursor.register("lake_traces", traces)
             last = "last_result" if table == "evaluation" else "last_write"
             statement = about.about(sql.query("rows_to_remove")).replace("$seq", seq).replace("$last", last)
-            return arrow_table(cursor, statement)
+            return arrow_table(cursor, statement, {"stays": table in _BEGUN_AGAIN})
 
     def _names(self) -> set[str]:
         return {self._lake.directory_id, *self._boundaries.all()}
