@@ -273,6 +273,8 @@ class Store:
 
         def rename(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.execute(sql.query("forget_lake_boundary"), {"all": gives_up})
+            if not gives_up:
+                cursor.execute(sql.query("keep_lake_name"))
             cursor.execute(sql.query("forget_lake_positions"))
 
         self._writer.store(rename, 1)

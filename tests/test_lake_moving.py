@@ -413,6 +413,31 @@ def test_a_restored_directory_reads_what_had_moved(folder: Place, tmp_path: Path
         publish_all(store.lake(folder.uri))
 
 
+def test_what_the_original_stores_later_is_not_of_a_restored_directory(folder: Place, tmp_path: Path) -> None:
+    """Of jobs and traces that both have under the same numbers and ids, each reads its own results and sums alone."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.publish()
+        made.move(2)
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with days(tmp_path / "new", folder) as made:
+        made.send(3, a_trace(1, 3))
+        jobs = set(rows(made.store, "SELECT job_id FROM evaluation"))
+        made.publish()
+        made.move(6)
+    with days(tmp_path / "data", folder) as made:
+        made.send(3, a_trace(2, 3), a_trace(1, 3))
+        assert set(rows(made.store, "SELECT job_id FROM evaluation")) > jobs
+        marks = "SELECT job_id, now()::TIMESTAMP AS superseded_at FROM evaluation"
+        write(made.store, f"INSERT INTO superseded (job_id, superseded_at) {marks}")
+        made.publish()
+    with a_store(tmp_path / "new", lake=folder.uri) as store:
+        assert rows(store, "SELECT trace_id FROM traces ORDER BY ALL") == [(trace_id(0),), (trace_id(1),)]
+        counted = rows(store, "SELECT count(*), count(*) FILTER (superseded) FROM evaluations")
+        assert counted == [(len(jobs) * 2, 0)]
+
+
 @pytest.mark.parametrize("instead", ["empty", "foreign", "older"])
 def test_a_lake_that_lacks_what_moved_is_refused(
     folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instead: str
@@ -500,6 +525,47 @@ def test_for_lack_of_room_traces_move_early(
         assert folder.rows("span").num_rows == 18
         made.mover(9).move(lambda: False)
         assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(number) for number in range(5)}
+
+
+def test_what_moves_resets_the_patience(folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep by size that comes after traces moved begins to wait anew, also while the move goes on."""
+    monkeypatch.setattr("collector.live.upkeep.lake_mover._PATIENCE_S", 0)
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.send(3, a_trace(1, 3))
+        made.publish()
+        now_ns = START_NS + 3 * DAY_NS
+        upkeep = made.store.lake_upkeep(made.lake)
+        mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
+        looks = [(0, mover.make_room())]
+
+        def look() -> bool:
+            if len(looks) == 1 and mover.counts["traces"]:
+                looks.append((1, mover.make_room()))
+            return False
+
+        mover.move(look)
+        assert looks == [(0, None), (1, None)]
+        assert made.hot() == []
+        assert mover.make_room() is None
+        assert mover.make_room() == "nothing could move for ten minutes"
+
+
+def test_a_lack_of_room_outlasts_a_daily_move(folder: Place, tmp_path: Path) -> None:
+    """A need of room that arises in a daily move stops its merging, and is met by the next move."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0))
+        made.send(3, a_trace(1, 3))
+        made.publish()
+        now_ns = START_NS + 3 * DAY_NS
+        upkeep = made.store.lake_upkeep(made.lake)
+        mover = LakeMover(upkeep, made.store.moving, hot_days=1, max_bytes=1, clock=lambda: now_ns)
+        mover.move(lambda: mover.make_room() is not None)
+        assert made.hot() == [1]
+        assert upkeep.size is None
+        mover.move(lambda: False)
+        assert made.hot() == []
+        assert upkeep.size is not None
 
 
 def test_the_boundary_never_goes_back(folder: Place, tmp_path: Path) -> None:

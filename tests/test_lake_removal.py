@@ -2,11 +2,13 @@
 
 import datetime as dt
 import random
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -19,9 +21,9 @@ from storage.upkeep.deletions import DELETING, DONE, ERASING, DeletionCriteria
 from tests.lake import MOVED, Place, a_place, erase_all, publish_all, publish_in_the_end, rows_as_one
 from tests.live import until
 from tests.matching import write
-from tests.serving import a_server
+from tests.serving import a_server, run
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
-from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill
+from tests.test_lake_moving import DAY_NS, Days, a_trace, days, move_and_kill, same
 from tests.test_lake_reading import move
 
 pytestmark = pytest.mark.costly("storage/lake", "storage/upkeep", "storage/queries/lake", "collector/live/upkeep")
@@ -132,6 +134,34 @@ def test_a_trace_that_comes_after_the_request_stays(folder: Place, tmp_path: Pat
         assert set(folder.rows("span").column("trace_id").to_pylist()) == {trace_id(1)}
 
 
+def test_a_trace_that_begins_again_while_it_is_deleted_stays(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans that come after a deletion has looked for the trace, and are published before its end, are not lost."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0))
+        made.publish()
+        made.move(2)
+        forget_moved = made.store.erasure.forget_moved
+
+        def forget_and_send(traces: pa.Table) -> None:
+            forget_moved(traces)
+            made.send(3, a_trace(0, 3, first=3))
+            publish_all(made.lake)
+
+        made.store.deletions.request(DeletionCriteria(user_id=SECRET), now_us=RECEIVED_AT_US)
+        with monkeypatch.context() as patch:
+            patch.setattr(made.store.erasure, "forget_moved", forget_and_send)
+            erase_all(made.store)
+        assert files_with(folder, SECRET) == []
+        before = made.publish()
+        assert before["span"].num_rows == 3
+        assert before["evaluation"].num_rows > 0
+        made.move(5)
+        assert made.hot() == []
+        same(before, rows_as_one(made.store, folder))
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.kill("storage/lake", "storage/upkeep", "collector/live/upkeep")
 def test_kills_while_traces_are_erased_leave_no_text(folder: Place, tmp_path: Path, seed: int, kills: int) -> None:
@@ -210,6 +240,46 @@ def test_expired_traces_leave_the_lake(place: Place, tmp_path: Path) -> None:
         assert upkeep.erasure.expire(START + dt.timedelta(days=31)) == 1
         assert without(made) == expected
         assert [place.rows(name).num_rows for name in ("trace_reading", "trace_part")] == [3, 4]
+
+
+def test_results_whose_trace_has_left_leave_within_a_day(folder: Place, tmp_path: Path) -> None:
+    """After a removal that was killed between a trace's parts and its results, these go with the daily maintenance."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_trace(0, 0), a_trace(1, 0))
+        about = "write_number, tenant, trace_id, start_time"
+        judged = f"'one' AS job, 'n' AS name, 'e' AS evaluator, 'scored' AS outcome, {LONG_AGO} AS created_at"
+        write(made.store, f"INSERT INTO backfill_result BY NAME SELECT {about}, {judged} FROM trace_part")
+        made.publish()
+        write(made.store, "DELETE FROM backfill_result")
+        made.move(2)
+        assert folder.rows("backfill_result").num_rows == 2
+        folder.table("trace_part").delete(f"trace_id = '{trace_id(0)}'")
+        made.store.lake_upkeep(made.lake).tidy(START)
+        assert folder.rows("backfill_result").column("trace_id").to_pylist() == [trace_id(1)]
+
+
+def test_a_restored_directory_erases_what_it_published_under_its_earlier_name(folder: Place, tmp_path: Path) -> None:
+    """Of a backup from before the first move, a deletion also takes copies under the old name; any lake is accepted."""
+    with days(tmp_path / "data", folder) as made:
+        made.send(0, a_secret_trace(0, 0), a_trace(1, 0))
+        made.publish()
+    assert run("backup", tmp_path / "backup", "--data", tmp_path / "data").exit_code == 0
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with a_store(tmp_path / "new") as store:
+        publish_all(store.lake(str(tmp_path / "another lake")))
+    shutil.rmtree(tmp_path / "new")
+    assert run("restore", tmp_path / "backup", "--data", tmp_path / "new").exit_code == 0
+    with days(tmp_path / "new", folder) as made:
+        made.publish()
+        assert made.store.lake_upkeep(made.lake).moved_before() is None
+        assert made.store.lake_scope() is None
+        expected = without(made, 0)
+        made.store.deletions.request(DeletionCriteria(trace_id=trace_id(0)), now_us=RECEIVED_AT_US)
+        erase_all(made.store)
+        assert files_with(folder, SECRET) == []
+        made.move(2)
+        assert made.hot() == []
+        assert without(made) == expected
 
 
 def late(made: Days, trace: int) -> None:

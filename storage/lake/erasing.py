@@ -28,6 +28,9 @@ _BY_TRACE: Final = ("evaluation", "log_record", "trace_reading", "tool_call", "r
 """Tables whose rows are found by the numbers of spans, and by traces. Those from which others are found come last, so
 that an interrupted removal can go on."""
 
+_BEGUN_AGAIN: Final = ("evaluation", "trace_reading", "tool_call", "span", "trace_part")
+"""Tables of which a deletion leaves rows here only if they came after it had looked for them."""
+
 _PERSON: Final = ("session_id", "user_id")
 _EQUAL: Final = ("tenant", "trace_id", *_PERSON)
 _NO_TRACES: Final = pa.table({"trace_id": pa.array([], pa.string())})
@@ -126,6 +129,24 @@ class LakeErasure:
             self._remove(traces.append_column("last_write", greatest).append_column("last_result", greatest))
             return int(traces.num_rows)
 
+    def remove_orphans(self) -> None:
+        """Remove results of jobs whose trace has left, such as those of a driver that died before it looked for that.
+
+        Raises:
+            Unpublished: as `erase`.
+        """
+        with self._lake.lock, reaching(self._lake.uri):
+            results = self._lake.load(BY_NAME[JOB_RESULTS])  # before the parts, which come before their results
+            if not results.file_uris():
+                return
+            parts, numbers = self._lake.load(BY_NAME["trace_part"]), ("write_number",)
+            for name in self._names():
+                with self._database.cursor() as cursor:
+                    cursor.register("lake_rows", scan(results, numbers, where={DIRECTORY: (name, name)}))
+                    cursor.register("lake_parts", _scan(parts, numbers, self._names(), {}))
+                    orphans = arrow_table(cursor, sql.query("orphaned_results"))
+                self._removal.remove(BY_NAME[JOB_RESULTS], results, name, _numbers(orphans))
+
     def _remove(self, traces: pa.Table) -> None:
         in_order = traces.sort_by("first_batch")
         for begin in range(0, traces.num_rows, _TRACES_AT_ONCE):
@@ -182,7 +203,7 @@ class LakeErasure:
             cursor.register("lake_traces", traces)
             last = "last_result" if table == "evaluation" else "last_write"
             statement = about.about(sql.query("rows_to_remove")).replace("$seq", seq).replace("$last", last)
-            return arrow_table(cursor, statement)
+            return arrow_table(cursor, statement, {"stays": table in _BEGUN_AGAIN})
 
     def _names(self) -> set[str]:
         return {self._lake.directory_id, *self._boundaries.all()}

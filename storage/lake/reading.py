@@ -95,7 +95,8 @@ class LakeReader:
 
     def boundary(self, cursor: duckdb.DuckDBPyConnection) -> Limits | None:
         """Return the limits of what has moved, in the cursor's snapshot; None if nothing has."""
-        rows = cursor.execute(sql.query("lake_boundaries")).fetchall()
+        boundaries = cursor.execute(sql.query("lake_boundaries")).fetchall()
+        rows = [row for row in boundaries if row[2] > 0]  # under a name of before a restore, nothing may have moved
         if not rows:
             return None
         _, days, batches, seqs = zip(*rows, strict=True)

@@ -30,7 +30,7 @@ class LakeUpkeep:
 
     def moved_before(self) -> dt.date | None:
         """Return the day before which traces have moved, unless something keeps them; None: nothing moved."""
-        return max((each.day for each in self._boundaries.all().values()), default=None)
+        return max((each.day for each in self._boundaries.all().values() if each.first_batch > 0), default=None)
 
     def move_boundary(self, day: dt.date) -> tuple[Boundary, Compared]:
         """Move the boundary to a day, or only to the first commit that is not matched or summed; never move it back.
@@ -52,11 +52,12 @@ class LakeUpkeep:
         return boundary, compared
 
     def tidy(self, now: dt.datetime, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Remove expired traces, and files that no reader needs.
+        """Remove expired traces, results of jobs about traces that have left, and files that no reader needs.
 
         Raises:
             Unpublished: the lake cannot be written now.
             Overloaded: the database cannot be written now.
         """
         self.erasure.expire(now)
+        self.erasure.remove_orphans()
         self.size = maintain(self._lake, now.date(), stopped) or self.size

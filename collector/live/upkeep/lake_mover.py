@@ -4,6 +4,7 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from storage.errors import Unpublished
@@ -34,7 +35,8 @@ class LakeMover:
         self.hot_days, self._max_bytes = hot_days, max_bytes
         self._clock = clock
         self._moved_to: dt.date | None = None  # by this process
-        self._short_s: float | None = None  # since when room in the database is needed
+        self._short_s: float | None = None  # since when room in the database is needed, and nothing moved
+        self._seen: dict[str, int] = {}  # `counts` at that time
         self._lack: str | None = None  # why moving made not enough of it
 
     @property
@@ -45,8 +47,10 @@ class LakeMover:
     def make_room(self) -> str | None:
         """Let traces move before their time in the next move; return why the last one did not make enough room."""
         lack, self._lack = self._lack, None
-        self._short_s = self._short_s or time.monotonic()
-        if time.monotonic() - self._short_s > _PATIENCE_S:
+        now_s = time.monotonic()
+        if self._short_s is None or self.counts != self._seen:
+            self._short_s, self._seen = now_s, self.counts
+        if now_s - self._short_s > _PATIENCE_S:
             return "nothing could move for ten minutes"
         return lack
 
@@ -72,15 +76,19 @@ class LakeMover:
                 break
             day += dt.timedelta(days=1)
             self._move_before(day, stopped)
-        if due != self._moved_to:
-            self.lake.tidy(now, stopped)
-        if stopped():
-            return
-        self._moved_to, self._short_s = due, None
+        if is_short:
+            self._short_s = None
         moved = {name: count - before[name] for name, count in self.counts.items()}
         if moved["traces"]:
             took_s = time.monotonic() - began_s
             log.info("moved %d traces, %d spans to the lake in %.1f s", moved["traces"], moved["spans"], took_s)
+        if due != self._moved_to:
+            gives_way = partial(self._gives_way, stopped)
+            self.lake.tidy(now, gives_way)
+            self._moved_to = self._moved_to if gives_way() else due
+
+    def _gives_way(self, stopped: Callable[[], bool]) -> bool:
+        return stopped() or self._short_s is not None  # to a move for lack of room
 
     def _move_before(self, day: dt.date, stopped: Callable[[], bool]) -> None:
         boundary, compared = self.lake.move_boundary(day)

@@ -11,11 +11,5 @@ ANTI JOIN (
     FROM tracejury.main.trace_reading
     WHERE start_time <= getvariable('lake')['until']
 ) AS h ON h.trace_key = $trace_key AND h.tenant = l.tenant
-ANTI JOIN (
-    SELECT tenant, trace_key, max(write_number) AS write_number
-    FROM read_parquet(getvariable('lake')['trace_reading'], union_by_name = true, hive_partitioning = false)
-    WHERE start_time <= epoch_ns(getvariable('lake')['until'])
-    GROUP BY ALL
-    HAVING count(*) > 1
-) AS w ON w.trace_key = l.trace_key AND w.tenant = l.tenant AND w.write_number > l.write_number
-WHERE l.start_time <= epoch_ns(getvariable('lake')['until']); -- of later ones copies are published, but none moved
+WHERE l.start_time <= epoch_ns(getvariable('lake')['until']) -- of later ones copies are published, but none moved
+QUALIFY row_number() OVER (PARTITION BY l.tenant, l.trace_key ORDER BY l.write_number DESC) = 1;
