@@ -31,19 +31,19 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetExample:
-    """A span, trace or session that would be judged."""
+    """A span, trace or session that would be judged. The fields from `name` on are displayed, and do not affect it."""
 
     tenant: str
     project: str | None
     seq: int  # of the span, or of the last span of the trace or session
     trace_id: str  # for a session, its latest trace
     span_id: str | None  # None for a trace or a session
-    session_id: str | None  # None for a span or a trace
-    name: str
-    service: str
-    start_ns: int
-    settles_at_ns: int | None  # None for a span, which is judged on arrival
-    settled: bool
+    session_id: str | None = None  # None for a span or a trace
+    name: str = ""
+    service: str = ""
+    start_ns: int = 0
+    settles_at_ns: int | None = None  # None for a span, which is judged on arrival
+    settled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,12 +78,6 @@ def judge_case(project: str, rule_id: str, body: CaseOfTarget, context: ContextD
         seq=0,
         trace_id=body.trace_id,
         span_id=body.span_id,
-        session_id=None,
-        name="",
-        service="",
-        start_ns=0,
-        settles_at_ns=None,
-        settled=True,
     )
     try:
         json.loads(body.case)

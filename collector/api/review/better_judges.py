@@ -151,11 +151,6 @@ def _to_judge(tenant: str, result: LabelledResult) -> TargetExample:
         trace_id=result.trace_id,
         span_id=result.span_id,
         session_id=result.session_id,
-        name="",
-        service="",
-        start_ns=0,
-        settles_at_ns=None,
-        settled=True,
     )
 
 

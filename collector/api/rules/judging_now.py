@@ -147,12 +147,6 @@ def _example(target: TargetToJudge) -> TargetExample:
         seq=target.seq,
         trace_id=target.trace_id,
         span_id=target.span_id,
-        session_id=None,
-        name="",
-        service="",
-        start_ns=0,
-        settles_at_ns=None,
-        settled=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""Resampling tests and intervals: random signs, random assignment, and bootstrapped items."""
+"""Resampling tests by random signs and by random assignment, and intervals of means."""
 
 import hashlib
 import itertools
