@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,12 @@ def test_operations_have_names_that_clients_can_use(document: dict[str, Any]) ->
     names = [operation["operationId"] for _, operation in operations(document)]
     assert len(set(names)) == len(names)
     assert [name for name in names if not re.fullmatch("[a-z]+(_[a-z]+)*", name)] == []
+
+
+def test_every_model_has_a_title_of_its_own(document: dict[str, Any]) -> None:
+    """Generators name classes after titles, and of two with the same one they lose an operation's response."""
+    titles = Counter(schema["title"] for schema in document["components"]["schemas"].values() if "title" in schema)
+    assert [title for title, models in titles.items() if models > 1] == []
 
 
 def test_the_committed_document_is_that_of_this_code(document: dict[str, Any], request: pytest.FixtureRequest) -> None:

@@ -10,7 +10,7 @@ from collector.api.responses.server import (
     DeletionCounts,
     JobCounts,
     LagDocument,
-    LakeDocument,
+    LakeState,
     OutcomeCounts,
     RuleCounts,
     RunningServer,
@@ -71,12 +71,12 @@ def condition_document(lasting: Lasting) -> ConditionDocument:
     return ConditionDocument(name=lasting.name, message=lasting.message, since=str(time_text(lasting.since_ns)))
 
 
-def lake_document(lake: LakePublisher | None) -> LakeDocument | None:
+def lake_document(lake: LakePublisher | None) -> LakeState | None:
     """Describe the state of the lake, if there is one."""
     if lake is None:
         return None
     size, day = lake.mover.lake.size, lake.mover.lake.moved_before()
-    return LakeDocument(
+    return LakeState(
         lag_seconds=lake.lag_s,
         rows=sum(lake.rows.values()),
         waiting=lake.failing or lake.held,

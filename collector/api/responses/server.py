@@ -24,7 +24,7 @@ class DroppedScopeDocument(WireDocument):
     spans: Annotated[int, doc("Dropped since the start.")]
 
 
-class LakeDocument(WireDocument, kw_only=True):
+class LakeState(WireDocument, kw_only=True):
     """State of the lake."""
 
     lag_seconds: Annotated[float, doc("All commits that are older are in the lake.")]
@@ -46,7 +46,7 @@ class RunningServer(WireDocument, kw_only=True):
         default_factory=list
     )
     conditions: list[ConditionDocument]
-    lake: LakeDocument | None
+    lake: LakeState | None
 
 
 class StoredSpans(WireDocument):
