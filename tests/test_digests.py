@@ -85,6 +85,17 @@ def test_a_clock_that_is_set_back_holds_up_no_digest(tmp_path: Path) -> None:
         assert len(script.taken) == 1
 
 
+def test_an_event_newer_than_the_clock_that_was_read_waits_for_its_digest(tmp_path: Path) -> None:
+    """One that is stored between reading the clock and asking for due digests is not taken for a clock set back."""
+    with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
+        webhook = alerting.webhook(url, digest_minutes=1_440)
+        before_ns = int(alerting.clock() * 1e9)
+        alerting.open(1)
+        assert not alerting.store.outbox.gather(before_ns)
+        assert alerting.states(webhook) == ["gathered"]
+        assert not script.taken
+
+
 def test_others_are_told_at_once_and_a_digest_is_tried_again(tmp_path: Path) -> None:
     """A receiver without digests does not wait for them; a digest that fails has the id that it had."""
     with a_receiver() as (url, script), an_alerting(tmp_path, behind_s=20 * HOUR_S) as alerting:
