@@ -45,7 +45,6 @@ from collector.path_names import subject_of
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
 from collector.settings import Settings
-from rules.settling import Settling
 from storage.engine.database import FILE_NAME
 from storage.errors import Unusable
 from storage.store import Store
@@ -201,7 +200,7 @@ def _rules(store: Store) -> ActiveRules:
 
 
 def _matcher(settings: Settings, store: Store) -> Matcher:
-    return Matcher(store.matching, tuple, _settling(settings), enqueued=lambda: None)
+    return Matcher(store.matching, tuple, settings.settling, enqueued=lambda: None)
 
 
 def _traces(settings: Settings, store: Store) -> ItemTraces:
@@ -209,16 +208,7 @@ def _traces(settings: Settings, store: Store) -> ItemTraces:
         queries=store.queries,
         judgements=store.judgements,
         own_keys=settings.own_keys,
-        settling=_settling(settings),
-    )
-
-
-def _settling(settings: Settings) -> Settling:
-    return Settling(
-        after_root_s=settings.settle_after_root_seconds,
-        quiet_s=settings.settle_quiet_seconds,
-        missing_s=settings.settle_missing_seconds,
-        longest_s=settings.settle_longest_seconds,
+        settling=settings.settling,
     )
 
 

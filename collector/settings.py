@@ -30,6 +30,7 @@ from collector.setting_values import (
     ResultsUrl,
     Size,
 )
+from rules.settling import Settling
 
 _MIB = 1 << 20
 
@@ -602,6 +603,17 @@ class Settings(BaseModel):
     def own_keys(self) -> OwnKeys:
         """Return the settings that decide how spans are read."""
         return OwnKeys(self.attribute_keys, price_table(self.model_prices))
+
+    @property
+    def settling(self) -> Settling:
+        """Return the settings that decide when a trace or a session counts as complete."""
+        return Settling(
+            after_root_s=self.settle_after_root_seconds,
+            quiet_s=self.settle_quiet_seconds,
+            missing_s=self.settle_missing_seconds,
+            longest_s=self.settle_longest_seconds,
+            session_s=self.session_idle_seconds,
+        )
 
     @model_validator(mode="after")
     def _whole_pair(self) -> Self:

@@ -106,10 +106,16 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def has_comments(text: str) -> bool:
-    """Return True if any line is a comment; a line with # within a text of several lines is not."""
+    """Return True if YAML has a comment, on a line of its own or at the end of one; a # within a value is none."""
+    end = 0
     try:
-        scalars = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
+        for token in yaml.scan(text):
+            begin = token.start_mark.index
+            if getattr(token, "style", None) in {"|", ">"}:  # the token of a block begins with its header
+                begin = text.find("\n", begin)
+            if "#" in text[end:begin]:
+                return True
+            end = token.end_mark.index
     except yaml.YAMLError:
-        return False
-    of_scalars = {line for each in scalars for line in range(each.start_mark.line, each.end_mark.line)}
-    return any(line.lstrip().startswith("#") for at, line in enumerate(text.splitlines()) if at not in of_scalars)
+        pass
+    return False

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from collector.cli.main import main
 from collector.experiment_runner.answers import ApplicationAnswer
 from collector.experiment_runner.conductor import Conductor
-from tests.model_server import CHAT, ModelRequest, Says, Status, Step, a_model
+from tests.model_server import CHAT, Hangs, ModelRequest, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
 from tests.serving import unused_port
 from tracejury.dataset_text import ItemText
@@ -247,7 +247,7 @@ def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypa
 
 
 def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None:
-    """With its key, what the run has is not run again; a run that is over takes nothing more."""
+    """With its key, what the run has is not run again, also while the server evaluates; a cancelled one is refused."""
     begun = server.ask(
         "POST",
         "projects/default/runs",
@@ -260,6 +260,13 @@ def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None
     assert (document["id"], document["totalItems"]) == (begun["runId"], 2)
     assert {"output": "Bergen"} in [each["actualOutput"] for each in document["items"]["content"]]
     assert shown(run(server, file, "--json", "--run-key", "night"))["totalItems"] == 2
+    with a_model(Hangs()) as model:
+        server.ask("POST", "llm-connections", 201, json={"name": "slow", "baseUrl": model.base_url, "model": "m"})
+        evaluations = f"runs/{begun['runId']}/evaluations"
+        evaluation = server.ask("POST", evaluations, 201, json={"criteria": "right?", "connectionId": "slow"})
+        document = shown(run(server, file, "--json", "--run-key", "night"))
+        assert (document["status"], document["totalItems"]) == ("EVALUATING", 2)
+        server.ask("DELETE", f"{evaluations}/{evaluation['id']}", 204)
     ended = server.begin("default", experimentName=tmp_path.name, runKey="gone")
     server.end(ended, "CANCELLED")
     refused = run(server, file, "--run-key", "gone")

@@ -13,6 +13,7 @@ from collector.app import Running
 from collector.evaluation.rule_trial import explain_trace, try_rule
 from evaluators.chat.client import ModelCallFailed
 from evaluators.errors import OverBudget
+from rules.settling import Settling
 from tests.connecting import QUESTION, SCHEMA, AJob, a_connection, an_active_rule
 from tests.live import a_client
 from tests.model_server import MODEL_RETURNED, ModelServer, Says, Status, a_model
@@ -70,7 +71,7 @@ def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
         ours = rows(server, "SELECT DISTINCT trace_id FROM spans WHERE service_name = 'tracejury'")
         for target in ("SPAN", "TRACE"):
             rule = a_rule(target=target)
-            trial = try_rule(rule, "never", YEARS_S, ask)
+            trial = try_rule(rule, "never", YEARS_S, ask, settling=Settling())
             assert (trial.looked_at, trial.evaluations) == (3, 1)
             for (trace_id,) in ours:
                 explained = explain_trace(rule, trace_id, ask)

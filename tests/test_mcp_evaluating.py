@@ -92,14 +92,35 @@ def test_an_agent_evaluates_changes_and_evaluates_again(server: McpServer) -> No
 
 
 def test_a_stored_run_is_scored_by_one_more_evaluator(server: McpServer) -> None:
-    """A stored run gets one more evaluator without running again, and its evaluations are listed."""
+    """A stored run gets one more evaluator without running again, and its evaluations are listed, newest first."""
     made = server.content("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "twenty"))
     more = server.content(
         "evaluate_run", run_id=made["run_id"], evaluator="length", config={"maximumOutputLength": 3}, threshold=1.0
     )
     assert more["average_scores"] == {"Exact Match": 0.5, "Length": 0.5}
     listed = server.content("list_run_evaluations", key="viewer", run_id=made["run_id"])["evaluations"]
-    assert [(each["evaluatorName"], each["status"]) for each in listed] == [("Exact Match", "DONE"), ("Length", "DONE")]
+    assert [(each["evaluatorName"], each["status"]) for each in listed] == [("Length", "DONE"), ("Exact Match", "DONE")]
+
+
+def test_a_run_of_many_evaluations_gets_one_more(server: McpServer) -> None:
+    """The newest evaluation is found behind 200 others, and begins the list."""
+    key = server.closed.keys["editor"]
+    begun = server.closed.ask("POST", "/api/v1/projects/shop/runs", key=key, json={"experimentName": "many"}).json()
+    run = f"/api/v1/runs/{begun['runId']}"
+    body = {"evaluator": "exact_match", "config": {"name": "Earlier"}}
+    made = server.closed.ask("POST", f"{run}/evaluations", key=key, json=body).json()
+    assert server.closed.ask("DELETE", f"{run}/evaluations/{made['id']}", key=key).status_code == 204
+    copied = f"""INSERT INTO run_evaluation BY NAME
+        SELECT * EXCLUDE (evaluation_id, i), 'earlier ' || i AS evaluation_id
+        FROM run_evaluation, range(200) AS r (i) WHERE evaluation_id = '{made["id"]}'"""
+    server.closed.running.store._writer.store(lambda cursor: cursor.execute(copied), 200)
+    item = {"itemKey": "a", "inputs": {}, "expectedOutputs": {"output": "4"}, "actualOutputs": {"output": "4"}}
+    assert server.closed.ask("POST", f"{run}/items", key=key, json={"items": [item]}).status_code == 201
+    assert server.closed.ask("PATCH", run, key=key, json={"status": "SUCCESS"}).status_code == 200
+    result = server.content("evaluate_run", run_id=begun["runId"], config={"name": "Latest"})
+    assert (result["status"], result["average_scores"]["Latest"]) == ("SUCCESS", 1)
+    listed = server.content("list_run_evaluations", run_id=begun["runId"])["evaluations"]
+    assert (listed[0]["evaluatorName"], listed[1]["evaluatorName"]) == ("Latest", "Earlier")
 
 
 def test_what_the_application_could_not_do_is_counted_beside_the_rate(server: McpServer) -> None:

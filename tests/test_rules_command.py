@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -174,6 +175,22 @@ def test_a_directory_that_no_server_holds_is_read(tmp_path: Path, rule: Path) ->
         post(f"http://{server.http}/api/v1/traces", an_agent(TRACES[0], tool_ms=900).SerializeToString())
     document = json.loads(run("rules", "test", rule, "--data", data, "--json").stdout)
     assert decisions(document) == [("matched", None, 1)]
+
+
+@pytest.mark.parametrize("wait_s", [0, 3_600])
+def test_examples_settle_by_the_settings_of_the_server(tmp_path: Path, rule: Path, wait_s: float) -> None:
+    """The command and the API tell when a trace settles by the times that the server waits."""
+    times = {"settle_after_root_seconds": wait_s, "settle_quiet_seconds": wait_s, "settle_longest_seconds": wait_s}
+    with a_server(tmp_path / "data", **times) as server:
+        post(f"http://{server.http}/api/v1/traces", an_agent(TRACES[0], tool_ms=900).SerializeToString())
+        assert server.store.wait_committed(10)
+        _wait_read(server)
+        by_command = json.loads(run("rules", "test", rule, "--server", server.http, "--json").stdout)
+        place = f"http://{server.http}/api/v1/projects/shop/trace-eval-rules/test"
+        by_api = httpx.post(place, content=TOOLS, headers={"content-type": "application/yaml"}, trust_env=False).json()
+    for document in (by_command, by_api):
+        (example,) = document["examples"]
+        assert example["settled"] is (wait_s == 0)
 
 
 def test_what_is_wrong_with_a_rule_is_told_by_file_and_line(server: Running, tmp_path: Path) -> None:

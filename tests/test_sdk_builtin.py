@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from evaluators.registry import KINDS
+from tests.model_server import ModelRequest, Says, a_model
 from tests.offline import an_offline_server
-from tracejury import Builtin, Client, Dataset, Example, Experiment, ProgramEnded, ProgramNotFound
+from tracejury import Builtin, Client, Dataset, Example, Experiment, ProgramEnded, ProgramNotFound, RunEnded
 from tracejury.builtin import Program
 
 COMMAND = (str(Path(sys.executable).parent / "tracejury"), "evaluate", "--batch", "-")
@@ -55,6 +57,43 @@ def test_both_ways_say_the_same(client: Client) -> None:
 def comparable(score: Any) -> tuple[Any, ...]:
     """Return the fields in which both ways must agree."""
     return (score.name, score.value, score.passed, score.threshold, score.direction, score.fingerprint, score.reason)
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "SUCCESS", "FAILED"])
+def test_a_resumed_run_waits_for_the_evaluators_of_the_server(tmp_path: Path, status: str) -> None:
+    """A run that lacks only the server's scores gets them, whether it has ended or not, unless it has failed."""
+    released = threading.Event()
+
+    def script(_: ModelRequest) -> Says:
+        released.wait(30)
+        return Says({"score": 0.9, "reason": "right"})
+
+    def interrupted(done: int, of: int) -> None:
+        if status != "SUCCESS" and done == of:
+            raise KeyboardInterrupt
+
+    judge = Builtin("llm_judge", {"criteria": "Is it right?"}, on="server", connection="local")
+    with a_model(script) as model:
+        connection = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS"}
+        with an_offline_server(tmp_path / "data", llm_connections={"local": connection}) as server:
+            client = Client(server.url)
+            experiment = Experiment("e", Dataset("d", EXAMPLES), answer, [judge], project="shop", run_key="k")
+            experiment.client, experiment.evaluation_s, experiment.progress = client, 0, interrupted
+            with pytest.raises((KeyboardInterrupt, TimeoutError)):
+                experiment.run()
+            run = server.ask("POST", "projects/shop/runs", json={"experimentName": "e", "runKey": "k"})["runId"]
+            if status == "FAILED":
+                server.end(run, status)
+                with pytest.raises(RunEnded, match="is EVALUATING"):
+                    experiment.run()
+                released.set()
+            else:
+                threading.Timer(1, released.set).start()
+                experiment.evaluation_s = 60
+                result = experiment.run()
+                assert (result.run_id, result.skipped) == (run, 4)
+                assert [[score.value for score in item.scores] for item in result.items] == [[0.9]] * 4
+            client.close()
 
 
 def test_every_builtin_is_answered(client: Client) -> None:

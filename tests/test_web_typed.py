@@ -115,14 +115,18 @@ def test_settings_of_an_evaluator_come_back_with_it(shown: Shown, browser: "Brow
     assert [TYPED in str(text) for (text,) in stored] == [False]
 
 
-RULE = "name: short\ntarget: SPAN\nevaluator: regex\nconfig:\n  pattern: |-\n    # a heading\n"
+RULE = "{}name: short{}\ntarget: SPAN\nevaluator: regex\nconfig:\n  pattern: |-{}\n    # a heading\n"
 
 
-@pytest.mark.parametrize("comment, is_kept", [("", False), ("# Why: the shop asked for it\n", True)])
-def test_a_form_does_not_take_comments_away(shown: Shown, comment: str, *, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    "comments",
+    [("", "", ""), ("# Why: the shop asked for it\n", "", ""), ("", "  # of words", ""), ("", "", " # a pattern")],
+)
+def test_a_form_does_not_take_comments_away(shown: Shown, comments: tuple[str, str, str]) -> None:
     """YAML with comments stays YAML until they are removed; lines of a text that begin with `#` are no comments."""
+    is_kept = any(comments)
     with Visit(shown.origin) as visit:
-        fields = {"as": "text", "do": "as_form", "text": comment + RULE}
+        fields = {"as": "text", "do": "as_form", "text": RULE.format(*comments)}
         answer = visit.send("/rules/new", "/rules/new", **fields)
     assert ('name="text"' in answer.text, "does not keep comments" in answer.text) == (is_kept, is_kept)
 

@@ -12,13 +12,24 @@ import pytest
 import collector.api.responses
 from collector.api.documents.rule_documents import BaselineEstimate
 from collector.api.gating import run_diff
-from collector.api.responses import alerting, annotating, deletions, judging, offline, reviewing, sessions, traces
+from collector.api.responses import (
+    alerting,
+    annotating,
+    deletions,
+    judging,
+    offline,
+    reviewing,
+    server,
+    sessions,
+    traces,
+)
 from collector.api.responses.wire import WireDocument, sources_of
 from collector.api.review.review_content import Reviewed
 from collector.conversation import SessionTurn
 from collector.evaluation.rule_trial import RuleTrial, TargetExample
 from collector.experiments.side_by_side import DiffCase, DiffSide, ScoreDifference
 from rules.rule import Rule
+from rules.settling import Settling
 from rules.statistics.agreeing import Agreement
 from rules.statistics.calibration import Calibration
 from rules.statistics.correcting import MoreLabels
@@ -85,6 +96,7 @@ READ_FROM: Final[dict[type[WireDocument], tuple[type | str, ...]]] = {
     reviewing.ReviewEntryDocument: (ReviewEntry,),
     reviewing.ReviewQueueDocument: (ReviewQueue,),
     reviewing.ReviewedContent: (Reviewed,),
+    server.SettlingDocument: (Settling,),
     sessions.SessionDocument: (SessionSummary, TraceResults),
     sessions.SessionList: (SessionPage,),
     sessions.SessionSummaryDocument: (SessionSummary,),

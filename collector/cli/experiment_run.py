@@ -39,7 +39,8 @@ _PAGE_ITEMS: Final = 1_000
 _NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
 _URI: Final = "dataset://"
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
-_GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # a run that can be resumed; after SUCCESS no items are left
+_GOING_ON: Final = frozenset({"RUNNING", "SUCCESS", "EVALUATING"})
+"""States of a run that can be resumed. No items are left after the first; the end of one that FAILED is refused."""
 
 
 class ExperimentNotRun(click.ClickException):

@@ -10,6 +10,7 @@ import click
 from msgspec import to_builtins
 
 from collector.api.responses.judging import BackfillDocument, BaselineEstimateDocument, ConnectionDocument, RuleList
+from collector.api.responses.server import StatusDocument
 from collector.cli.client import ServerClient, open_server, open_source
 from collector.cli.connecting import Parameters
 from collector.cli.lookups import rule_named, rule_path
@@ -24,6 +25,7 @@ from collector.path_names import path_segment
 if TYPE_CHECKING:
     from evaluators.evaluator import Need
     from rules.rule import Rule
+    from rules.settling import Settling
 
 _FOLLOW_S = 0.5
 _PATH = "/api/v1/trace-eval-rules"
@@ -62,7 +64,7 @@ def try_out(
                 raise click.ClickException(f"no trace {one_line(trace)} here; `tracejury traces list` shows the newest")
             print_json(explained) if as_json else print_explained(explained)
             return
-        trial = try_rule(rule, judge, last, ask)
+        trial = try_rule(rule, judge, last, ask, settling=_settling(source))
     print_json(to_builtins(trial_document(trial))) if as_json else print_trial(trial)
 
 
@@ -172,6 +174,20 @@ def _load(file: Path) -> "tuple[Rule, Need]":
             f"{file}:{each.line}: {each.key}{': ' if each.key else ''}{each.message}" for each in error.problems
         )
         raise click.ClickException(some_lines(message)) from error
+
+
+def _settling(source: ServerClient) -> "Settling":
+    from rules.settling import Settling
+
+    status = parse_response(StatusDocument, source.document("GET", "/api/v1/status"))
+    if status.settling is None:  # an older server
+        return Settling()
+    return Settling(
+        after_root_s=status.settling.after_root_seconds,
+        quiet_s=status.settling.quiet_seconds,
+        longest_s=status.settling.longest_seconds,
+        session_s=status.settling.session_seconds,
+    )
 
 
 def _rows(source: ServerClient, select: str, parameters: Parameters) -> Sequence[Sequence[object]]:

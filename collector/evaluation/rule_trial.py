@@ -72,7 +72,9 @@ class RuleTrial:
         return self.evaluations * _DAY_S / self.window_s
 
 
-def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str | None = None) -> RuleTrial:
+def try_rule(
+    rule: Rule, judge: Need, window_s: float, ask: Ask, *, settling: Settling, tenant: str | None = None
+) -> RuleTrial:
     """Match a rule against the spans that started within the window, up to now.
 
     With a tenant, against its spans only.
@@ -92,7 +94,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
         judge=judge,
         window_s=window_s,
         counts=tuple(_count(rule, *row) for row in ask(question.counts(), parameters)),
-        examples=tuple(_example(rule, row) for row in ask(question.examples(), parameters)),
+        examples=tuple(_example(rule, settling, row) for row in ask(question.examples(), parameters)),
     )
 
 
@@ -173,12 +175,12 @@ def _count(rule: Rule, clause: int | None, sampled: bool, flagged: bool, count: 
     return Count(decision="sampled_out", why=f"sampleRate {rule.sample_rate:g}", count=count)
 
 
-def _example(rule: Rule, row: Sequence[Any]) -> TargetExample:
+def _example(rule: Rule, settling: Settling, row: Sequence[Any]) -> TargetExample:
     trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq, project, of = row
     arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
-    settles_ns = settles_at_ns(arrivals, Settling()) if rule.target == "TRACE" else None
+    settles_ns = settles_at_ns(arrivals, settling) if rule.target == "TRACE" else None
     if rule.target == "SESSION":
-        settles_ns = last_ns + round((Settling().session_s if rule.settle_s is None else rule.settle_s) * 1e9)
+        settles_ns = last_ns + round((settling.session_s if rule.settle_s is None else rule.settle_s) * 1e9)
     return TargetExample(
         tenant=tenant,
         project=project,

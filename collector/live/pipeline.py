@@ -25,7 +25,6 @@ from collector.live.rules.active_rules import ActiveRules
 from collector.live.upkeep.review_feeder import ReviewFeeder
 from collector.self_tracing import Watch
 from collector.settings import Settings
-from rules.settling import Settling
 from storage.store import Store
 
 
@@ -86,7 +85,7 @@ class Pipeline:
             matcher = Matcher(
                 store.matching,
                 rules.active,
-                _settling(settings),
+                settings.settling,
                 enqueued=workers.wake,
                 revision=rules.revision,
                 surroundings=MatcherEnvironment(ingest_is_behind=ingest_is_behind, watch=watch),
@@ -159,7 +158,7 @@ def _run_evaluator(store: Store, settings: Settings, judging: JudgeServices, wor
         queries=store.queries,
         judgements=store.judgements,
         own_keys=settings.own_keys,
-        settling=_settling(settings),
+        settling=settings.settling,
     )
     return RunEvaluator(of_runs, judging.judges, workers.run, traces, retention_days=settings.run_retention_days)
 
@@ -193,13 +192,3 @@ def _worker_options(settings: Settings) -> WorkerOptions:
 
 def _names(judging: JudgeServices, tenant: str) -> set[str]:
     return {name for each in judging.connections.for_rules_of(tenant) for name in (each.connection_id, each.row.name)}
-
-
-def _settling(settings: Settings) -> Settling:
-    return Settling(
-        after_root_s=settings.settle_after_root_seconds,
-        quiet_s=settings.settle_quiet_seconds,
-        missing_s=settings.settle_missing_seconds,
-        longest_s=settings.settle_longest_seconds,
-        session_s=settings.session_idle_seconds,
-    )

@@ -14,6 +14,7 @@ from collector.api.responses.server import (
     OutcomeCounts,
     RuleCounts,
     RunningServer,
+    SettlingDocument,
     StatusDocument,
     StoredLogs,
     StoredSpans,
@@ -23,10 +24,13 @@ from collector.conditions import Lasting
 from collector.live.rules.active_rules import LoadedRule
 from collector.live.rules.rule_folder import FileProblem
 from collector.live.upkeep.lake_publisher import LakePublisher
+from rules.settling import Settling
 from storage.operation.status import Lag, Status
 
 
-def status_document(status: Status, rules: RuleCounts, *, server: RunningServer | None, now_ns: int) -> StatusDocument:
+def status_document(
+    status: Status, rules: RuleCounts, *, server: RunningServer | None, settling: Settling, now_ns: int
+) -> StatusDocument:
     """Describe the status at one moment; `server` is the part that only a running server knows."""
     totals = status.totals
     return StatusDocument(
@@ -45,6 +49,7 @@ def status_document(status: Status, rules: RuleCounts, *, server: RunningServer 
             oldest_seconds=_seconds_since(status.oldest_job_ns, now_ns),
         ),
         open_traces=status.open_traces,
+        settling=SettlingDocument.of(settling),
         deletions=DeletionCounts(**status.deletions),
         last24h=OutcomeCounts(**status.outcomes),
         spent_today=SpendingDocument.of(status.spent_today),

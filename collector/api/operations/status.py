@@ -22,7 +22,13 @@ def status(context: ContextDep, caller: CallerDep) -> Response:
         context.rules.kept(), context.rules.problems, problems_of(context, caller), comparisons_of(context, None)
     )
     return json_response(
-        status_document(context.store.status.status(now_ns), rules, server=_server(context), now_ns=now_ns)
+        status_document(
+            context.store.status.status(now_ns),
+            rules,
+            server=_server(context),
+            settling=context.settings.settling,
+            now_ns=now_ns,
+        )
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from collector.api.responses.judging import FileProblemDocument, SpendingDocument
-from collector.api.responses.wire import WireDocument, doc
+from collector.api.responses.wire import From, WireDocument, doc
 
 
 class ConditionDocument(WireDocument):
@@ -121,6 +121,15 @@ class OutcomeCounts(WireDocument):
     skipped: int
 
 
+class SettlingDocument(WireDocument):
+    """Settings that decide when a trace or a session counts as complete."""
+
+    after_root_seconds: Annotated[float, From("after_root_s")]
+    quiet_seconds: Annotated[float, From("quiet_s")]
+    longest_seconds: Annotated[float, From("longest_s")]
+    session_seconds: Annotated[float, From("session_s")]
+
+
 class StatusDocument(WireDocument):
     """The status of a server."""
 
@@ -138,6 +147,7 @@ class StatusDocument(WireDocument):
     deletions: DeletionCounts
     last24h: OutcomeCounts
     spent_today: SpendingDocument
+    settling: SettlingDocument | None = None
 
 
 class SweepForecastDocument(WireDocument):

@@ -143,8 +143,9 @@ def try_out(
     """
     rule = context.rules.checked(about_of(context, caller, project, make=True), body.parsed, tenant=caller.tenant)
 
+    settings = context.settings
+
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
-        settings = context.settings
         return context.store.queries.sql(
             select,
             parameters,
@@ -156,7 +157,8 @@ def try_out(
     trace = query.trace
     if trace is None:
         window_s = query.window_s if query.newest is None else _window_s(context, caller, query.window_s, query.newest)
-        trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=caller.tenant or None)
+        judge, tenant = check_evaluator(body.parsed), caller.tenant or None
+        trial = try_rule(rule, judge, window_s, ask, settling=settings.settling, tenant=tenant)
         document = trial_document(trial)
         if query.prompt:
             preview = context.trials.preview(rule, trial.examples[0]).document() if trial.examples else None

@@ -20,7 +20,10 @@ from collector.mcp.tools.datasets import version_of
 from collector.mcp.tools.runs import dataset_of
 
 _MOST_ITEMS: Final = 1_000
-_MOST_EVALUATIONS: Final = 200
+_MOST_EVALUATIONS: Final = 10_000
+"""How many evaluations of a run are read, oldest first. A guess: nothing else limits them, and runs have a few."""
+
+_MOST_SHOWN: Final = 200
 _MOST_NAMED: Final = 20
 _LOOK_S: Final = 0.25
 _LONGEST_S: Final = 45.0
@@ -264,15 +267,15 @@ class RunEvaluationLine(BaseModel):
 
 
 class ListedRunEvaluations(ToolOutput):
-    """Evaluations, oldest first."""
+    """The latest evaluations, newest first."""
 
     evaluations: list[RunEvaluationLine]
 
 
 async def list_run_evaluations(api: Api, arguments: ListRunEvaluations) -> ListedRunEvaluations:
-    """List the evaluations of a run, oldest first."""
+    """List the latest evaluations of a run, newest first: a response that is too long loses the end of its list."""
     evaluations = await api.listed(f"/api/v1/runs/{part(arguments.run_id)}/evaluations", _MOST_EVALUATIONS)
-    return ListedRunEvaluations(evaluations=evaluations)
+    return ListedRunEvaluations(evaluations=evaluations[: -_MOST_SHOWN - 1 : -1])
 
 
 async def _checked(api: Api, arguments: JudgedBy) -> dict[str, Any]:

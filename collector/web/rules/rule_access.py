@@ -149,7 +149,7 @@ def try_out(context: Context, whose: str, parsed: RuleText, rule: Rule, window_s
             select, parameters, max_rows=settings.sql_rows, timeout_s=seconds, terms=terms
         ).rows
 
-    return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
+    return try_rule(rule, check_evaluator(parsed), window_s, ask, settling=settings.settling, tenant=whose or None)
 
 
 def start_backfill(

@@ -174,8 +174,8 @@ class Experiment:
         return ServerRun.begin(client, project_of(self.project), body, reporter=reporter, must_begin=must_begin)
 
     def _ask(self, run: ServerRun, left: Sequence[Place]) -> None:
-        if left:
-            run.ask([each for each in self.evaluators if isinstance(each, Builtin) and _is_on_server(each)])
+        evaluators = [each for each in self.evaluators if isinstance(each, Builtin) and _is_on_server(each)]
+        run.ask(evaluators, is_whole=not left)
 
     async def _items(self, run: ServerRun, keys: Mapping[str, Example], left: Sequence[Place]) -> Sequence[ItemResult]:
         turns, done = asyncio.Semaphore(self.parallelism), 0

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,6 +65,7 @@ class ServerRun:
         try:
             begun = start.begin(client)
             known = frozenset(_known(client, begun["runId"])) if has_key else frozenset()
+            goes_on = _goes_on(client, begun)
         except Unreachable as error:
             if must_begin:
                 reporter.close()
@@ -74,7 +75,7 @@ class ServerRun:
         except Refused:
             reporter.close()
             raise
-        if begun["status"] not in {"RUNNING", "SUCCESS"}:
+        if not goes_on:
             reporter.close()
             raise RunEnded(f"the run {begun['runId']} of the key {fields['runKey']!r} is {begun['status']}")
         return cls(client, start, reporter, known, has_key)
@@ -89,8 +90,10 @@ class ServerRun:
         if self.reporter is not None and self.start is not None:
             self.reporter.report(self.start, document_of(item, dataset))
 
-    def ask(self, evaluators: Sequence[Builtin]) -> None:
+    def ask(self, evaluators: Sequence[Builtin], *, is_whole: bool) -> None:
         """Request evaluations by the server, for the end of the run; existing requests are not repeated.
+
+        A run that has all its items (`is_whole`) requests nothing: an earlier process did so.
 
         Raises:
             Refused: the server cannot evaluate the run.
@@ -103,15 +106,14 @@ class ServerRun:
         for evaluator in evaluators:
             body = {"evaluator": evaluator.evaluator, "config": evaluator.config, "connectionId": evaluator.connection}
             request = {name: value for name, value in body.items() if value}
-            place = f"/runs/{self.run_id}/evaluations"
             try:
-                self.evaluations.append(self.client.send("POST", place, request))
+                if not is_whole:
+                    self.evaluations.append(self.client.send("POST", f"/runs/{self.run_id}/evaluations", request))
+                    continue
             except Refused as refused:
-                listed = self.client.get(place, size=_PAGE) if refused.status == _CONFLICT else []
-                existing = [each for each in listed if each["evaluator"] == evaluator.evaluator and _is_open(each)]
-                if not existing:
+                if refused.status != _CONFLICT or not self._open(evaluator):
                     raise
-                self.evaluations += existing
+            self.evaluations += self._open(evaluator)
 
     def stop(self, status: str | None) -> tuple[int, int]:
         """Deliver the remaining items, and end the run with a state, or with None leave it open.
@@ -142,10 +144,7 @@ class ServerRun:
         if self.client is None or not self.evaluations:
             return {}
         ids, until_s, look_s = {each["id"] for each in self.evaluations}, time.monotonic() + wait_s, _POLL_INTERVAL_S
-        while True:
-            listed = self.client.get(f"/runs/{self.run_id}/evaluations", size=_PAGE)
-            if not any(_is_open(each) for each in listed if each["id"] in ids):
-                break
+        while any(each["id"] in ids for each in self._open()):
             if time.monotonic() > until_s:
                 raise TimeoutError(f"the server has not evaluated the run {self.run_id} within {wait_s:g} s")
             time.sleep(look_s)
@@ -162,9 +161,27 @@ class ServerRun:
             if place in self.known and place[0] in keys
         }
 
+    def _open(self, evaluator: Builtin | None = None) -> list[Mapping[str, Any]]:
+        """Return the evaluations of the run that are not done, of one evaluator or of all."""
+        return [
+            each
+            for each in _rows(self, "/evaluations")
+            if each["status"] in {"WAITING", "RUNNING"}
+            and (evaluator is None or each["evaluator"] == evaluator.evaluator)
+        ]
 
-def _is_open(evaluation: Mapping[str, Any]) -> bool:
-    return evaluation["status"] in {"WAITING", "RUNNING"}
+
+def _goes_on(client: Client, begun: Mapping[str, Any]) -> bool:
+    """Tell whether a run is running or has ended with success, also if evaluators of the server are not done yet."""
+    if begun["status"] != "EVALUATING":
+        return begun["status"] in {"RUNNING", "SUCCESS"}
+    try:  # the server refuses this for a run that has ended as FAILED
+        client.send("PATCH", f"/runs/{begun['runId']}", {"status": "SUCCESS"})
+    except Refused as refused:
+        if refused.status != _CONFLICT:
+            raise
+        return False
+    return True
 
 
 def _known(client: Client, run_id: str) -> set[Place]:
@@ -180,17 +197,26 @@ def _known(client: Client, run_id: str) -> set[Place]:
 
 def _stored(run: ServerRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]]":
     """Return the items of a run, each with its scores and the ids of their evaluations."""
-    items: list[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]] = []
+    return [
+        (
+            (each["itemKey"], each["trial"]),
+            each,
+            [(score["evaluationId"], _stored_score(score)) for score in each["evalResults"]],
+        )
+        for each in _rows(run)
+    ]
+
+
+def _rows(run: ServerRun, of: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the items of a run, or its evaluations, page by page."""
     page = 0
     while run.client is not None:
-        content = run.client.get(f"/runs/{run.run_id}", page=page, size=_PAGE)["items"]
-        for each in content["content"]:
-            scores = [(score["evaluationId"], _stored_score(score)) for score in each["evalResults"]]
-            items.append(((each["itemKey"], each["trial"]), each, scores))
+        document = run.client.get(f"/runs/{run.run_id}{of}", page=page, size=_PAGE)
+        rows = document if of else document["items"]["content"]
+        yield from rows
         page += 1
-        if len(content["content"]) < _PAGE:
+        if len(rows) < _PAGE:
             break
-    return items
 
 
 def _restored(document: Mapping[str, Any], example: Example, place: Place, scores: Sequence[Score]) -> ItemResult:
