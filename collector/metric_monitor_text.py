@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from rules.metric_limit import MetricLimit
@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # a command needs no database
 
 MetricName: TypeAlias = Literal[
     "span_errors",
-    "trace_errors",
+    "root_errors",
+    "traces_with_errors",
     "span_latency",
     "trace_latency",
     "trace_cost",
@@ -27,6 +28,16 @@ MetricName: TypeAlias = Literal[
     "rule_matches",
     "budget_used",
 ]
+FormerName: TypeAlias = Literal["trace_errors"]
+FORMER_NAMES: Final[Mapping[str, MetricName]] = {"trace_errors": "root_errors"}
+"""Names of metrics in earlier versions, which requests, files and stored monitors may use."""
+
+
+def metric_named(name: object) -> object:
+    """Return the present name of a metric that is called by a former one; anything else is returned unchanged."""
+    return FORMER_NAMES.get(name, name) if isinstance(name, str) else name
+
+
 Unit: TypeAlias = Literal["share", "ms", "usd", "tokens", "count"]
 Scope: TypeAlias = Literal["project", "release", "model", "tool", "rule", "connection"]
 
@@ -50,12 +61,18 @@ class Metric:
 
 METRICS: Final[Mapping[MetricName, Metric]] = {
     "span_errors": Metric(unit="share", scopes=_OF_SPANS, numbers="metric_of_spans", outcomes="outcomes_of_spans"),
-    "trace_errors": Metric(
+    "root_errors": Metric(
         unit="share",
         scopes=_OF_TRACES,
         numbers="metric_of_spans",
         outcomes="outcomes_of_spans",
         is_of_roots=True,
+    ),
+    "traces_with_errors": Metric(
+        unit="share",
+        scopes=_OF_TRACES,
+        numbers="metric_of_failed_traces",
+        outcomes="outcomes_of_traces",
     ),
     "span_latency": Metric(unit="ms", scopes=_OF_SPANS, numbers="metric_of_spans"),
     "trace_latency": Metric(unit="ms", scopes=_OF_TRACES, numbers="metric_of_spans", is_of_roots=True),
@@ -108,7 +125,9 @@ class MetricMonitorText(BaseModel):
     model_config = _CONFIG
 
     name: _Text
-    metric: MetricName
+    metric: Annotated[
+        MetricName, BeforeValidator(metric_named, json_schema_input_type=Literal[MetricName, FormerName])
+    ] = Field(description="`trace_errors` is accepted for `root_errors`, its name in earlier versions.")
     project: _Text | None = None
     release: _Text | None = None
     model: _Text | None = None

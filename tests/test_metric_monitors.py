@@ -1,5 +1,6 @@
 """Monitors of metrics: what a metric is, when it alerts and when that is over, over HTTP and from the command line."""
 
+import html
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -58,7 +59,8 @@ def forgotten(server: Running) -> Iterator[None]:
 def send(server: Running, project: str, count: int, *, failed: int = 0, ms: float = 10, **more: Any) -> None:
     """Send traces of one span each, of which some failed, and wait until they are stored.
 
-    `marks` are attributes of each span, and `process` those of what sends them.
+    `marks` are attributes of each span, and `process` those of what sends them. With `caught`, the failed span of a
+    trace is a tool below its root, which is fine.
     """
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
@@ -86,11 +88,15 @@ def send(server: Running, project: str, count: int, *, failed: int = 0, ms: floa
         for key, value in more.get("marks", {}).items():
             span.attributes.add(key=key).value.string_value = value
         if number * failed % count < failed:  # evenly among them
+            if more.get("caught"):
+                root, span = span, spans.add()
+                span.MergeFrom(root)
+                span.name, span.span_id, span.parent_span_id = "execute_tool search", b"caught..", root.span_id
             span.status.MergeFrom(Status(code=Status.STATUS_CODE_ERROR))
     stored = f"SELECT count(*) FROM spans WHERE project = '{project}'"
     ((before,),) = rows(server.store, stored)
     post(f"http://{server.otlp_http}/v1/traces", request.SerializeToString())
-    until(lambda: rows(server.store, stored), lambda counted: counted == [(int(str(before)) + count,)])
+    until(lambda: rows(server.store, stored), lambda counted: counted == [(int(str(before)) + len(spans),)])
 
 
 def watch(server: Running, status: int = 201, **text: Any) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def test_an_open_alert_that_goes_much_further_is_told_once() -> None:
 
 def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(server: Running) -> None:
     """The alert has the share, its interval, failed traces and SQL that says the same; it is one, and it is over."""
-    monitor = watch(server, project="errors", metric="trace_errors", above=0.2, severity="critical")
+    monitor = watch(server, project="errors", metric="root_errors", above=0.2, severity="critical")
     send(server, "errors", 30, failed=12)
     document = look(server, monitor)
     assert (document["standing"], document["value"], document["count"], document["failed"]) == ("alert", 0.4, 30, 12)
@@ -153,7 +159,7 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
     finding = alert.finding
     assert (finding.kind, finding.metric, finding.severity, finding.measure) == (
         "limit",
-        "trace_errors",
+        "root_errors",
         "critical",
         "share",
     )
@@ -175,6 +181,63 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
     assert ("within its limit again" in page, "the drop" in page) == (True, False)
 
 
+def test_a_caught_error_counts_in_traces_with_errors_and_not_in_root_errors(server: Running) -> None:
+    """A trace has an error if any span failed, as on Home; the alert counts such traces, and its SQL says the same."""
+    monitor = watch(server, project="caught", metric="traces_with_errors", above=0.2)
+    of_roots = watch(server, name="roots", project="caught", metric="root_errors", above=0.2)
+    send(server, "caught", 40, failed=10, caught=True)
+    document = look(server, monitor)
+    assert (document["standing"], document["value"], document["count"], document["failed"]) == ("alert", 0.25, 40, 10)
+    assert look(server, of_roots)["value"] == 0
+    (alert,) = alerts(server, monitor)
+    examples = alert.finding.document["examples"]
+    assert isinstance(examples, list)
+    assert len({each["traceId"] for each in examples if isinstance(each, dict)}) == 10
+    assert rows(server.store, str(alert.finding.document["sql"]))[0][:2] == (40, 10)
+    with a_client() as client:
+        home = client.get(f"http://{server.http}/?project=caught").text
+        href = html.unescape(home.partition('href="/metric-monitors?')[2].partition('"')[0])
+        page = client.get(f"http://{server.http}/metric-monitors?{href}").text
+    assert "25.0 %" in home.partition("With errors")[2].partition("</dd>")[0]
+    (suggested,) = yaml.safe_load(
+        html.unescape(page.partition('<pre class="text"><code><bdi>')[2].partition("</bdi>")[0])
+    )
+    assert watch(server, **suggested)["metric"] == document["metric"]
+
+
+def test_a_release_with_more_caught_errors_raises_an_alert(server: Running) -> None:
+    """With a change, each trace counts once as failed or not, by all of its spans."""
+    change = {"baseline": 64, "off": "drift"}
+    monitor = watch(server, project="catching", metric="traces_with_errors", change=change, windowSeconds=60)
+    send(server, "catching", 200, failed=4, release="1", caught=True)
+    look(server, monitor)
+    send(server, "catching", 100, failed=40, release="2", caught=True)
+    assert look(server, monitor)["standing"] == "alert"
+    (alert,) = alerts(server, monitor)
+    assert (alert.finding.kind, round(alert.finding.candidate.rate, 1)) == ("release", 0.4)
+
+
+def test_the_former_name_of_root_errors_is_accepted_everywhere(server: Running, tmp_path: Path) -> None:
+    """Requests, stored monitors, files and filters of alerts may say `trace_errors`; answers say `root_errors`."""
+    monitor = watch(server, project="former", metric="trace_errors", above=0.2)
+    assert monitor["metric"] == "root_errors"
+    former = "UPDATE metric_monitor SET document = replace(document, 'root_errors', 'trace_errors')"
+    server.store._writer.store(lambda cursor: cursor.execute(former), 1)
+    send(server, "former", 30, failed=12)
+    document = look(server, monitor)
+    assert (document["metric"], document["standing"], document["version"]) == ("root_errors", "alert", 1)
+    older = a_finding(7, metric="trace_errors", kind="limit", measure="amount", project="former", fingerprint=None)
+    server.store.alerts.open(older, time.time_ns())
+    with a_client() as client:
+        for name in ("root_errors", "trace_errors"):
+            content = client.get(f"http://{server.http}/api/v1/alerts?project=former&metric={name}").json()["content"]
+            assert {each["alertId"] for each in content} == {older.alert_id, document["openAlertId"]}
+    file = tmp_path / "monitors.yaml"
+    file.write_text(yaml.safe_dump([{"name": "former", "project": "former", "metric": "trace_errors", "above": 0.2}]))
+    assert run("metric-monitors", "apply", file, "--server", f"http://{server.http}").exit_code == 0
+    assert look(server, monitor)["version"] == 1
+
+
 @pytest.mark.costly("collector/live/monitors", "rules", "storage")
 @pytest.mark.parametrize(
     "metric, more, value",
@@ -186,6 +249,7 @@ def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(serv
         ("trace_count", {}, 25.0),
         ("span_errors", {"model": "large"}, 0.2),
         ("span_errors", {"release": "2"}, 0.2),
+        ("traces_with_errors", {"release": "2"}, 0.2),
     ],
 )
 def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: dict[str, Any], value: float) -> None:
@@ -202,7 +266,7 @@ def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: d
 
 def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
     """The open alert has the current value and the one reported before, and stays a single alert."""
-    monitor = watch(server, project="worsening", metric="trace_errors", above=0.1, escalateAt=0.5)
+    monitor = watch(server, project="worsening", metric="root_errors", above=0.1, escalateAt=0.5)
     send(server, "worsening", 30, failed=6)
     alert_id = look(server, monitor)["openAlertId"]
     send(server, "worsening", 90, failed=90)
@@ -233,7 +297,7 @@ def test_an_alert_of_a_metric_of_all_projects_is_what_the_contract_says(server: 
 def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> None:
     """Of a rate, the monitors of results say when an open alert is about something worse."""
     monitor = watch(
-        server, project="sliding", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+        server, project="sliding", metric="root_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
     )
     send(server, "sliding", 200, failed=4, release="1")
     look(server, monitor)
@@ -249,7 +313,7 @@ def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> Non
 
 
 @pytest.mark.costly("collector/live/monitors", "rules", "storage")
-@pytest.mark.parametrize("metric", ["trace_errors", "span_latency", "trace_tokens"])
+@pytest.mark.parametrize("metric", ["root_errors", "traces_with_errors", "span_latency", "trace_tokens"])
 def test_spans_of_experiments_count_only_where_they_are_wanted(server: Running, metric: str) -> None:
     """Neither those of a run, by themselves or by their process, nor those of the playground are production's."""
     project, marked = f"tried-{metric}", {"tracejury.run.id": "run-1"}
@@ -274,7 +338,7 @@ def test_spans_of_experiments_count_only_where_they_are_wanted(server: Running, 
 def test_a_change_is_not_looked_for_among_experiments(server: Running) -> None:
     """A run in which everything fails is no worse release of the application."""
     monitor = watch(
-        server, project="tried", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+        server, project="tried", metric="root_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
     )
     send(server, "tried", 200, failed=4, release="1")
     look(server, monitor)
@@ -369,7 +433,7 @@ def test_a_budget_that_runs_out_is_told_before_it_has(server: Running) -> None:
 def test_a_change_of_a_rate_is_found_without_a_limit(server: Running) -> None:
     """A release that fails more than the previous one is reported with both shares, by the monitors of results."""
     monitor = watch(
-        server, project="changing", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+        server, project="changing", metric="root_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
     )
     send(server, "changing", 200, failed=4, release="1")
     assert look(server, monitor)["standing"] == "fine"
@@ -432,16 +496,16 @@ def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) ->
 @pytest.mark.parametrize(
     "text, why",
     [
-        ({"metric": "trace_errors", "above": 0.1, "tool": "search"}, "trace_errors has no tool"),
-        ({"metric": "trace_errors"}, "one of above, below and change"),
-        ({"metric": "trace_errors", "above": 0.1, "below": 0.2}, "one of above, below and change"),
+        ({"metric": "root_errors", "above": 0.1, "tool": "search"}, "root_errors has no tool"),
+        ({"metric": "root_errors"}, "one of above, below and change"),
+        ({"metric": "root_errors", "above": 0.1, "below": 0.2}, "one of above, below and change"),
         ({"metric": "span_latency", "change": {}}, "so it has no change"),
         ({"metric": "rule_matches", "below": 1}, "needs a rule"),
         ({"metric": "budget_used", "above": 1}, "one of rule, project and connection"),
         ({"metric": "moods", "above": 1}, "metric"),
-        ({"metric": "trace_errors", "above": 0.5, "escalateAt": 0.2}, "lies beyond"),
+        ({"metric": "root_errors", "above": 0.5, "escalateAt": 0.2}, "lies beyond"),
         ({"metric": "trace_count", "below": 5, "escalateAt": 6}, "lies beyond"),
-        ({"metric": "trace_errors", "change": {}, "escalateAt": 0.2}, "goes with above or below"),
+        ({"metric": "root_errors", "change": {}, "escalateAt": 0.2}, "goes with above or below"),
     ],
 )
 def test_a_monitor_that_cannot_be_is_refused_with_the_reason(server: Running, text: dict[str, Any], why: str) -> None:

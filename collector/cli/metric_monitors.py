@@ -69,7 +69,7 @@ def apply(*, file: Path, server: str | None, data: Path | None) -> None:
             known = existing.get(str(each.get("name")))
             if known is None:
                 client.post(_PATH, each)
-            elif any(known.get(key) != value for key, value in each.items()) or _says_more(known, each):
+            elif _differs(known, each) or _says_more(known, each):
                 client.put(f"{_PATH}/{path_segment(known['id'])}", each)
     click.echo(f"{len(monitors)} watched")
 
@@ -87,6 +87,14 @@ def delete(*, name: str, server: str | None, data: Path | None) -> None:
             raise click.ClickException(f"no metric monitor {one_line(name)} here")
         client.delete(f"{_PATH}/{path_segment(known[0])}")
     click.echo("deleted")
+
+
+def _differs(known: dict[str, Any], described: dict[str, Any]) -> bool:
+    from collector.metric_monitor_text import metric_named
+
+    # A former name of the metric is no change: a changed monitor would begin again.
+    known, described = ({**each, "metric": metric_named(each.get("metric"))} for each in (known, described))
+    return any(known.get(key) != value for key, value in described.items())
 
 
 def _says_more(known: dict[str, Any], described: dict[str, Any]) -> bool:

@@ -36,6 +36,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
 _LATEST_RUNS: Final = 100  # searched for those of the chosen project
 _SHOWN_RUNS: Final = 5
+_LEAST_LIMIT, _MOST_LIMIT = 0.05, 0.95  # of errors, in a suggested monitor; a guess
 _MANY_TIMES: Final = 10  # above which a percentage means little
 
 
@@ -115,6 +116,7 @@ def show_home(
         doubled=_doubled(context, caller),
         traces=_traces_href(at, at.from_ns, at.until_ns),
         errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
+        monitor_of_errors=_monitor_href(glance, project),
         dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
         slowest=_traces_href(at, at.from_ns, at.until_ns, sort="duration"),
         of_model=lambda model: _traces_href(at, at.from_ns, at.until_ns, model=model),
@@ -190,6 +192,13 @@ def _doubled(context: Context, caller: Caller) -> list[str]:
 def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:
     params = {"from": time_text(from_ns) or "", "to": time_text(to_ns) or "", "project": at.project or "", **more}
     return f"/traces?{urlencode({name: value for name, value in params.items() if value})}"
+
+
+def _monitor_href(glance: Glance, project: str | None) -> str:
+    # The limit is twice the share of the period before: a page that is bad now alerts at once.
+    above = min(max(round(2 * (glance.before.error_rate or 0.0), 2), _LEAST_LIMIT), _MOST_LIMIT)
+    named = {"project": project} if project else {}
+    return f"/metric-monitors?{urlencode({'metric': 'traces_with_errors', **named, 'above': above})}"
 
 
 def _changes(glance: Glance) -> dict[str, Change | None]:

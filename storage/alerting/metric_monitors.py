@@ -19,9 +19,9 @@ from storage.sql import dict_rows
 from storage.versioned import VersionedRecords
 
 NumbersStatement: TypeAlias = Literal[
-    "metric_of_spans", "metric_of_traces", "metric_of_judgements", "metric_of_matches"
+    "metric_of_spans", "metric_of_traces", "metric_of_failed_traces", "metric_of_judgements", "metric_of_matches"
 ]
-OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_judgements"]
+OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_traces", "outcomes_of_judgements"]
 
 MOST_MONITORS: Final = 200
 """Maximum number of monitors of one tenant. A guess: each is checked every few seconds, and the cost of a check has not
@@ -183,6 +183,7 @@ def _numbers() -> dict[NumbersStatement, str]:
     return {
         "metric_of_spans": sql.query("metric_of_spans"),
         "metric_of_traces": sql.query("metric_of_traces"),
+        "metric_of_failed_traces": sql.query("metric_of_failed_traces"),
         "metric_of_judgements": sql.query("metric_of_judgements"),
         "metric_of_matches": sql.query("metric_of_matches"),
     }
@@ -191,6 +192,7 @@ def _numbers() -> dict[NumbersStatement, str]:
 def _outcomes() -> dict[OutcomesStatement, str]:
     return {
         "outcomes_of_spans": sql.query("outcomes_of_spans"),
+        "outcomes_of_traces": sql.query("outcomes_of_traces"),
         "outcomes_of_judgements": sql.query("outcomes_of_judgements"),
     }
 

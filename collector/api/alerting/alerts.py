@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Query
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -19,6 +19,7 @@ from collector.api.responses.alerting import AlertDetail, AlertDocument, AlertPa
 from collector.api.responses.declaration import response_model
 from collector.api.review.judge_accuracy import corrected_alert
 from collector.delivery.alert_document import alert_document
+from collector.metric_monitor_text import metric_named
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.errors import NotFound
 from storage.records import AlertKind, AlertState, Severity
@@ -43,7 +44,7 @@ class AlertQuery(BaseModel):
     rule: str | None = None
     state: AlertState | None = None
     kind: AlertKind | None = None
-    metric: str | None = None
+    metric: Annotated[str | None, BeforeValidator(metric_named)] = None
     severity: Severity | None = None
     page: int = Field(default=0, ge=0, le=MAX_PAGE)
     size: int = Field(default=50, ge=1, le=200)

@@ -202,7 +202,7 @@ class MetricLooker:
             document |= {"alpha": text.change.alpha, "margin": text.change.margin}
         if text.of.numbers is not None:
             document["sql"] = metric_statement(text.of.numbers, window.values)
-        if text.of.numbers == "metric_of_spans" and not text.of.counts:
+        if text.of.numbers in {"metric_of_spans", "metric_of_failed_traces"} and not text.of.counts:
             document["examples"] = list[JsonValue](self._monitors.worst(window.values))
         seen = window.until_us if number is None else number
         return AlertFinding(
@@ -256,6 +256,7 @@ class _LookWindow:
             "percentile": text.percentile,
             "of_cost": text.metric == "trace_cost",
             "slowest": text.of.unit == "ms",
+            "one_a_trace": text.metric == "traces_with_errors",
             "experiments": text.experiments,
         }
 

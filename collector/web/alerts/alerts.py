@@ -1,5 +1,6 @@
 """Pages of alerts: the change for the worse, its evidence, and the person who handles it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.documents.rule_documents import comparisons_of
 from collector.api.review.judge_accuracy import corrected_alert
 from collector.live.monitors.metric_looks import metric_state_of, text_of
-from collector.metric_monitor_text import SCOPES, MetricMonitorText
+from collector.metric_monitor_text import SCOPES, MetricMonitorText, MetricName
 from collector.units import metric_text
 from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
 from collector.web.charts.small import evidence_bar, whisker
@@ -29,12 +30,13 @@ from collector.web.rendering import page, see_other
 from collector.web.visitor import FormDep, page_router, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding
 from storage.errors import Conflict, NotFound
-from storage.records import AlertState
+from storage.records import MAX_COUNT, AlertState
 
 router = page_router()
 
 _ROWS: Final = 50
 _MOST_NAME: Final = 200
+_MOST_PROJECT: Final = 150  # characters of it in the name of a monitor, which has at most 200
 
 STATES: Final[Mapping[str, str]] = {
     "": "all",
@@ -201,13 +203,37 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+class MonitorSuggestion(BaseModel):
+    """The metric to suggest a monitor of, with its project and limit; no metric: no suggestion."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    metric: MetricName | None = None
+    project: str = Field(default="", max_length=200)
+    above: float = Field(default=0.05, ge=0, le=MAX_COUNT, allow_inf_nan=False)
+
+
 @router.get("/metric-monitors")
 @needs(Permission.READ, by_tenant=True)
-def list_metric_monitors(request: Request, context: ContextDep, caller: CallerDep) -> Response:
-    """List metric monitors by tenant and name, with their state."""
+def list_metric_monitors(
+    request: Request, context: ContextDep, caller: CallerDep, query: Annotated[MonitorSuggestion, Query()]
+) -> Response:
+    """List metric monitors by tenant and name, with their state, and suggest the text of one."""
     rows = context.store.metric_monitors.all(tenant=caller.visible_tenant)
     monitors = [(row, text := text_of(row), metric_state_of(row), _scope(text), _limit(text)) for row in rows]
-    return page(request, "metric_monitors.html", monitors=monitors)
+    return page(request, "metric_monitors.html", monitors=monitors, suggested=_suggested(query))
+
+
+def _suggested(query: MonitorSuggestion) -> str:
+    if query.metric is None:
+        return ""
+    fields: dict[str, str | float] = {
+        "name": f"{query.project[:_MOST_PROJECT] or 'all projects'}: {query.metric}",
+        "metric": query.metric,
+    }
+    fields |= {"project": query.project} if query.project else {}
+    text = ", ".join(f"{key}: {json.dumps(value)}" for key, value in (fields | {"above": query.above}).items())
+    return f"- {{{text}}}"
 
 
 def _scope(text: MetricMonitorText) -> str:

@@ -13,7 +13,7 @@ WHERE
     AND ($rule IS NULL OR a.rule_id = $rule OR a."rule" = $rule)
     AND ($state IS NULL OR a."state" = $state)
     AND ($kind IS NULL OR a.kind = $kind)
-    AND ($metric::VARCHAR IS NULL OR a.metric = $metric)
+    AND ($metric::VARCHAR IS NULL OR a.metric IN ($metric, CASE $metric WHEN 'root_errors' THEN 'trace_errors' END)) -- its name in earlier versions
     AND ($severity::VARCHAR IS NULL OR a.severity = $severity)
 ORDER BY a.opened_at DESC, a.alert_id
 LIMIT $limit OFFSET $offset;
