@@ -1,6 +1,7 @@
 """Durations, offsets, instants and counts as a person reads them."""
 
 import datetime as dt
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -48,14 +49,18 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-_SMALL_USD: Final = 0.01
-"""Below this an amount is written with six digits behind the point."""
+_LEAST_USD: Final = 0.0001
+"""Smallest amount of US dollars that is rounded to four decimals; of less, the first digit is kept."""
 
 
 def usd_text(usd: float) -> str:
-    """Write an amount of money with its unit."""
-    digits = 2 if usd == 0 or usd >= _SMALL_USD else 6
-    return f"{usd:,.{digits}f} USD"
+    """Format an amount of US dollars: two decimals, or two digits and at most four decimals, such as $0.0007."""
+    if usd == 0:
+        return "$0"
+    amount, sign = abs(usd), "-" if usd < 0 else ""
+    about = float(f"{amount:.2g}")
+    first = -math.floor(math.log10(about))  # the decimal with the first digit
+    return f"{sign}${amount:,.{max(2, min(first + 1, 4)) if about >= _LEAST_USD else first}f}"
 
 
 def cost_text(amount: str, usd: float, unpriced_calls: int) -> str:
@@ -83,7 +88,7 @@ def _three_digits(value: float) -> str:
 _UNITS: Final[Mapping[str, Callable[[float], str]]] = {
     "share": lambda value: f"{100 * value:.4g} %",
     "ms": duration_text,
-    "usd": lambda value: f"{value:.4g} USD",
+    "usd": usd_text,
     "tokens": lambda value: f"{value:,.0f} tokens",
     "count": lambda value: f"{value:,.0f}",
 }

@@ -201,6 +201,7 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
 NO_PAGES = {
     "/static/{digest}/{name}",
     "/favicon.ico",
+    "/traces/{trace_id}/next",
     "/traces/{trace_id}/otlp",
     "/datasets/{dataset_id}/versions/{version}/export",
     "/datasets/{dataset_id}/versions/{version}/text",

@@ -410,7 +410,7 @@ def test_the_command_lists_and_tries_connections(tmp_path: Path) -> None:
             tried = run("connections", "test", "judge", *where)
             assert tried.exit_code == 0
             assert "judge works: gpt-4o-mini-2024-07-18, " in tried.stdout
-            assert "100 tokens in, 20 out, 0.000140 USD" in tried.stdout
+            assert "100 tokens in, 20 out, $0.0001" in tried.stdout
             assert json.loads(run("connections", "test", made["id"], "--json", *where).stdout)["ok"] is True
             rubbish, broken = (run("connections", "test", "judge", *where) for _ in range(2))
             assert (rubbish.exit_code, broken.exit_code) == (1, 1)
@@ -455,7 +455,7 @@ def test_the_cost_of_calls_without_a_price_is_shown_as_unknown(tmp_path: Path) -
         client.post(f"{path}/test").raise_for_status()
         spent = client.get(path).json()["spentToday"]
         assert (spent["calls"], spent["unpricedCalls"], spent["usd"]) == (1, 1, 0)
-        unknown, bound = "cost unknown; 1 call without a price", "at least 1.20 USD; 1 call without a price"
+        unknown, bound = "cost unknown; 1 call without a price", "at least $1.20; 1 call without a price"
         assert unknown in run("connections", "list", *where).stdout
         until(lambda: run("status", *where).stdout, lambda shown: unknown in shown)
         for page in ("/status", "/connections", path.replace("/api/v1/llm-connections", "/connections")):

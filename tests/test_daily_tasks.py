@@ -342,7 +342,7 @@ def test_a_mistyped_filter_keeps_the_form(shown: Shown) -> None:
 def test_the_first_page_counts_what_its_links_lead_to(shown: Shown) -> None:
     """Traces, errors, models and failing spans of the last day, each with the traces behind it."""
     with Visit(shown.origin) as visit:
-        page = until(lambda: visit.get("/?project=long").text, lambda text: "12.50 USD" in text)
+        page = until(lambda: visit.get("/?project=long").text, lambda text: "$12.50" in text)
         tile = page.partition("<dt>Traces</dt>")[2]
         assert ">2<" in tile[:300]
         for link, trace_id in (("model=big-1", DEAR_ID), (f"failing=step+{FAILING}", LONG_ID)):

@@ -131,9 +131,9 @@ def test_what_fails_is_told_apart(server: Offline, tmp_path: Path) -> None:
     assert "it has sunk" in failed["error"]
     assert failed["itemKey"].startswith("item-")
     output = CliRunner().invoke(main, ["experiments", "runs", "default", tmp_path.name, "--server", server.url]).stdout
-    assert "0.50 USD" in output
+    assert "$0.50" in output
     output = CliRunner().invoke(main, ["experiments", "show", document["id"], "--server", server.url]).stdout
-    assert "cost 0.50 USD (2/3 items priced)" in output or "cost 0.50 USD" in output
+    assert "cost $0.50 (2/3 items priced)" in output or "cost $0.50" in output
     assert " 0.500 " in output  # the mean of the evaluator
     unknown = run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5")
     assert (unknown.exit_code, "1 item could not be judged" in unknown.stderr) == (3, True)

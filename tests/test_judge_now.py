@@ -262,7 +262,7 @@ def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> N
     path = f"/traces/{TRACE}/judge"
     with Visit(played.origin) as visit:
         page = " ".join(unescape(re.sub(r"<[^>]+>", " ", visit.get(f"{path}?span={SPAN}").text)).split())
-        assert "offered llm_judge model-one 1.24 USD" in page
+        assert "offered llm_judge model-one $1.24" in page
         assert "checked length no model nothing" in page
         says(played, Status(401))
         response = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)

@@ -119,6 +119,18 @@ def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) ->
     assert listed_ids == expected
 
 
+@pytest.mark.costly("collector/api", "rules", "storage")
+@pytest.mark.parametrize("plainly", WISHES)
+def test_steps_to_newer_traces_are_the_list_backwards(store: Store, plainly: str) -> None:
+    """From the oldest trace of a list, each step leads to the one above it, and from the first to none."""
+    listed = store.listing.traces(WISHES[plainly], limit=TRACES, within_s=60).traces[::-1]
+    expected = [trace.trace_id for trace in listed]
+    for place, following in zip(listed, [*expected[1:], None], strict=False):
+        position = ListPosition(start_ns=place.start_ns, trace_id=place.trace_id, tenant=place.tenant)
+        newer = store.listing.newer(WISHES[plainly], position, within_s=60)
+        assert (newer and newer.trace_id) == following
+
+
 @pytest.mark.parametrize(
     "by, plainly",
     [

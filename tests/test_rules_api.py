@@ -337,7 +337,7 @@ def test_all_rules_are_listed_with_what_they_did_and_what_is_wrong(api: httpx.Cl
     shown = run("rules", "list", "--server", server.http).stdout
     assert "1 of 4" in shown
     assert "SKIPPED" in shown
-    assert "0.75 USD, 1 failed call" in " ".join(shown.split())
+    assert "$0.75, 1 failed call" in " ".join(shown.split())
     assert "wrong.yaml:3: evaluatr: unknown key; did you mean evaluator?" in shown
     assert json.loads(run("rules", "list", "--server", server.http, "--json").stdout) == listed
     only = json.loads(run("rules", "list", "--project", "bank", "--server", server.http, "--json").stdout)

@@ -79,7 +79,7 @@ def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: 
     for line in (
         "1 trace not settled",
         "2 waiting, 1 under way, the oldest for 10 min",
-        "0.75 USD",
+        "$0.75",
     ):
         assert line in shown
     assert "b.yaml:2: evaluator: there is no evaluator 'tool_eror'; did you mean tool_error?" in shown

@@ -1,6 +1,7 @@
 """The tree of a trace: the span it opens on, steps through errors, search results, and all of it for scripts."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 from collector.web.traces.trace_tree import ROWS, SpanTree
@@ -68,6 +69,31 @@ def test_a_trace_opens_on_the_error_that_others_pass_on() -> None:
     """The first failed span below which none failed is chosen, not the root that failed because of it."""
     assert SpanTree(FAILING, ()).view(chosen=None, begin=None).chosen == "c"
     assert SpanTree(FAILING, ()).view(chosen="e", begin=None).chosen == "e"
+
+
+def test_a_trace_opens_on_the_failed_call_and_not_on_its_request() -> None:
+    """The tool or model whose HTTP request failed is chosen, before failed steps without a call."""
+    request = a_line("d", "c", name="POST", span_type="other", is_error=True)
+    for kind in ("tool", "llm", "retriever"):
+        spans = (
+            a_line("a", span_type="agent", is_error=True),
+            a_line("b", "a", name="plan", span_type="chain", is_error=True),
+            a_line("c", "a", name="lookup", span_type=kind, is_error=True),
+            request,
+        )
+        assert SpanTree(spans, ()).first == "c"
+    caught = (a_line("a", span_type="agent"), a_line("c", "a", span_type="tool"), request)
+    assert SpanTree(caught, ()).first == "d"
+
+
+def test_deep_trees_are_indented_in_smaller_steps() -> None:
+    """At any depth the indent grows with the level, and never beyond the most that a tree is indented."""
+    spans = [a_line(f"{level:02}", f"{level - 1:02}" if level else None) for level in range(61)]
+    depths = [row.depth for row in SpanTree(spans, ()).view(chosen=None, begin=0).rows]
+    assert (depths, depths[0], depths[-1]) == (sorted(depths), 0, 12)
+    assert max(Counter(depths).values()) <= 6
+    flat = [row.depth for row in SpanTree(spans[:4], ()).view(chosen=None, begin=0).rows]
+    assert flat == [0, 1, 2, 3]
 
 
 def test_without_errors_a_trace_opens_on_what_a_judge_failed() -> None:

@@ -118,9 +118,7 @@ def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
     judged.says(lambda _: GOOD)
     text = words(judged.send("preview").text)
     assert ("Call the judge on these 3" in text, judged.model.requests) == (True, [])
-    assert (
-        "at most 5.40 USD . The actual cost is usually far lower" in text
-    )  # three times 100,000 tokens in and 8,000 out
+    assert "at most $5.40 . The actual cost is usually far lower" in text  # three times 100,000 tokens in and 8,000 out
     judged.connect(price=PRICE)
     assert "assuming at most 4,096 tokens per response" in words(judged.send("preview").text)
     judged.connect()
@@ -166,7 +164,7 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     assert len(judged.model.requests) == 3
     assert all("Is it kind?" in each.system + each.user for each in judged.model.requests)
     assert [("passed 0.9" in each, "it is kind" in each) for each in examples(page)] == [(True, True)] * 3
-    assert "The judge was called: 3 calls, 360 tokens, 0.009000 USD" in words(page)
+    assert "The judge was called: 3 calls, 360 tokens, $0.0090" in words(page)
     ((evaluations, calls),) = before
     counted = "SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call WHERE tokens IS NOT NULL)"
     until(lambda: judged.sql(counted), lambda rows: rows == [(evaluations, int(str(calls)) + 3)])
@@ -190,10 +188,10 @@ def test_a_jury_votes_on_each_example(judged: Judged) -> None:
         assert (
             "strict one over connection strict and mild one over connection mild vote on the newest examples" in offered
         )
-        assert ("at most 16.20 USD" in offered, judged.model.requests) == (True, [])  # three times that of one judge
+        assert ("at most $16.20" in offered, judged.model.requests) == (True, [])  # three times that of one judge
         page = judged.send(more="jury: [strict, mild]").text
         assert ["2 of 3 judges agree. so" in each for each in examples(page)] == [True] * 3
-        assert "The judge was called: 9 calls, 1,080 tokens, 0.03 USD" in words(page)
+        assert "The judge was called: 9 calls, 1,080 tokens, $0.027" in words(page)
         connections.replace(others[0].connection_id, document | {"name": "strict", "credentialRef": "NO_SUCH_KEY"})
         assert "NO_SUCH_KEY" in words(judged.send("preview", more="jury: [strict, mild]").text)
     finally:
@@ -222,7 +220,7 @@ def test_what_nobody_knows_is_told_as_it_is_counted(judged: Judged) -> None:
     page = words(judged.send().text)
     calls, tokens, usd = (now - then for now, then in zip(spent_on(judged), before, strict=True))
     assert (calls, tokens > 3 * 4096, usd > 3 * 0.4) == (3, True, True)
-    assert f"3 calls, {tokens:,} tokens, {usd:.2f} USD" in page
+    assert f"3 calls, {tokens:,} tokens, ${usd:.2f}" in page
 
 
 def spent_on(judged: Judged) -> tuple[int, int, float]:
@@ -362,7 +360,7 @@ def test_what_stored_days_cost_is_told_before_a_judge_is_asked_about_them(judged
     first = judged.send("save", name="back", enabled="1", project="sample", also_days="2")
     assert (first.status_code, judged.model.requests) == (400, [])
     text = unescape(re.sub(r"<[^>]+>", " ", first.text.partition('id="also"')[2].partition("</fieldset>")[0]))
-    assert re.search(r"each with a judge call:\s+at most\s+[\d.]+ USD", text)
+    assert re.search(r"each with a judge call:\s+at most\s+\$[\d.]+", text)
     seen = re.search(r'name="also_shown" value="(\w+)"', first.text)
     assert seen is not None
     other = judged.send("save", name="back", enabled="1", project="sample", also_days="20", also_shown=seen[1])

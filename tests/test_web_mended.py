@@ -97,7 +97,7 @@ def test_a_phone_shows_what_matters_of_a_trace(shown: Shown, browser: "Browser")
     with a_page(browser, shown.origin, viewport=PHONE, has_touch=True) as watch:
         watch.open("/traces?project=dear")
         row = watch.page.locator("[data-row]")
-        for text in ("dear failure", "1 error", "0.25 USD", "ago"):
+        for text in ("dear failure", "1 error", "$0.25", "ago"):
             place = row.get_by_text(text).first
             assert place.is_visible(), text
             box = place.bounding_box()

@@ -81,7 +81,7 @@ def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) 
     """A request within the shown price is sent at once; a dearer one first shows its price, and nothing is sent."""
     one, _ = played.connect()
     page = visit.get(FROM).text
-    assert re.search(r"Costs at most 0\.\d+ USD , for at most [\d,]+ tokens", words(page))
+    assert re.search(r"Costs at most \$0\.\d+ , for at most [\d,]+ tokens", words(page))
     fields = fields_of(page)
     more = visit.send(FROM, "/playground", **(fields | {"connection.1": one, "do": "send"}))
     assert "Nothing was sent yet, because it may cost more than the price you confirmed" in words(more.text)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from collector.gating.summary import ratio_text
+from collector.units import usd_text
 from collector.web.formatting import minus, number, rough_count
 
 
@@ -39,6 +40,25 @@ def test_a_number_loses_no_zeros_but_those_after_its_point(value: float, digits:
 def test_a_rough_count_has_about_three_digits(value: int, text: str) -> None:
     """A count that is rounded to a thousand has the next unit, and none is written with an exponent."""
     assert rough_count(value) == text
+
+
+@pytest.mark.parametrize(
+    "usd, text",
+    [
+        (0.0, "$0"),
+        (0.00066, "$0.0007"),
+        (0.00207, "$0.0021"),
+        (0.0949, "$0.095"),
+        (0.0999, "$0.10"),
+        (1.5, "$1.50"),
+        (1234.567, "$1,234.57"),
+        (0.0000213, "$0.00002"),
+        (-0.00066, "-$0.0007"),
+    ],
+)
+def test_money_has_two_digits_and_no_more_decimals_than_needed(usd: float, text: str) -> None:
+    """Of less than 10 cents two digits are shown, and at most four decimals unless nothing would be left."""
+    assert usd_text(usd) == text
 
 
 def test_differences_have_a_minus_and_names_keep_their_hyphens() -> None:

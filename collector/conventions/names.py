@@ -10,6 +10,9 @@ PROJECT_KEYS = ("dokimos.project", "dokimos.project.name", "openinference.projec
 """Resource attributes that name the project, strongest first."""
 
 SERVICE_NAME = "service.name"
+SERVICE_VERSION = "service.version"
+ENVIRONMENT_KEYS = ("deployment.environment.name", "deployment.environment")
+"""Resource attributes that name the environment of a deployment: the current name, and the one before."""
 
 EXCEPTION_EVENT = "exception"
 EXCEPTION_TYPE = "exception.type"

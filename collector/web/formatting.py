@@ -24,10 +24,11 @@ def _number(text: str) -> Markup:
 
 
 def moment(time_ns: int | None) -> Markup:
-    """Render an instant in UTC."""
+    """Render an instant in UTC, also as its title; the script shows it in the time zone of the browser."""
     if not time_ns:
         return UNKNOWN
-    return Markup(f'<time datetime="{time_text(time_ns)}">{instant_text(time_ns)} <abbr>UTC</abbr></time>')  # noqa: S704 - escaped, or made here
+    at, text = time_text(time_ns), instant_text(time_ns)
+    return Markup(f'<time datetime="{at}" title="{text} UTC">{text} <abbr>UTC</abbr></time>')  # noqa: S704 - escaped, or made here
 
 
 def moment_us(time_us: int | None) -> Markup:
@@ -108,8 +109,10 @@ def size(nbytes: int | None) -> Markup:
 
 
 def usd(value: float | None) -> Markup:
-    """Render an amount of money."""
-    return UNKNOWN if value is None else _number(usd_text(value))
+    """Render an amount of money, with all of its digits as the title."""
+    if value is None:
+        return UNKNOWN
+    return Markup(f'<span class="number" title="{value:,.8g} USD">{usd_text(value)}</span>')  # noqa: S704 - escaped, or made here
 
 
 def cost(value: float, unpriced_calls: int) -> Markup:

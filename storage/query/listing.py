@@ -35,6 +35,8 @@ _MOST_PARTS: Final = 400_000
 """Maximum number of trace parts that one step searches. It takes a second or less, by which the search may overrun its
 deadline. Guesses."""
 
+_FIRST_NEWER_NS: Final = 60 * 10**9  # a guess: a busy server has a newer trace within a minute
+_MOST_NEWER: Final = 20  # a guess: one of so many traces begins in the stretch, and not in an earlier part
 _DEFAULT_S: Final = 1.5
 _LAST_COMMIT: Final = (1 << 43) - 1
 _PREVIEW_CHARACTERS: Final = 200
@@ -170,6 +172,31 @@ class Listing:
             as_before = looked_at * (limit + 1 - len(page)) // max(len(page), 1) * 3 // 2
             parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
+    def newer(
+        self,
+        criteria: TraceCriteria,
+        place: ListPosition,
+        *,
+        tenant: str | None = "",
+        within_s: float = _DEFAULT_S,
+    ) -> TraceSummary | None:
+        """Return the matching trace before a position, the next newer one; None if there is none, or time ran out.
+
+        Each step searches a longer stretch of time after the position.
+        """
+        deadline_s = self._clock_s() + within_s
+        from_ns, width_ns = max(place.start_ns, criteria.from_ns), _FIRST_NEWER_NS
+        while from_ns < criteria.to_ns and self._clock_s() < deadline_s:
+            to_ns = min(from_ns + width_ns, criteria.to_ns)
+            for period in reversed(self._database.periods(from_ns, to_ns)):
+                like = replace(criteria, from_ns=period[0], to_ns=period[1])
+                with self._database.snapshot() as cursor:
+                    traces = _Walk(cursor, like, tenant).newer(place, _MOST_NEWER)
+                if traces:
+                    return traces[0]
+            from_ns, width_ns = to_ns, width_ns * _MUCH_MORE
+        return None
+
     def ranked(self, criteria: TraceCriteria, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
         """Return the first matching traces by an amount, greatest first, or by score, least first; without pages.
 
@@ -293,19 +320,31 @@ class _Walk:
         rows = self._cursor.execute(*self._question(bounds, ListPosition(start_ns=until_ns), limit)).fetchall()
         return self._surely(rows, floor_ns)
 
+    def newer(self, place: ListPosition, limit: int) -> list[TraceSummary]:
+        """Return up to `limit` matching traces that come before a position of the list, the nearest first."""
+        floor_ns, until_ns = self._like.from_ns - 1, self._like.to_ns - 1
+        bounds: dict[str, object] = {"until_ns": until_ns, "tenant": self._tenant, "floor_ns": floor_ns}
+        bounds |= self._extent(floor_ns, until_ns)
+        statement, values = self._question(bounds, place, limit, "newer")
+        rows = self._cursor.execute(statement, values).fetchall()
+        sure = self._surely(rows, floor_ns)
+        return sure if sure or len(rows) < limit else self.newer(place, limit * _MUCH_MORE)
+
     def _extent(self, floor_ns: int, until_ns: int) -> dict[str, int | None]:
         questions = set(self._questions)
         return (
             extent_asked(questions, extent(self._cursor, floor_ns, until_ns)) if {"spans", "judged"} & questions else {}
         )
 
-    def _question(self, bounds: Mapping[str, object], place: ListPosition, limit: int) -> tuple[str, dict[str, object]]:
+    def _question(
+        self, bounds: Mapping[str, object], place: ListPosition, limit: int, beyond: str = "cursor"
+    ) -> tuple[str, dict[str, object]]:
         questions, values = (
             {*self._questions, "listed"},
             {**values_of(self._questions, self._like), **bounds, "limit": limit},
         )
         if place.trace_id:
-            questions.add("cursor")
+            questions.add(beyond)
             values |= {"cursor_ns": place.start_ns, "cursor_trace": place.trace_id, "cursor_tenant": place.tenant}
         return asking(sql.query("traces_like"), questions, len(self._like.attributes)), values
 

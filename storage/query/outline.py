@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from storage import sql
 from storage.engine.arrow import arrow_table
 from storage.engine.read_database import ReadDatabase
+from storage.ingest.dimensions import resource_of
 from storage.query.queries import MAX_LOGS, MAX_SPANS, summaries_of
 from storage.query.rows import logs_of, spans_of
-from storage.records import LogRecord, Span, TraceSummary
+from storage.records import LogRecord, Resource, Span, TraceSummary
+
+_MOST_RESOURCES: Final = 20  # a guess: the services of a trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,14 @@ class Outlines:
             rows: list[dict[str, Any]] = table.to_pylist()
         lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
         return Outline(summary=summary, spans=tuple(OutlineSpan(**line) for line in lines), bounds=bounds)
+
+    def resources(self, outline: Outline) -> list[Resource]:
+        """Return the different resources of the trace's spans, in no order, at most `_MOST_RESOURCES`."""
+        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
+        bounds = {"spans": len(outline.spans), "resources": _MOST_RESOURCES} | dict(outline.bounds)
+        with self._database.snapshot() as cursor:
+            rows = cursor.execute(sql.query("resources_of_trace"), key | bounds).fetchall()
+        return [resource_of(*row) for row in rows]
 
     def digests(self, outline: Outline) -> Mapping[str, tuple[int, int]]:
         """Return by span id the digests of input and output, by which the texts of two traces can be compared."""

@@ -28,6 +28,8 @@ const actions = {
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => help.showModal(),
   u: () => document.querySelector("[data-up]")?.click(),
+  J: () => document.querySelector("[data-trace=next]")?.click(),
+  K: () => document.querySelector("[data-trace=previous]")?.click(),
 };
 
 const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
@@ -47,8 +49,8 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) help.showModal();
-  const button = event.target.closest("[data-copy]");
-  if (button) copy(button, new URL(button.dataset.copy, location.href).href); // "": the current URL
+  const button = event.target.closest("[data-copy], [data-copy-text]");
+  if (button) copy(button, button.dataset.copyText ?? new URL(button.dataset.copy, location.href).href); // "": the current URL
 });
 
 // Copy a text, and show the result on the button. Without TLS, browsers only have execCommand.
@@ -73,7 +75,7 @@ function tellOrigin() {
 tellOrigin();
 document.addEventListener("shown", tellOrigin);
 
-// Show times in the browser's time zone, with UTC as the title.
+// Show times in the browser's time zone; their title is in UTC.
 const isElsewhere = new Date().getTimezoneOffset() !== 0;
 const local = (date) => new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace("T", " ");
 
@@ -84,7 +86,7 @@ function tellTimes(place) {
     if (Number.isNaN(date.getTime())) continue;
     time.dataset.local = "1";
     if (time.classList.contains("ago")) time.title = `${local(date)}, ${time.title}`;
-    else time.prepend(Object.assign(document.createElement("span"), { className: "local", textContent: `${local(date)} ` }));
+    else time.textContent = local(date);
   }
 }
 tellTimes(document);

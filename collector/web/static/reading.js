@@ -6,7 +6,8 @@ import { copy } from "./app.js";
 const CHILDREN_AT_ONCE = 200;
 
 async function whole(block) {
-  const link = block.parentElement.querySelector(":scope > .cut a[href*='/text?']");
+  const next = block.nextElementSibling?.matches(".json-tree") ? block.nextElementSibling.nextElementSibling : block.nextElementSibling;
+  const link = next?.matches(".cut") ? next.querySelector("a[href*='/text?']") : null;
   const answer = link ? await fetch(link.href).catch(() => null) : null;
   return answer?.ok ? answer.text() : (block.dataset.source ?? block.textContent);
 }

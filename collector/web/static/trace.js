@@ -8,6 +8,8 @@ const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, DUR
 const MARGIN_ROWS = 12;
 const WIDE = 1000;
 const LEAST_BAR = 4;
+const INDENT_REM = { row: 0.6, level: 0.9, most: 9, narrow: 5 }; // deep trees have smaller steps, so names keep their room
+const narrow = matchMedia("(max-width: 40rem)");
 
 const box = document.getElementById("tree");
 const pane = document.getElementById("span");
@@ -92,6 +94,8 @@ class Tree {
     this.below = this.gap();
     this.body.replaceChildren(this.above, this.below);
     this.cursor = -1;
+    const deepest = this.spans.reduce((most, span) => Math.max(most, span[DEPTH]), 1);
+    this.indentRem = Math.min(INDENT_REM.level, (narrow.matches ? INDENT_REM.narrow : INDENT_REM.most) / deepest);
     this.high = 28;
     this.map = new Minimap(this);
     this.arrange();
@@ -165,7 +169,7 @@ class Tree {
     row.id = `s${number}`;
     row.dataset.row = "";
     row.classList.add(span[TYPE]);
-    row.cells[0].classList.add(`d${Math.min(span[DEPTH], 12)}`);
+    row.cells[0].style.paddingLeft = `${INDENT_REM.row + span[DEPTH] * this.indentRem}rem`;
     const link = row.querySelector("[data-open]");
     link.href = hrefOf(span[ID]);
     part("type").title = span[TYPE];
@@ -439,6 +443,73 @@ class Minimap {
   }
 }
 
+// ------------------------------------------------------------------ The divider between the tree and the pane.
+
+class Divider {
+  static KEY = "trace divider";
+
+  constructor(bar, panes) {
+    Object.assign(this, { bar, panes });
+    try {
+      const kept = Number(localStorage.getItem(Divider.KEY));
+      if (kept) this.move(kept);
+    } catch {
+      // without storage, the width is not remembered
+    }
+    bar.addEventListener("pointerdown", (event) => {
+      bar.setPointerCapture(event.pointerId);
+      event.preventDefault();
+      bar.focus();
+    });
+    bar.addEventListener("pointermove", (event) => bar.hasPointerCapture(event.pointerId) && this.move(this.shareAt(event.clientX)));
+    bar.addEventListener("pointerup", () => this.keep());
+    bar.addEventListener("dblclick", () => this.reset());
+    bar.addEventListener("keydown", (event) => {
+      const now = this.share ?? this.shareAt(bar.getBoundingClientRect().left);
+      const share = { ArrowLeft: now - 2, ArrowRight: now + 2, Home: 20, End: 80 }[event.key];
+      if (event.key === "Enter") this.reset();
+      else if (share !== undefined) {
+        this.move(share);
+        this.keep();
+      } else return;
+      event.preventDefault();
+    });
+  }
+
+  shareAt(x) {
+    const { left, width } = this.panes.getBoundingClientRect();
+    return ((x - left) / width) * 100;
+  }
+
+  // In percent of the width that both have.
+  move(share) {
+    this.share = Math.min(Math.max(share, 20), 80);
+    this.panes.style.setProperty("--tree", `${this.share}fr`);
+    this.panes.style.setProperty("--pane", `${100 - this.share}fr`);
+    this.bar.setAttribute("aria-valuenow", Math.round(this.share));
+  }
+
+  keep() {
+    try {
+      if (this.share) localStorage.setItem(Divider.KEY, this.share.toFixed(1));
+    } catch {
+      // see above
+    }
+  }
+
+  reset() {
+    this.share = undefined;
+    this.panes.style.removeProperty("--tree");
+    this.panes.style.removeProperty("--pane");
+    this.bar.setAttribute("aria-valuenow", 58);
+    try {
+      localStorage.removeItem(Divider.KEY);
+    } catch {
+      // see above
+    }
+  }
+}
+
 // ------------------------------------------------------------------ User input.
 
 let tree = null;
@@ -521,6 +592,7 @@ function equip() {
 }
 
 async function begin() {
+  new Divider(document.getElementById("divider"), document.getElementById("panes"));
   listen();
   const answer = await fetch(box.dataset.tree).catch(() => null);
   if (!answer?.ok || answer.redirected) return;

@@ -23,7 +23,7 @@ from collector.api.traces.sessions import session_state
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import in_snapshot, page
-from collector.web.spans.conversation import ShownMessage, calls_beside, conversation
+from collector.web.spans.conversation import ShownMessage, calls_beside, conversation, failed_calls
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import page_router, with_parameters
 from storage.query.sessions import SessionSummary
@@ -120,4 +120,5 @@ def _shown(turn: SessionTurn, number: int) -> ShownTurn:
     hidden = max(len(turn.messages) - _TURN_MESSAGES, 0)
     shown = turn.messages[hidden:]
     calls = calls_beside(shown, turn.tool_calls)
-    return ShownTurn(number=number, turn=turn, messages=conversation(shown), hidden=hidden, calls=calls)
+    messages = conversation(shown, failed=failed_calls(turn.tool_calls))
+    return ShownTurn(number=number, turn=turn, messages=messages, hidden=hidden, calls=calls)

@@ -1,38 +1,44 @@
-"""Routes of one trace: its page, its uncut texts, its spans as OTLP/JSON, pinning and deletion."""
+"""Routes of one trace: its page, its neighbours, its uncut texts, its spans as OTLP/JSON, pinning and deletion."""
 
 import gzip
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import tenant_of, visible_tenant_of
 from collector.api.base.context import Context
 from collector.api.base.routing import CallerDep, ContextDep
 from collector.api.base.streamed import streamed
-from collector.conventions.names import capture_hint
+from collector.api.traces.list_filters import filter_of
+from collector.conventions.names import ENVIRONMENT_KEYS, SERVICE_VERSION, capture_hint
 from collector.conventions.trace import read_trace
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_trace
 from collector.web.playground.playground import show_playground
-from collector.web.rendering import TEXT_HEADERS, in_snapshot, page, plain_text
+from collector.web.rendering import TEXT_HEADERS, in_snapshot, page, plain_text, see_other
 from collector.web.rules.rule_editing import new_rule
 from collector.web.spans.span_view import Detail, detail_of, text_of
 from collector.web.traces.agent_view import agents_of
 from collector.web.traces.annotating import annotate, votes_on_trace
 from collector.web.traces.judging import judge_trace
 from collector.web.traces.trace_conversation import calls_view, trace_talk
+from collector.web.traces.trace_list import PAGE_ROWS, known_query
 from collector.web.traces.trace_tree import SpanTree
 from collector.web.traces.trace_view import verdicts_of
-from collector.web.visitor import FormDep, page_router, return_address
+from collector.web.visitor import FormDep, page_router, return_address, with_parameters, with_query
 from storage.errors import NotFound
 from storage.judging.judgements import TraceResults
+from storage.query.listing import ListPosition
 from storage.query.outline import Outline
+from storage.query.trace_criteria import TraceCriteria
+from storage.records import TraceSummary
 from storage.upkeep.deletions import DeletionCriteria
 
 router = page_router()
@@ -65,28 +71,96 @@ def show_trace(request: Request, trace_id: str, context: ContextDep, caller: Cal
     if is_tree:
         return _packed(SpanTree(outline.spans, judged.evaluations).document())
     is_own = caller.sees_all or summary.tenant == caller.tenant
-    is_part = params.get("part") == "span"
+    values = {
+        "view": view if view in _VIEWS else "spans",
+        "trace": summary,
+        "may_write_rules": may_use(caller, new_rule),
+        "may_promote": may_use(caller, promote_trace, "POST"),
+        "may_judge": may_use(caller, judge_trace, "POST"),
+        "may_play": may_use(caller, show_playground),
+        "may_vote": is_own and may_use(caller, annotate, "POST"),
+        "tenant": params.get("tenant"),
+        **_shown(request, context, outline, judged, view),
+    }
+    if params.get("part") == "span":
+        return page(request, "trace_pane.html", **values)
     return page(
         request,
-        "trace_pane.html" if is_part else "trace.html",
-        view=view if view in _VIEWS else "spans",
-        trace=summary,
+        "trace.html",
         is_cut=len(outline.spans) < summary.span_count,
         capture=capture_hint(note for span in outline.spans for note in (span.uncaptured or "").splitlines()),
         brief=context.store.listing.reading(summary),
+        named=_named(context, outline),
         pins=context.store.retention.pins(summary.trace_id, tenant=summary.tenant),
         may_pin=is_own and may_use(caller, pin_trace, "POST"),
-        may_write_rules=may_use(caller, new_rule),
-        may_promote=may_use(caller, promote_trace, "POST"),
-        may_judge=may_use(caller, judge_trace, "POST"),
-        may_play=may_use(caller, show_playground),
-        may_vote=is_own and may_use(caller, annotate, "POST"),
         may_delete=is_own and may_use(caller, delete_trace, "POST"),
-        tenant=params.get("tenant"),
-        list_address=return_address(request, "/traces"),
         of_trace=verdicts_of(judged, None),
-        **_shown(request, context, outline, judged, view),
+        **_in_list(request),
+        **values,
     )
+
+
+def _named(context: Context, outline: Outline) -> dict[str, list[str]]:
+    """Return the models, releases and environments that spans of the trace name, each sorted."""
+    resources = [each.attributes for each in context.store.outlines.resources(outline)]
+    environments = (each.get(key) for each in resources for key in ENVIRONMENT_KEYS)
+    values = {
+        "models": (span.model for span in outline.spans),
+        "releases": (each.get(SERVICE_VERSION) for each in resources),
+        "environments": environments,
+    }
+    return {name: sorted({str(each) for each in every if each}) for name, every in values.items()}
+
+
+def _in_list(request: Request) -> dict[str, Any]:
+    """Return the query of the list that the visitor came from, and the addresses that keep it."""
+    query = request.query_params.get("list")
+    if query is None:
+        query = urlsplit(return_address(request, "/traces")).query
+    query = known_query(query)
+    kept = {"list": query} if query else {}
+    return {
+        "list_query": query,
+        "list_address": f"/traces?{query}" if query else "/traces",
+        "address": lambda **changed: with_parameters(request, **(kept | {"edge": None} | changed)),
+        "edge": request.query_params.get("edge", ""),
+    }
+
+
+@router.get("/traces/{trace_id}/next")
+@needs(Permission.READ, by_tenant=True)
+@in_snapshot
+def show_next(request: Request, trace_id: str, context: ContextDep, caller: CallerDep, to: str = "") -> Response:
+    """Redirect to the next trace of a list (`list` has its query), or with `to=previous` to the one before."""
+    params = request.query_params
+    summary = _outline(context, trace_id, visible_tenant_of(caller, params.get("tenant")), most=1).summary
+    query = known_query(params.get("list", ""))
+    trace = _neighbour(context, caller, summary, query, is_newer=to == "previous")
+    kept = {"list": query or None, "view": params.get("view")}
+    if trace is None:
+        edge = "first" if to == "previous" else "last"
+        return see_other(with_query(f"/traces/{summary.trace_id}", **kept, tenant=params.get("tenant"), edge=edge))
+    tenant = trace.tenant if trace.tenant and caller.sees_all else None
+    return see_other(with_query(f"/traces/{trace.trace_id}", **kept, tenant=tenant))
+
+
+def _neighbour(
+    context: Context, caller: Caller, trace: TraceSummary, query: str, *, is_newer: bool
+) -> TraceSummary | None:
+    """Return the trace before or after one in a list; without a valid list, of all traces by time."""
+    chosen, listing = filter_of(dict(parse_qsl(query)), context.now_ns()), context.store.listing
+    like = TraceCriteria() if chosen.problems else chosen.like
+    tenant = caller.visible_tenant
+    if chosen.by is not None and not chosen.problems:
+        ranked = listing.ranked(like, by=chosen.by, limit=PAGE_ROWS, tenant=tenant).traces
+        keys = [(each.tenant, each.trace_id) for each in ranked]
+        here = (trace.tenant, trace.trace_id)
+        at = keys.index(here) + (-1 if is_newer else 1) if here in keys else len(keys)
+        return ranked[at] if 0 <= at < len(ranked) else None
+    place = ListPosition(start_ns=trace.start_ns, trace_id=trace.trace_id, tenant=trace.tenant)
+    if is_newer:
+        return listing.newer(like, place, tenant=tenant)
+    return next(iter(listing.traces(like, after=place, limit=1, tenant=tenant).traces), None)
 
 
 def _packed(document: bytes) -> Response:
@@ -135,10 +209,8 @@ def _conversation(request: Request, context: Context, outline: Outline) -> dict[
     if trace is None:
         raise _no_trace(summary.trace_id)
     reading = read_trace(trace.spans, trace.logs, context.own_keys)
-    return {
-        "talked": trace_talk(trace.spans, reading, begin=_place(request, "turns")),
-        "called": calls_view(reading.tool_calls, begin=_place(request, "calls")),
-    }
+    talked = trace_talk(summary, trace.spans, reading, begin=_place(request, "turns"))
+    return {"talked": talked, "called": calls_view(talked.calls, begin=_place(request, "calls"))}
 
 
 @router.get("/traces/{trace_id}/spans/{span_id}/text")

@@ -1,16 +1,14 @@
-"""The conversation of a trace, taken from its topmost span with messages; each turn has a link to its origin."""
+"""The conversation of a trace: each message with a link to its origin, and the calls that no message shows."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conventions.member import member_of
-from collector.conventions.trace import speaking, talk_of
-from collector.conventions.tree import tree_of
-from collector.span_tree import in_tree_order
-from collector.web.spans.conversation import ShownMessage, conversation, failed_calls
-from storage.records import Message, Span, TraceReading, TraceToolCall
+from collector.conventions.trace import speaking
+from collector.conversation import session_conversation, session_trace
+from collector.web.spans.conversation import ShownMessage, calls_beside, conversation, failed_calls
+from storage.records import Message, Span, TraceReading, TraceSummary, TraceToolCall
 
 PAGE_TURNS: Final = 200
 PAGE_CALLS: Final = 200
@@ -41,7 +39,8 @@ class TraceTalk:
     turns: Sequence[Turn]
     begin: int
     total: int
-    teller: str | None  # the span whose conversation it is; None: no span has one
+    has_messages: bool  # False: no span has messages, so the input and the output of the trace are shown
+    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
 
     @property
     def before(self) -> int | None:
@@ -54,54 +53,34 @@ class TraceTalk:
         return self.begin + PAGE_TURNS if self.begin + PAGE_TURNS < self.total else None
 
 
-def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | None) -> TraceTalk:
-    """Return a window of the conversation of a trace: the one that begins at `begin`, or the last one."""
-    teller, messages = _conversation_of(spans, reading)
+def trace_talk(summary: TraceSummary, spans: Sequence[Span], reading: TraceReading, *, begin: int | None) -> TraceTalk:
+    """Return a window of the conversation of a trace: the one that begins at `begin`, or the last one.
+
+    The trace is read as the only turn of a session, so both pages show the same messages and calls.
+    """
+    (turn,) = session_conversation([session_trace(summary, reading, ())])
+    messages = turn.messages
     if begin is None or not 0 <= begin < max(len(messages), 1):
         begin = max(len(messages) - 1, 0) // PAGE_TURNS * PAGE_TURNS
     names = {span.span_id: span.name for span in spans}
     origins = _origins(reading, names)
     window = messages[begin : begin + PAGE_TURNS]
     shown = conversation(window, failed=failed_calls(reading.tool_calls), keeps_empty=True)
-    turns = [Turn(message=each, origin=origins.get(_key(message))) for each, message in zip(shown, window, strict=True)]
-    own = None if teller is None else Origin(span_id=teller, span_name=names[teller], of="input_messages")
+    longest = max(reading.spans, key=lambda span_id: len(speaking(reading.spans[span_id])), default="")
+    has_messages = bool(reading.conversation)
+    other = Origin(span_id=longest, span_name=names.get(longest, ""), of="input_messages") if has_messages else None
+    turns = [
+        Turn(message=each, origin=origins.get(_key(message), other))
+        for each, message in zip(shown, window, strict=True)
+        if each.pieces or not each.is_folded
+    ]
     return TraceTalk(
-        turns=[
-            each if each.origin else Turn(message=each.message, origin=own) for each in turns if _says(each.message)
-        ],
+        turns=turns,
         begin=begin,
         total=len(messages),
-        teller=teller,
+        has_messages=has_messages,
+        calls=calls_beside(messages, turn.tool_calls),
     )
-
-
-def _conversation_of(spans: Sequence[Span], reading: TraceReading) -> tuple[str | None, Sequence[Message]]:
-    """Return the conversation of the root, else the longest of the topmost spans that have one.
-
-    If no span has messages, the input and the output of the trace are its conversation.
-    """
-    depths = {node.span.span_id: node.depth for node in in_tree_order(spans)}
-    best: tuple[int, int] | None = None
-    chosen: tuple[str | None, Sequence[Message]] = (None, ())
-    for span_id, each in reading.spans.items():
-        messages = speaking(each)
-        rank = (-depths.get(span_id, 0), len(messages))
-        if messages and (best is None or rank >= best):
-            best, chosen = rank, (span_id, messages)
-    teller = chosen[0]
-    if teller is None:
-        return None, list(_texts(reading))
-    if reading.spans[teller].span_type == "llm":
-        known = [member_of(span, reading.spans[span.span_id]) for span in spans if span.span_id in reading.spans]
-        tree = tree_of(known)
-        return teller, talk_of(tree, tree.spans[teller])
-    return chosen
-
-
-def _texts(reading: TraceReading) -> Iterator[Message]:
-    for role, text in (("user", reading.input), ("assistant", reading.output)):
-        if text:
-            yield {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _origins(reading: TraceReading, names: Mapping[str, str]) -> Mapping[str, Origin]:
@@ -119,13 +98,9 @@ def _key(message: Message) -> str:
     return json.dumps([message.get("role"), message.get("parts")], sort_keys=True, default=str)
 
 
-def _says(message: ShownMessage) -> bool:
-    return bool(message.pieces) or not message.is_folded
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsView:
-    """A window of the tool calls in a trace."""
+    """A window of some tool calls of a trace."""
 
     calls: Sequence[TraceToolCall]
     begin: int

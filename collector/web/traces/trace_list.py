@@ -1,8 +1,9 @@
 """The list of traces: its rows, and the links that lead on from it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request
 
@@ -12,7 +13,9 @@ from collector.web.visitor import path_of, with_parameters
 from storage.query.listing import Listed, Listing, SpansNamed, TraceDetails
 from storage.records import TraceSummary
 
+PAGE_ROWS: Final = 50
 _MOST_PARAMETERS: Final = 40
+_MOST_CHARACTERS: Final = 4_000  # of a query that is passed on, as of one in a saved view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,16 @@ def rows_of(listing: Listing, listed: Listed, *, with_spans: bool) -> list[Trace
 
 def listed_query(request: Request) -> str:
     """Return the query of a list as a saved view keeps it: without positions and times."""
-    params = [(name, value) for name, value in request.query_params.multi_items() if name in PARAMETERS]
+    return _query_of(request.query_params.multi_items())
+
+
+def known_query(query: str) -> str:
+    """Return the known parameters of a list's query, which a link may have changed."""
+    return _query_of(parse_qsl(query[:_MOST_CHARACTERS]))
+
+
+def _query_of(pairs: Iterable[tuple[str, str]]) -> str:
+    params = [(name, value) for name, value in pairs if name in PARAMETERS]
     return list_query(urlencode(params[:_MOST_PARAMETERS]))
 
 

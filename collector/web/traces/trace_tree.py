@@ -22,6 +22,7 @@ ROWS: Final = 300
 
 MOST_INDENTED: Final = 12
 _NAME_CHARACTERS: Final = 60
+_CALLS: Final = frozenset({"tool", "llm", "retriever", "embedding"})
 _NOTES: Final = {Placement.ORPHAN: "parent span missing", Placement.CYCLE: "cycle of parent spans"}
 
 
@@ -41,11 +42,14 @@ class TreeRow:
     node: SpanNode[OutlineSpan]
     bar: Markup
     marks: Marks
+    deepest: int  # level of the tree
 
     @property
     def depth(self) -> int:
-        """Return its indentation."""
-        return min(self.node.depth, MOST_INDENTED)
+        """Return its indentation; a tree of more levels than `MOST_INDENTED` is indented in smaller steps."""
+        if self.deepest <= MOST_INDENTED:
+            return self.node.depth
+        return round(self.node.depth * MOST_INDENTED / self.deepest)
 
     @property
     def duration_ms(self) -> float | None:
@@ -85,6 +89,7 @@ class TreeView:
     errors: Walk
     failing: Walk  # spans with a failed verdict
     axis: Markup
+    lacks: str  # CSS classes of the columns that no span of the trace has a value for
 
     @property
     def before(self) -> int | None:
@@ -107,10 +112,13 @@ class SpanTree:
 
     @cached_property
     def first(self) -> str | None:
-        """Return the span to open: an error with no error below it, else the first failed verdict, else the first."""
+        """Return the span to open: the first failed call of a tool or a model that has no failed call below it.
+
+        Without one, return an error that has no error below it, then a failed verdict, then the first span.
+        """
         errors = {node.span.span_id for node in self.nodes if node.span.is_error}
-        sources = errors - self._above(errors)
-        for candidates in (sources, errors, self._failing):
+        calls = {node.span.span_id for node in self.nodes if node.span.is_error and node.span.span_type in _CALLS}
+        for candidates in (calls - self._above(calls), errors - self._above(errors), errors, self._failing):
             for node in self.nodes:
                 if node.span.span_id in candidates:
                     return node.span.span_id
@@ -136,6 +144,7 @@ class SpanTree:
             errors=self._walk({node.span.span_id for node in self.nodes if node.span.is_error}, chosen),
             failing=self._walk(self._failing, chosen),
             axis=time_axis(self._scale.length_ms),
+            lacks=self._lacks,
         )
 
     def document(self) -> bytes:
@@ -173,7 +182,18 @@ class SpanTree:
 
     def _row(self, node: SpanNode[OutlineSpan], *, drawn: bool = True) -> TreeRow:
         bar = self._scale.bar(node.span) if drawn else Markup()
-        return TreeRow(node=node, bar=bar, marks=self.marks.get(node.span.span_id, Marks()))
+        marks = self.marks.get(node.span.span_id, Marks())
+        return TreeRow(node=node, bar=bar, marks=marks, deepest=self._deepest)
+
+    @cached_property
+    def _deepest(self) -> int:
+        return max((node.depth for node in self.nodes), default=0)
+
+    @property
+    def _lacks(self) -> str:
+        spans = [node.span for node in self.nodes]
+        lacking = {"tokens": map(tokens_of, spans), "cost": (span.cost_usd for span in spans)}
+        return " ".join(f"no-{name}" for name, values in lacking.items() if all(value is None for value in values))
 
     @property
     def _failing(self) -> set[str]:

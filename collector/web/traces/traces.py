@@ -16,6 +16,7 @@ from collector.web.rendering import in_snapshot, page
 from collector.web.traces.chosen import actions_for
 from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
 from collector.web.traces.trace_list import (
+    PAGE_ROWS,
     chips,
     listed_query,
     overview_of,
@@ -26,7 +27,6 @@ from storage.query.listing import Listed, ListPosition
 
 router = page_router()
 
-_PAGE_ROWS = 50
 _MOST_VIEWS: Final = 12  # above the list
 _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 
@@ -120,8 +120,8 @@ def _listed(context: Context, caller: Caller, query: TraceFilter, after: ListPos
     if query.problems:
         return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
     if query.by is not None:
-        return context.store.listing.ranked(query.like, by=query.by, limit=_PAGE_ROWS, tenant=caller.visible_tenant)
-    return context.store.listing.traces(query.like, after=after, limit=_PAGE_ROWS, tenant=caller.visible_tenant)
+        return context.store.listing.ranked(query.like, by=query.by, limit=PAGE_ROWS, tenant=caller.visible_tenant)
+    return context.store.listing.traces(query.like, after=after, limit=PAGE_ROWS, tenant=caller.visible_tenant)
 
 
 def _projects(context: Context, tenant: str) -> list[str]:

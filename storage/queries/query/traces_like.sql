@@ -2,7 +2,7 @@
 -- A line that ends with the name of a condition is kept only if the search has it. That of an attribute is repeated for
 -- each. `whole` is a condition on all parts of a trace, and `plain` is the absence of one. `by_` orders traces by an
 -- amount. `summed` returns their sums and fields too, not only their ids. `begun` leaves out those that began in a time
--- before. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its
+-- before. `newer` returns the traces before a place of the list, from the nearest on. Resources repeat, so each is read once. Reading the JSON of every span took more time than looking at its
 -- map.
 WITH resources AS MATERIALIZED ( -- attribute
     SELECT DISTINCT resource_attributes AS told -- attribute
@@ -78,10 +78,12 @@ HAVING min(start_time) <= make_timestamp_ns($until_ns)
     AND sum(error_count) > 0 -- is_error
     AND sum(error_count) = 0 -- is_ok
     AND (min(start_time) < make_timestamp_ns($cursor_ns) OR trace_id > $cursor_trace OR (trace_id = $cursor_trace AND tenant > $cursor_tenant)) -- cursor
+    AND (min(start_time) > make_timestamp_ns($cursor_ns) OR trace_id < $cursor_trace OR (trace_id = $cursor_trace AND tenant < $cursor_tenant)) -- newer
 ORDER BY -- listed
     epoch_ns(max(end_time)) - epoch_ns(min(start_time)) DESC NULLS LAST, -- by_duration
     max(cost_usd) DESC NULLS LAST, -- by_cost
     max(tokens) DESC NULLS LAST, -- by_tokens
     min(score) NULLS LAST, -- by_score
+    min(start_time), trace_id DESC, tenant DESC, -- newer
     min(start_time) DESC, trace_id, tenant -- listed
 LIMIT $limit;
