@@ -89,15 +89,15 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
     So a rule that has only criteria can judge spans without an input, too.
     """
-    inputs, metadata = case.inputs, case.metadata
-    if rule["tools"] is not None:
-        metadata = with_default(metadata, "tools", rule["tools"])
+    inputs, metadata, given = case.inputs, case.metadata, rule["given"]
+    if "tools" in given:
+        metadata = with_default(metadata, "tools", given["tools"])
     if asks_for_input:
         inputs = with_default(inputs, "input", "")
     return unchecked_case(
         inputs=inputs,
         actual_outputs=case.actual_outputs,
-        expected_outputs=rule["expected"] or {},
+        expected_outputs=given.get("expected", {}),
         metadata=metadata,
     )
 
