@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sys
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,7 +287,7 @@ def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp
 def test_an_application_that_prints_without_end_is_bounded(stream: str) -> None:
     """It is ended at the limit of its output, of which no more is held; of its messages the last ones are kept."""
     endless = f"import sys\nfor _ in range(1_000): sys.{stream}.write('x' * 100_000)\nsys.exit('the end')"
-    application = Application([sys.executable, "-c", endless], runs=1)
+    application = Application([sys.executable, "-c", endless], {}, runs=1)
     tracemalloc.start()
     try:
         (produced,) = asyncio.run(application.over([{"id": "a", "inputs": {}}]))
@@ -295,6 +297,23 @@ def test_an_application_that_prints_without_end_is_bounded(stream: str) -> None:
     assert produced.error is not None
     assert produced.error.endswith("print the answer only" if stream == "stdout" else "the end")
     assert peak < 20 << 20
+
+
+def test_an_application_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Once its caller gives up, no process goes on that it has started."""
+    command = ["/bin/sh", "-c", '(while sleep 0.05; do echo beat >> "$BEATS"; done) & wait']
+    beats = tmp_path / "beats"
+    application = Application(command, {"PATH": os.defpath, "BEATS": str(beats)}, runs=1)
+
+    async def give_up() -> None:
+        async with asyncio.timeout(2):
+            await application.over([{"id": "a", "inputs": {}}])
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(give_up())
+    size = beats.stat().st_size
+    time.sleep(0.5)
+    assert beats.stat().st_size == size > 0
 
 
 def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ print(json.dumps({"output": told["message"].upper(), "state": {"seen": len(told[
 
 
 def test_a_command_is_a_target(tmp_path: Path) -> None:
-    """A command is started for each turn, is marked as simulated, and returns calls, state and tokens."""
+    """A command runs for each turn, marked as simulated, and gives calls, state and tokens; if late, all of it ends."""
     (tmp_path / "agent.py").write_text(PROGRAM, encoding="utf-8")
     target = CommandTarget([sys.executable, "agent.py"], folder=tmp_path)
     scenario = Scenario("Shout", user_turns=["hey", "you", "break", "never"])
@@ -319,8 +319,12 @@ def test_a_command_is_a_target(tmp_path: Path) -> None:
     assert (had.error_source, "it is broken" in str(had.error)) == ("agent", True)
     missing = a_simulation(application=CommandTarget(["no-such-program"])).run().simulated[0].conversation
     assert "cannot be started" in str(missing.error)
-    slow = CommandTarget([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.2)
-    assert "not finished within 0.2 s" in str(a_simulation(application=slow).run().simulated[0].conversation.error)
+    beating = ["/bin/sh", "-c", "(while sleep 0.05; do echo beat >> beats; done) & wait"]
+    slow = CommandTarget(beating, timeout_s=1, folder=tmp_path)
+    assert "not finished within 1 s" in str(a_simulation(application=slow).run().simulated[0].conversation.error)
+    size = (tmp_path / "beats").stat().st_size
+    time.sleep(0.5)
+    assert (tmp_path / "beats").stat().st_size == size > 0
 
 
 def test_an_endpoint_is_a_target() -> None:
