@@ -67,7 +67,7 @@ def a_simulation(*scenarios: Scenario, application: Any = echo, **more: Any) -> 
 
 def places_in(journal: Path) -> Counter[tuple[str, int]]:
     """Count each conversation of a journal."""
-    documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines() if '"lost"' not in line]
     return Counter((each["key"], each["trial"]) for each in documents)
 
 
@@ -175,8 +175,8 @@ def test_a_budget_holds_over_all_and_through_going_on(tmp_path: Path) -> None:
     assert len(places_in(journal)) == 2
     again = a_simulation(*scenarios, budget=SimulationBudget(calls=5), journal=journal).run()
     assert (again.resumed, again.spent["calls"]) == (2, 5)
-    whole = a_simulation(*scenarios, budget=SimulationBudget(calls=10), journal=journal).run()
-    assert (whole.resumed, whole.left, whole.spent["calls"]) == (2, [], 10)
+    whole = a_simulation(*scenarios, budget=SimulationBudget(calls=11), journal=journal).run()
+    assert (whole.resumed, whole.left, whole.spent["calls"]) == (2, [], 11)  # one of them broken off by the budget
 
 
 @pytest.mark.parametrize("budget", [SimulationBudget(tokens=100), SimulationBudget(usd=0.0001)])
