@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from collector.mcp.errors import ToolRefused
 from evaluators.process import JudgeProgram, ProgramFailed, run
@@ -26,6 +26,10 @@ class ApplicationResult:
     measured: Mapping[str, float] = field(default_factory=dict)  # tokens, cost and latency, named as in a run's item
 
 
+Item: TypeAlias = dict[str, Any]
+Store: TypeAlias = Callable[[Item, ApplicationResult], Awaitable[None]]
+
+
 class Application:
     """A command that reads an item as JSON from its standard input and prints its answer.
 
@@ -43,21 +47,28 @@ class Application:
         self._left = runs
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def over(self, items: Sequence[Mapping[str, Any]]) -> list[ApplicationResult]:
-        """Run the application on each item; return the outputs in their order.
+    def take(self, count: int) -> None:
+        """Count runs as used, before the first of them.
 
         Raises:
-            ToolRefused: there are more items than runs left; nothing was run.
+            ToolRefused: fewer runs are left; none is counted.
         """
-        if len(items) > self._left:
+        if count > self._left:
             raise ToolRefused(
-                f"the application may be run {self._left} times more, and {len(items)} were requested: request fewer "
+                f"the application may be run {self._left} times more, and {count} were requested: request fewer "
                 "with `limit`, or have `tracejury mcp` started with a larger --app-runs"
             )
-        self._left -= len(items)
-        return list(await asyncio.gather(*map(self._one, items)))
+        self._left -= count
 
-    async def _one(self, item: Mapping[str, Any]) -> ApplicationResult:
+    async def over(self, _api: object, items: Sequence[Item], store: Store) -> None:
+        """Run the application on each item, and store each result when it is there.
+
+        Raises:
+            ToolRefused: a result is not stored; the application is not run again.
+        """
+        await answered(items, self._one, store, at_once=_AT_ONCE)
+
+    async def _one(self, item: Item) -> ApplicationResult:
         request = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
         async with self._turn:
             try:
@@ -65,6 +76,28 @@ class Application:
             except ProgramFailed as error:
                 return ApplicationResult(outputs={}, error=str(error))
         return ApplicationResult(outputs=outputs_of(_read(printed.decode("utf-8", "replace").strip())))
+
+
+async def answered(
+    items: Sequence[Item], answer: Callable[[Item], Awaitable[ApplicationResult]], store: Store, *, at_once: int
+) -> None:
+    """Answer each item, some at a time, and store each answer when it is there.
+
+    Raises:
+        ToolRefused: an answer is not stored; no more are made.
+    """
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await store(item, await answer(item))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(work())
+    except* ToolRefused as refused:
+        raise _first(refused) from refused
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -79,3 +112,8 @@ def _read(printed: str) -> Any:  # noqa: ANN401 - any JSON
     except ValueError:
         return printed
     return value if isinstance(value, dict) else printed
+
+
+def _first(refused: BaseExceptionGroup[ToolRefused]) -> ToolRefused:
+    first = refused.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
