@@ -97,9 +97,9 @@ class EvaluatorKind(Generic[Settings]):
         configuration: Mapping[str, Any],
         judge: Judge | None = None,
         *,
-        given: Mapping[str, Any] = MappingProxyType({}),
+        additions: Mapping[str, Any] = MappingProxyType({}),
     ) -> Evaluator:
-        """Build the evaluator with this configuration; `given` is part of every case.
+        """Build the evaluator with this configuration; `additions` is part of every case.
 
         Raises:
             BadConfiguration: the configuration cannot be used; every wrong key is named.
@@ -111,7 +111,7 @@ class EvaluatorKind(Generic[Settings]):
         used_judge = None if need == "never" else judge
         return ConfiguredEvaluator(
             name=settings.name or self.title,
-            identity=_identity(self, settings, used_judge, given),
+            identity=_identity(self, settings, used_judge, additions),
             direction=self.direction,
             settings=settings,
             check=self.check(settings),
@@ -220,7 +220,9 @@ def _usage(meter: CostMeter | None) -> Usage | None:
     return None if meter is None else meter.usage
 
 
-def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None, given: Mapping[str, Any]) -> str:
+def _identity(
+    kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None, additions: Mapping[str, Any]
+) -> str:
     """Return all that a score depends on, as JSON without defaults."""
     prompts = kind.prompts if kind.asks is None else kind.asks(settings)
     identity: dict[str, Any] = {
@@ -234,8 +236,8 @@ def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | 
     }
     if judge is not None:
         identity["replies"] = REPLY_GRAMMAR
-    if given:
-        identity["given"] = dict(given)
+    if additions:
+        identity["additions"] = dict(additions)
     return json.dumps(identity)
 
 

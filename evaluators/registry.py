@@ -66,14 +66,14 @@ def build(
     configuration: Mapping[str, Any],
     judge: Judge | None = None,
     *,
-    given: Mapping[str, Any] = MappingProxyType({}),
+    additions: Mapping[str, Any] = MappingProxyType({}),
 ) -> Evaluator:
     """Return the evaluator of that kind with that configuration.
 
-    `given` is what a rule adds to every case: scores depend on it, so it is part of the fingerprint.
+    `additions` is what a rule adds to every case: scores depend on it, so it is part of the fingerprint.
 
     Raises:
         BadConfiguration: there is no such kind, or the configuration cannot be used; the message has the remedy.
 
     """
-    return kind_of(name).build(configuration, judge, given=given)
+    return kind_of(name).build(configuration, judge, additions=additions)

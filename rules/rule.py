@@ -136,7 +136,7 @@ class Rule:
         return (NOT_OURS, *project, *self.conditions, *simulated, *experiments, *tried)
 
     @property
-    def given(self) -> dict[str, JsonValue]:
+    def additions(self) -> dict[str, JsonValue]:
         """Return what the rule adds to each test case: `tools` and `expected`, each only if the rule has it."""
         return _without_none(
             tools=None if self.tools is None else [dict(tool) for tool in self.tools],
@@ -146,7 +146,7 @@ class Rule:
     @property
     def judgement(self) -> tuple[object, ...]:
         """Return all that scores depend on. If a part changes, monitors ignore all earlier results."""
-        return self.evaluator, self.configuration, self.connection, tuple(self.jury), self.given
+        return self.evaluator, self.configuration, self.connection, tuple(self.jury), self.additions
 
     @property
     def revision(self) -> str:
@@ -169,7 +169,7 @@ class Rule:
             sampleRate=None if self.sample_rate == 1 else self.sample_rate,
             compareBy=None if self.compare_by == COMPARE_BY else self.compare_by,
             budget=None if self.budget is None else self.budget.document(),
-            **self.given,
+            **self.additions,
             monitor=self.monitoring.document(),
             judge=None if self.judge == "again" else self.judge,
             settle=self.settle_s,

@@ -302,6 +302,7 @@ def test_an_application_that_takes_long_goes_on_after_the_answer(
         async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
             api = Api(client, Background(), application)
             made = await evaluations.run_evaluation(api, evaluations.RunEvaluation(dataset_path=DATASET))
+            run: Any = None
             for _ in range(600):
                 run = await api.get(f"/api/v1/runs/{made.run_id}")
                 if run["status"] == "SUCCESS":

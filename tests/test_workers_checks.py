@@ -100,13 +100,13 @@ def test_scores_of_other_tools_or_expectations_are_never_compared(tmp_path: Path
     with a_store(tmp_path) as store:
         commit(store, a_batch(a_talk()))
         book = Book(store)
-        given: list[dict[str, Any]] = [
+        additions: list[dict[str, Any]] = [
             {},
             {"expected": {"toolCalls": [{"name": "w"}]}},
             {"expected": {"toolCalls": [{"name": "v"}]}},
             {"expected": {"toolCalls": [{"name": "v"}]}, "tools": [{"name": "w"}]},
         ]
-        edits = [book.rule(target="TRACE", evaluator="tool_correctness", **each) for each in (*given, given[1])]
+        edits = [book.rule(target="TRACE", evaluator="tool_correctness", **each) for each in (*additions, additions[1])]
         for active in edits:
             book.enqueue(active, [(trace_id(0), None)])
         with working(book) as workers:

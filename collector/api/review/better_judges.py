@@ -209,13 +209,13 @@ def _example_traces(rule: Rule) -> set[str]:
 
 
 def _example(result: LabelledResult, case: Mapping[str, Any] | None) -> LabelledExample | None:
-    given, output = (case.get(part, {}) for part in ("inputs", "actualOutputs")) if case is not None else ({}, {})
-    if output.get("output") is None:
+    inputs, outputs = (case.get(part, {}) for part in ("inputs", "actualOutputs")) if case is not None else ({}, {})
+    if outputs.get("output") is None:
         return None
     return LabelledExample.of(
         result,
-        input=_text(given["input"]) if given.get("input") else None,
-        output=_text(output["output"]),
+        input=_text(inputs["input"]) if inputs.get("input") else None,
+        output=_text(outputs["output"]),
         passed=bool(result.label),
     )
 

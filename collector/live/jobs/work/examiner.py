@@ -336,7 +336,7 @@ def _rule(active: ActiveRule) -> dict[str, Any]:
     return {
         "evaluator": rule.evaluator,
         "config": dict(rule.configuration),
-        "given": rule.given,
+        "additions": rule.additions,
     }
 
 

@@ -89,15 +89,15 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
     So a rule that has only criteria can judge spans without an input, too.
     """
-    inputs, metadata, given = case.inputs, case.metadata, rule["given"]
-    if "tools" in given:
-        metadata = with_default(metadata, "tools", given["tools"])
+    inputs, metadata, additions = case.inputs, case.metadata, rule["additions"]
+    if "tools" in additions:
+        metadata = with_default(metadata, "tools", additions["tools"])
     if asks_for_input:
         inputs = with_default(inputs, "input", "")
     return unchecked_case(
         inputs=inputs,
         actual_outputs=case.actual_outputs,
-        expected_outputs=given.get("expected", {}),
+        expected_outputs=additions.get("expected", {}),
         metadata=metadata,
     )
 
