@@ -208,6 +208,8 @@ def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) ->
         ({"scenario": "A", "persona": "p", "turns": 3}, "turns: unknown key"),
         ({"scenario": "A", "userTurns": "x"}, "userTurns: not a valid value for this key"),
         ({"userTurns": ["x"]}, "scenario: required"),
+        ({"inputs": 5}, "and so are its inputs"),
+        ({"inputs": [["scenario", "A"], ["persona", "p"]]}, "and so are its inputs"),
     ):
         with pytest.raises(ValueError, match=message):
             scenario_of(wrong)
