@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -91,8 +92,14 @@ class EvaluatorKind(Generic[Settings]):
             parts = explained(error, self.configuration)
             raise BadConfiguration(f"{self.name}: {in_one_line(parts)}", parts=parts) from None
 
-    def build(self, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
-        """Build the evaluator with this configuration.
+    def build(
+        self,
+        configuration: Mapping[str, Any],
+        judge: Judge | None = None,
+        *,
+        additions: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Evaluator:
+        """Build the evaluator with this configuration; `additions` is part of every case.
 
         Raises:
             BadConfiguration: the configuration cannot be used; every wrong key is named.
@@ -104,7 +111,7 @@ class EvaluatorKind(Generic[Settings]):
         used_judge = None if need == "never" else judge
         return ConfiguredEvaluator(
             name=settings.name or self.title,
-            identity=_identity(self, settings, used_judge),
+            identity=_identity(self, settings, used_judge, additions),
             direction=self.direction,
             settings=settings,
             check=self.check(settings),
@@ -213,7 +220,9 @@ def _usage(meter: CostMeter | None) -> Usage | None:
     return None if meter is None else meter.usage
 
 
-def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None) -> str:
+def _identity(
+    kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None, additions: Mapping[str, Any]
+) -> str:
     """Return all that a score depends on, as JSON without defaults."""
     prompts = kind.prompts if kind.asks is None else kind.asks(settings)
     identity: dict[str, Any] = {
@@ -227,6 +236,8 @@ def _identity(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | 
     }
     if judge is not None:
         identity["replies"] = REPLY_GRAMMAR
+    if additions:
+        identity["additions"] = dict(additions)
     return json.dumps(identity)
 
 

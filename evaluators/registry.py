@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from evaluators import (
@@ -60,11 +61,19 @@ def kind_of(name: str) -> EvaluatorKind[Any]:
     return kind
 
 
-def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
+def build(
+    name: str,
+    configuration: Mapping[str, Any],
+    judge: Judge | None = None,
+    *,
+    additions: Mapping[str, Any] = MappingProxyType({}),
+) -> Evaluator:
     """Return the evaluator of that kind with that configuration.
+
+    `additions` is what a rule adds to every case: scores depend on it, so it is part of the fingerprint.
 
     Raises:
         BadConfiguration: there is no such kind, or the configuration cannot be used; the message has the remedy.
 
     """
-    return kind_of(name).build(configuration, judge)
+    return kind_of(name).build(configuration, judge, additions=additions)

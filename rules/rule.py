@@ -136,9 +136,17 @@ class Rule:
         return (NOT_OURS, *project, *self.conditions, *simulated, *experiments, *tried)
 
     @property
+    def additions(self) -> dict[str, JsonValue]:
+        """Return what the rule adds to each test case: `tools` and `expected`, each only if the rule has it."""
+        return _without_none(
+            tools=None if self.tools is None else [dict(tool) for tool in self.tools],
+            expected=None if self.expected is None else dict(self.expected),
+        )
+
+    @property
     def judgement(self) -> tuple[object, ...]:
-        """Return evaluator, configuration, connection, jury. If one changes, monitors ignore all earlier results."""
-        return self.evaluator, self.configuration, self.connection, tuple(self.jury)
+        """Return all that scores depend on. If a part changes, monitors ignore all earlier results."""
+        return self.evaluator, self.configuration, self.connection, tuple(self.jury), self.additions
 
     @property
     def revision(self) -> str:
@@ -161,8 +169,7 @@ class Rule:
             sampleRate=None if self.sample_rate == 1 else self.sample_rate,
             compareBy=None if self.compare_by == COMPARE_BY else self.compare_by,
             budget=None if self.budget is None else self.budget.document(),
-            tools=None if self.tools is None else [dict(tool) for tool in self.tools],
-            expected=None if self.expected is None else dict(self.expected),
+            **self.additions,
             monitor=self.monitoring.document(),
             judge=None if self.judge == "again" else self.judge,
             settle=self.settle_s,

@@ -63,7 +63,7 @@ def test_the_statement_alone_has_an_error_and_the_database_is_there_again(store:
     """The failing statement gets the reason, without a stack; then all data is still there, and more is stored."""
     error = breaks(store)
     assert error == (
-        "this statement makes the database fail, and is refused from now on: "
+        "this statement makes the database fail, and is refused for now: "
         "INTERNAL Error: Attempted to access index 0 within vector of size 0"
     )
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]

@@ -102,6 +102,7 @@ def test_fingerprint_is_of_what_changes_verdicts() -> None:
     plain = build("exact_match", {}).fingerprint
     assert build("exact_match", {"threshold": 1, "name": "Renamed"}).fingerprint == plain
     assert build("exact_match", {"ignoreCase": True}).fingerprint != plain
+    assert build("exact_match", {}, additions={"expected": {"output": "4"}}).fingerprint != plain
     assert build("regex", {"pattern": "a"}).fingerprint != build("regex", {"pattern": "b"}).fingerprint
 
 

@@ -57,6 +57,7 @@ def test_a_score_is_an_evaluation_whenever_it_comes(tmp_path: Path, order: str) 
 
 CASES: Mapping[str, tuple[LogRecord, tuple[object, ...]]] = {
     "a label alone": (a_score("a", more={LABEL: "correct"}), ("scored", None, True, "correct")),
+    "a label with blanks": (a_score("a", more={LABEL: " Pass "}), ("scored", None, True, " Pass ")),
     "a label of its own": (a_score("a", 4.0, {LABEL: "good"}), ("scored", 4.0, None, "good")),
     "an error": (a_score("a", more={"error.type": "timeout"}), ("failed", None, None, None)),
     "nothing": (a_score("a"), ("skipped", None, None, None)),

@@ -5,14 +5,18 @@ import os
 import subprocess
 import sysconfig
 import xml.etree.ElementTree as ET
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from collector.cli.main import main
+from collector.gating.baseline import baseline_document, read_baseline, write_baseline
+from collector.gating.results import Results
+from rules.statistics.runs.records import ComparedEvaluator, JudgedItem, TrialResult, run_of
 from tests.forge import TOKEN, a_forge
 from tests.offline import an_offline_server
 from tests.source_tree import ROOT
@@ -234,6 +238,26 @@ def test_a_score_without_a_verdict_is_not_failed_in_the_baseline(desk: Desk) -> 
     assert (desk.verdict()["baselinePassRate"], desk.verdict()["improvedCount"]) == (None, 0)
 
 
+@pytest.mark.parametrize("trials", [1, 3])
+def test_what_was_not_scored_is_in_the_baseline_as_it_was(tmp_path: Path, trials: int) -> None:
+    """Each trial that failed, was skipped, or was not judged by an evaluator is read back as such."""
+    outcomes: list[Literal["scored", "failed", "skipped", "missing"]] = ["scored", "failed", "skipped", "missing"]
+    items = [JudgedItem(key=f"item-{at}", text="q") for at in range(4**trials)]
+    evaluators = [ComparedEvaluator(name=name) for name in ("other", "sometimes")]
+    results = []
+    for item, each in zip(items, product(outcomes, repeat=trials), strict=True):
+        for trial, outcome in enumerate(each):
+            place: dict[str, Any] = {"item": item.key, "trial": trial}
+            results.append(TrialResult(**place, evaluator="other", score=1.0, passed=True))
+            if outcome != "missing":
+                score = {"score": 0.5, "passed": True} if outcome == "scored" else {"outcome": outcome}
+                results.append(TrialResult(**place, evaluator="sometimes", **score))
+    run = run_of(items, evaluators, results)
+    write_baseline(tmp_path / "b.json", baseline_document(Results(experiment="e", pairing="positional", run=run), {}))
+    stored = read_baseline(tmp_path / "b.json").run
+    assert stored.outcomes.tolist() == run.outcomes.tolist()
+
+
 def test_a_run_of_which_nothing_was_judged_is_no_success(desk: Desk) -> None:
     """It ends with 3, becomes no baseline, and cannot be accepted; if unscored items are fails, it regressed."""
     dead = partly_judged(0, "failed")
@@ -267,6 +291,10 @@ def test_an_evaluator_that_judged_nothing_in_the_baseline_is_no_loss(desk: Desk)
         ({"items": [{"key": "item-0", "evaluators": []}]}, "a list 'evaluators' is needed"),
         ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": 1}]}] * 2}, "twice"),
         ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": "1"}]}]}, "no finite number"),
+        (
+            {"items": [{"key": "item-0", "evaluators": [{"name": "a", "scores": [1, None], "outcomes": ["scored"]}]}]},
+            "as long as scores",
+        ),
         ({"pairing": "dataset_item_id"}, "paired by"),
     ],
 )

@@ -2,16 +2,22 @@
 
 import asyncio
 import json
+import os
 import sys
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from collector.mcp.application import Application
+from collector.mcp.application import Application, ApplicationResult
+from collector.mcp.background import Background
+from collector.mcp.client import Api
+from collector.mcp.tools import evaluations
 from tests import forking
 from tests.model_server import ModelServer, Says, Status, a_model
 from tests.models_client import McpServer, an_mcp_server, text_of
@@ -281,20 +287,81 @@ def test_the_application_is_run_where_its_user_allowed_it(server: McpServer, tmp
     assert "may be run 1 times more, and 4 were requested" in text_of(refused)
 
 
+def test_an_application_that_takes_long_goes_on_after_the_answer(
+    server: McpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool answers in time, and each output is in the run once it is there."""
+    monkeypatch.setattr(evaluations, "_LONGEST_S", 0.5)
+    program = tmp_path / "application.py"
+    program.write_text(f"import time; time.sleep(1)\n{APPLICATION}", encoding="utf-8")
+    application = Application([sys.executable, str(program)], {}, runs=4)
+    headers = {"authorization": f"Bearer {server.closed.keys['editor']}"}
+
+    async def look() -> tuple[evaluations.RunResult, Any]:
+        url = f"http://{server.closed.running.http}"
+        async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
+            api = Api(client, Background(), application)
+            made = await evaluations.run_evaluation(api, evaluations.RunEvaluation(dataset_path=DATASET))
+            run: Any = None
+            for _ in range(600):
+                run = await api.get(f"/api/v1/runs/{made.run_id}")
+                if run["status"] == "SUCCESS":
+                    break
+                await asyncio.sleep(0.1)
+            return made, run
+
+    made, run = asyncio.run(look())
+    assert (made.status, made.total_examples) == ("RUNNING", 0)
+    assert (run["status"], run["totalItems"], run["passedItems"]) == ("SUCCESS", 4, 3)
+
+
+async def over_one(application: Application, results: list[ApplicationResult]) -> None:
+    """Run an application on an item, and add its result."""
+
+    async def store(_item: dict[str, Any], result: ApplicationResult) -> None:
+        results.append(result)
+
+    await application.over(None, [{"id": "a", "inputs": {}}], store)
+
+
+def produced_by(application: Application) -> list[ApplicationResult]:
+    """Return the result of an application for an item."""
+    results: list[ApplicationResult] = []
+    asyncio.run(over_one(application, results))
+    return results
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_an_application_that_prints_without_end_is_bounded(stream: str) -> None:
     """It is ended at the limit of its output, of which no more is held; of its messages the last ones are kept."""
     endless = f"import sys\nfor _ in range(1_000): sys.{stream}.write('x' * 100_000)\nsys.exit('the end')"
-    application = Application([sys.executable, "-c", endless], runs=1)
+    application = Application([sys.executable, "-c", endless], {}, runs=1)
     tracemalloc.start()
     try:
-        (produced,) = asyncio.run(application.over([{"id": "a", "inputs": {}}]))
+        (produced,) = produced_by(application)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert produced.error is not None
     assert produced.error.endswith("print the answer only" if stream == "stdout" else "the end")
     assert peak < 20 << 20
+
+
+def test_an_application_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Once its caller gives up, no process goes on that it has started."""
+    command = ["/bin/sh", "-c", '(while sleep 0.05; do echo beat >> "$BEATS"; done) & wait']
+    beats = tmp_path / "beats"
+    application = Application(command, {"PATH": os.defpath, "BEATS": str(beats)}, runs=1)
+
+    async def give_up() -> None:
+        async with asyncio.timeout(2):
+            await over_one(application, [])
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(give_up())
+    size = beats.stat().st_size
+    time.sleep(0.5)
+    assert beats.stat().st_size == size > 0
 
 
 def test_a_file_of_the_user_is_evaluated_on_his_machine(server: McpServer, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def outcome_of(name: str, case: Case, configuration: Mapping[str, Any] | None = 
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - NOTHING_OF_THE_TRACE.keys()))
 def test_content_that_was_not_captured_is_skipped(name: str) -> None:
     """Every evaluator that reads content skips a trace without any, and says that it was not captured."""
-    rule = {"tools": [{"name": "pay"}], "expected": EXPECTED}
+    rule = {"additions": {"tools": [{"name": "pay"}], "expected": EXPECTED}}
     case = case_for_rule(case_of({}), rule, asks_for_input=False)
     case = case.model_copy(update={"metadata": {**case.metadata, **ADDED}})
     outcome = outcome_of(name, case)
@@ -177,9 +177,10 @@ def test_verdicts_without_content_are_compared_apart() -> None:
 def test_arguments_of_live_calls(tools: list[Mapping[str, Any]], score: float | None) -> None:
     """Calls whose arguments were recorded are judged, and the others are left out."""
     case = case_for_rule(
-        case_of(*tools), {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}], "expected": None},
+        case_of(*tools),
+        {"additions": {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}]}},
         asks_for_input=False,
-    )  # fmt: skip
+    )
     outcome = outcome_of("tool_call_validity", case)
     assert (outcome.score if isinstance(outcome, Verdict) else None) == score
     assert not isinstance(outcome, Failure)
@@ -221,7 +222,7 @@ def test_judges_are_not_told_that_an_unrecorded_input_is_blank(template: str | N
     judged_cases = []
     for attributes in ({}, {"input.value": "hello"}, {"input.value": ""}):
         root = {"openinference.span.kind": "AGENT", "output.value": "1", **attributes}
-        rule = {"tools": None, "expected": None}
+        rule: dict[str, Any] = {"additions": {}}
         case = case_for_rule(case_of(root=root, model=False), rule, asks_for_input=True)
         judge = ScriptedJudge({"reason": "ok", "score": 1})
         judged_cases.append((asyncio.run(run(build("llm_judge", settings, judge), case)), judge.questions[0]))
@@ -277,7 +278,7 @@ def partial_case(captured: AbstractSet[str], expected: Mapping[str, Any]) -> Cas
         a_span(one, span_id=f"{at:016x}", parent_span_id=f"{1:016x}" if at > 1 else None, start_ns=at, end_ns=99)
         for at, one in enumerate(each, 1)
     ]
-    rule = {"tools": [{"name": "pay"}], "expected": expected}
+    rule = {"additions": {"tools": [{"name": "pay"}], "expected": expected}}
     case = case_for_rule(case_of_trace(read_all(*spans), spans), rule, asks_for_input=False)
     return case.model_copy(update={"metadata": {**case.metadata, **ADDED}})
 
@@ -365,7 +366,7 @@ def hollow_case(library: str) -> Case:
 
 
 def _with_rule(case: Case) -> Case:
-    rule = {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}], "expected": EXPECTED}
+    rule = {"additions": {"tools": [{"name": "pay", "inputSchema": {"required": ["n"]}}], "expected": EXPECTED}}
     case = case_for_rule(case, rule, asks_for_input=False)
     return case.model_copy(update={"metadata": {**case.metadata, **ADDED}})
 

@@ -46,6 +46,8 @@ def test_chat_completions_of_openai() -> None:
     question = {"role": "user", "content": "How many?"}
     result = {"role": "tool", "tool_call_id": "call_1", "content": "13 units"}
     assert AgentTrace.from_openai([question, request, result, answered]) == AgentTrace((STOCK,), "There are 13.")
+    nothing = AgentTrace.from_openai([request, result | {"content": [{"type": "text", "text": ""}]}])
+    assert nothing.tool_calls[0].result == ""
     assert AgentTrace.from_openai(request) == AgentTrace((ToolCall("lookup_stock", {"sku": "A-1"}, None, "call_1"),))
 
 

@@ -93,6 +93,16 @@ def test_pages_show_what_was_judged_of_a_session(api: Offline) -> None:
         assert "settled after" in client.get(f"{api.url}/rules/{rule['id']}").text
 
 
+def test_an_example_of_a_session_is_what_was_judged_of_it(api: Offline) -> None:
+    """Labelled sessions have the input of their first turn and the output of their last one, not those of a trace."""
+    (rule,) = (each for each in api.ask("GET", "projects/shop/trace-eval-rules") if each["name"] == RULE["name"])
+    for session in ("chat%2F1", "s%202"):
+        api.ask("PUT", f"session-annotation?sessionId={session}", json={"verdict": "INCORRECT", "by": "Ada"})
+    examples = api.ask("GET", f"projects/shop/trace-eval-rules/{rule['id']}/labelled-examples")["examples"]
+    texts = {each["traceId"]: (each["input"], each["output"]) for each in examples}
+    assert texts == {f"{3:032x}": ("Where is my parcel?", "You are welcome."), f"{8:032x}": ("Hi", "Hello")}
+
+
 def test_a_rule_about_sessions_is_tried_out_before(api: Offline, tmp_path: Path) -> None:
     """The dry run returns the number of sessions it would judge, which, and since when; the form has its fields."""
     tried = api.ask(

@@ -95,6 +95,27 @@ def test_a_rule_adds_tools_and_expectations(tmp_path: Path) -> None:
         assert second[0] is True
 
 
+def test_scores_of_other_tools_or_expectations_are_never_compared(tmp_path: Path) -> None:
+    """An edit of either gives the results another fingerprint, and the monitors another evaluator."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+        book = Book(store)
+        additions: list[dict[str, Any]] = [
+            {},
+            {"expected": {"toolCalls": [{"name": "w"}]}},
+            {"expected": {"toolCalls": [{"name": "v"}]}},
+            {"expected": {"toolCalls": [{"name": "v"}]}, "tools": [{"name": "w"}]},
+        ]
+        edits = [book.rule(target="TRACE", evaluator="tool_correctness", **each) for each in (*additions, additions[1])]
+        for active in edits:
+            book.enqueue(active, [(trace_id(0), None)])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        prints = [row[0] for row in evaluated(store, "fingerprint")]
+    assert (len(set(prints)), prints[1]) == (4, prints[4])
+    assert [each.rule.judgement == edits[1].rule.judgement for each in edits] == [False, True, False, False, True]
+
+
 def test_a_span_without_an_input_meets_a_rule_that_asks_for_one(tmp_path: Path) -> None:
     """An evaluator that needs an input gets an empty one if the span has none."""
     with a_store(tmp_path) as store:

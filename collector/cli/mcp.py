@@ -95,6 +95,7 @@ async def _serve_directory(data: Path) -> None:
 
 def _application(command: str | None, runs: int | None) -> "Application | None":
     from collector.mcp.application import Application
+    from collector.settings_loading import whole_environment
 
     if (command is None) is not (runs is None):
         raise click.UsageError("--app and --app-runs need each other: what may be run, and how often in all")
@@ -102,7 +103,7 @@ def _application(command: str | None, runs: int | None) -> "Application | None":
         words = shlex.split(command or "")
     except ValueError as error:
         raise click.UsageError(f"--app: {error}") from None
-    return Application(words, runs=runs) if words and runs else None
+    return Application(words, whole_environment(), runs=runs) if words and runs else None
 
 
 @mcp.command()

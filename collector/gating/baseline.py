@@ -5,12 +5,14 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from collector.gating.results import AgreedEvaluators, BadResultsFile, Results, number, passes, read_json
 from rules.statistics.runs.records import (
+    FAILED,
+    MISSING,
     SCORED,
     SKIPPED,
     ComparedEvaluator,
@@ -21,6 +23,7 @@ from rules.statistics.runs.records import (
 )
 
 FORMAT: Final = 1
+_OUTCOMES: Final = {SCORED: "scored", FAILED: "failed", SKIPPED: "skipped", MISSING: "missing"}
 _POSITION: Final = re.compile(r"item-(0|[1-9][0-9]*)")
 
 
@@ -106,8 +109,11 @@ def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[st
     if trials > 1:
         has_score = outcomes > 0
         line["scores"] = [None if math.isnan(each) else float(each) for each in scores[has_score]]
+        if (outcomes[has_score] != SCORED).any():
+            line["outcomes"] = [_OUTCOMES[each] for each in outcomes[has_score]]
     if not scored.size:
-        line["outcome"] = "skipped" if (outcomes == SKIPPED).all() else "failed"
+        codes = set(outcomes[outcomes > 0].tolist())
+        line["outcome"] = _OUTCOMES[codes.pop()] if len(codes) == 1 else "failed"
     if known.better == "lower":
         line["better"] = "lower"
     if known.fingerprint is not None:
@@ -129,13 +135,15 @@ def _results(key: str, entry: Any, evaluators: AgreedEvaluators, where: str) -> 
     scores = entry.get("scores", [entry.get("score")])
     if not isinstance(scores, list) or not scores:
         raise BadResultsFile(f"{where}: scores is a list of numbers")
+    outcomes = entry.get("outcomes", [entry.get("outcome")] * len(scores))
+    if not isinstance(outcomes, list) or len(outcomes) != len(scores):
+        raise BadResultsFile(f"{where}: outcomes is a list as long as scores")
     results = []
-    for trial, score in enumerate(scores):
+    for trial, (score, outcome) in enumerate(zip(scores, outcomes, strict=True)):
         if score is None:
-            lost = "skipped" if entry.get("outcome") == "skipped" else "failed"
-            results.append(
-                TrialResult(item=key, evaluator=name, trial=trial, outcome="skipped" if lost == "skipped" else "failed")
-            )
+            if outcome != _OUTCOMES[MISSING]:
+                lost: Literal["skipped", "failed"] = "skipped" if outcome == "skipped" else "failed"
+                results.append(TrialResult(item=key, evaluator=name, trial=trial, outcome=lost))
             continue
         value = number(score, where)
         stored = entry.get("pass") if len(scores) == 1 else None

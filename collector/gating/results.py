@@ -136,7 +136,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadResultsFile(f"{path}: larger than {_FILE}")
-        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once, parse_constant=float)
     except (OSError, ValueError, RecursionError) as error:
         raise BadResultsFile(f"{path}: {error}") from error
 
@@ -166,10 +166,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(merged) != len(pairs):
         raise ValueError(f"an object has a duplicate key; its keys: {', '.join(merged)}"[:200])
     return merged
-
-
-def _no_number(text: str) -> float:
-    return math.nan if text == "NaN" else math.inf
 
 
 def _list(document: Any, name: str, where: str, *, empty: bool = False) -> Sequence[Any]:  # noqa: ANN401 - JSON

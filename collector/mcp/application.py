@@ -2,20 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from collector.mcp.errors import ToolRefused
-from storage.limit import Limit
+from evaluators.process import JudgeProgram, ProgramFailed, run
 
 _AT_ONCE: Final = 2
-_TIME: Final = Limit(value=120.0, unit="s", remedy="make the application answer sooner")
-_OUTPUT: Final = Limit(value=1 << 20, unit="bytes", remedy="print the answer only")
-_STDERR_CHARACTERS: Final = 2_000
-_STDERR_BYTES: Final = 4 * _STDERR_CHARACTERS
-_PIECE_BYTES: Final = 1 << 16
+_TIME_S: Final = 120.0
+_OUTPUT_BYTES: Final = 1 << 20
 """Guesses."""
 
 
@@ -30,88 +26,78 @@ class ApplicationResult:
     measured: Mapping[str, float] = field(default_factory=dict)  # tokens, cost and latency, named as in a run's item
 
 
+Item: TypeAlias = dict[str, Any]
+Store: TypeAlias = Callable[[Item, ApplicationResult], Awaitable[None]]
+
+
 class Application:
     """A command that reads an item as JSON from its standard input and prints its answer.
 
     It runs without a shell, a limited number of times in all.
     """
 
-    def __init__(self, command: Sequence[str], *, runs: int) -> None:
-        self._command = tuple(command)
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], *, runs: int) -> None:
+        self._program = JudgeProgram(
+            command=command,
+            environment=environment,
+            folder=None,
+            time_limit_s=_TIME_S,
+            output_bytes=_OUTPUT_BYTES,
+        )
         self._left = runs
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def over(self, items: Sequence[Mapping[str, Any]]) -> list[ApplicationResult]:
-        """Run the application on each item; return the outputs in their order.
+    def take(self, count: int) -> None:
+        """Count runs as used, before the first of them.
 
         Raises:
-            ToolRefused: there are more items than runs left; nothing was run.
+            ToolRefused: fewer runs are left; none is counted.
         """
-        if len(items) > self._left:
+        if count > self._left:
             raise ToolRefused(
-                f"the application may be run {self._left} times more, and {len(items)} were requested: request fewer "
+                f"the application may be run {self._left} times more, and {count} were requested: request fewer "
                 "with `limit`, or have `tracejury mcp` started with a larger --app-runs"
             )
-        self._left -= len(items)
-        return list(await asyncio.gather(*map(self._one, items)))
+        self._left -= count
 
-    async def _one(self, item: Mapping[str, Any]) -> ApplicationResult:
+    async def over(self, _api: object, items: Sequence[Item], store: Store) -> None:
+        """Run the application on each item, and store each result when it is there.
+
+        Raises:
+            ToolRefused: a result is not stored; the application is not run again.
+        """
+        await answered(items, self._one, store, at_once=_AT_ONCE)
+
+    async def _one(self, item: Item) -> ApplicationResult:
+        request = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
         async with self._turn:
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-            except OSError as error:
-                return _failed(f"{self._command[0]} cannot be run: {error}")
-            try:
-                request = json.dumps({"id": item["id"], "inputs": item["inputs"]}).encode()
-                out, err = await asyncio.wait_for(_communicate(process, request), _TIME.value)
-            except TimeoutError:
-                return _failed(f"it took longer than {_TIME}")
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
-        if len(out) > _OUTPUT.value:
-            return _failed(f"it printed more than {_OUTPUT}")
-        if process.returncode:
-            complaint = err.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
-            return _failed(f"it ended with {process.returncode}: {complaint or 'without a message'}")
-        return ApplicationResult(outputs=outputs_of(_read(out.decode("utf-8", "replace").strip())))
+                printed = await run(self._program, request)
+            except ProgramFailed as error:
+                return ApplicationResult(outputs={}, error=str(error))
+        return ApplicationResult(outputs=outputs_of(_read(printed.decode("utf-8", "replace").strip())))
 
 
-async def _communicate(process: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    """Return the output of a process, and the end of its standard error; kill it once the output exceeds the limit."""
-    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-    if stdin is None or stdout is None or stderr is None:
-        raise AssertionError  # it was started with pipes
+async def answered(
+    items: Sequence[Item], answer: Callable[[Item], Awaitable[ApplicationResult]], store: Store, *, at_once: int
+) -> None:
+    """Answer each item, some at a time, and store each answer when it is there.
 
-    async def write() -> None:
-        with suppress(ConnectionError):  # it need not read
-            stdin.write(request)
-            await stdin.drain()
-        stdin.close()
+    Raises:
+        ToolRefused: an answer is not stored; no more are made.
+    """
+    left = iter(items)
 
-    async def beginning() -> bytes:
-        printed = b""
-        while piece := await stdout.read(_PIECE_BYTES):
-            printed += piece
-            if len(printed) > _OUTPUT.value:
-                process.kill()
-                break
-        return printed
+    async def work() -> None:
+        for item in left:
+            await store(item, await answer(item))
 
-    async def end() -> bytes:
-        messages = b""
-        while piece := await stderr.read(_PIECE_BYTES):
-            messages = (messages + piece)[-_STDERR_BYTES:]
-        return messages
-
-    _, out, err = await asyncio.gather(write(), beginning(), end())
-    await process.wait()
-    return out, err
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(work())
+    except* ToolRefused as refused:
+        raise _first(refused) from refused
 
 
 def outputs_of(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -128,5 +114,6 @@ def _read(printed: str) -> Any:  # noqa: ANN401 - any JSON
     return value if isinstance(value, dict) else printed
 
 
-def _failed(why: str) -> ApplicationResult:
-    return ApplicationResult(outputs={}, error=why)
+def _first(refused: BaseExceptionGroup[ToolRefused]) -> ToolRefused:
+    first = refused.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,12 +1,13 @@
 """Answers of a connection's model to items, through the server's playground, which counts the calls in budgets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from collector.experiment_runner.answers import NoTaskAnswer, filled
-from collector.mcp.application import ApplicationResult
+from collector.mcp.application import ApplicationResult, Store, answered
 from collector.mcp.client import Api
 from collector.mcp.errors import ServerBusy, ToolRefused
 from evaluators.model import text_of
@@ -46,26 +47,13 @@ class AnsweringModel:
             raise ToolRefused(f"the model cannot be called: {answer['failure']['message']}")
         return str(answer["model"])
 
-    async def over(
-        self, api: Api, items: Sequence[Document], store: Callable[[Document, ApplicationResult], Awaitable[None]]
-    ) -> None:
+    async def over(self, api: Api, items: Sequence[Document], store: Store) -> None:
         """Call the model for each item, some at a time, and store each answer when it arrives.
 
         Raises:
             ToolRefused: the server does not store an answer; no more calls are made.
         """
-        left = iter(items)
-
-        async def work() -> None:
-            for item in left:
-                await store(item, await self._answer(api, item))
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(_AT_ONCE):
-                    group.create_task(work())
-        except* ToolRefused as refused:
-            raise _first(refused) from refused
+        await answered(items, partial(self._answer, api), store, at_once=_AT_ONCE)
 
     async def _answer(self, api: Api, item: Document) -> ApplicationResult:
         try:
@@ -133,8 +121,3 @@ def _message(role: str, text: str) -> Document:
 def _text_of(message: Document | None) -> str | None:
     parts = [] if message is None else message["parts"]
     return "\n\n".join(part["content"] for part in parts if part.get("type") == "text") or None
-
-
-def _first(refused: BaseExceptionGroup[ToolRefused]) -> ToolRefused:
-    first = refused.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

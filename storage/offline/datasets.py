@@ -264,6 +264,8 @@ class Datasets:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("changes_of_versions"), keys | {"changes": most, "skip": skip})
             rows = dict_rows(cursor)
+        if skip and not rows:  # the rows tell the total
+            return [], self.changes(earlier, later, skip=0, most=1)[1]
         total = max((row.pop("total") for row in rows), default=0)
         return [VersionChange(**row) for row in rows], total
 

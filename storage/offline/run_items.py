@@ -195,6 +195,8 @@ class RunItems:
         parameters: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(criteria)}
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("chosen_run_items"), parameters).fetchall()
+        if skip and not rows:  # the rows tell the total
+            return [], self.chosen(run_id, criteria, skip=0, most=1)[1]
         return [number for number, _ in rows], max((total for _, total in rows), default=0)
 
     def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -324,7 +324,7 @@ class Queries:
         self.offences.add(client_id, statement)
         log.error("a statement of key %s caused an internal error of DuckDB: %s", client_id or "(none)", message)
         self._database.reopen()
-        return BadQuery(f"this statement makes the database fail, and is refused from now on: {message}")
+        return BadQuery(f"this statement makes the database fail, and is refused for now: {message}")
 
     @staticmethod
     def _newest(

@@ -57,7 +57,7 @@ SELECT
     CASE WHEN l.attributes['tracejury.target'] = 'session' THEN l.attributes['session.id'] END AS session_id,
     l.outcome,
     CASE WHEN l.outcome = 'scored' THEN TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE) END AS score,
-    CASE CASE WHEN l.outcome = 'scored' THEN lower(l.attributes['gen_ai.evaluation.score.label']) END
+    CASE CASE WHEN l.outcome = 'scored' THEN l.plain_label END
         WHEN 'pass' THEN true
         WHEN 'passed' THEN true
         WHEN 'correct' THEN true

@@ -118,7 +118,7 @@ class StreamDocument(WireDocument):
     """A stream of results, and how its monitors stand."""
 
     tenant: str
-    project_name: str
+    project_name: str | None
     rule_id: str
     service_name: str | None
     rule_name: str

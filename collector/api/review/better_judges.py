@@ -1,8 +1,8 @@
 """Improvement of a judge: trials of another version on labelled results, and examples for its prompt."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 from fastapi.responses import Response
@@ -22,7 +22,6 @@ from collector.api.responses.annotating import (
 from collector.api.responses.declaration import response_model
 from collector.api.review.annotations import VERDICT
 from collector.api.review.judge_accuracy import SOURCES
-from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
 from collector.evaluation.rule_trial import TargetExample
@@ -32,10 +31,9 @@ from evaluators.model import text_of
 from rules.rule import Rule
 from rules.statistics.calibration import calibrate, confusion_of
 from rules.statistics.formulas.pairs import mcnemar_exact
-from storage.errors import BadQuery, NotFound
+from storage.errors import BadQuery
 from storage.judging.job_results import JobResult
 from storage.records import JsonValue
-from storage.review.annotations import AnnotationTarget
 from storage.review.labels import JudgedByRule, LabelledResult
 
 router = api_router(prefix="/api/v1/projects/{project:name}/trace-eval-rules/{rule_id}")
@@ -101,7 +99,9 @@ def labelled_examples(
     kept = find(context, caller, project, rule_id)
     labelled = _labelled(context, caller.tenant, kept.stored.rule_id, about_of(context, caller, project), query)
     labelled.sort(key=lambda each: each.label is each.judged)
-    examples = (_example(context, caller.tenant, each) for each in _in_turns(labelled, query.labels, shuffled=False))
+    chosen = _in_turns(labelled, query.labels, shuffled=False)
+    cases = context.trials.cases(kept.active.rule, [_to_judge(caller.tenant, each) for each in chosen])
+    examples = map(_example, chosen, cases)
     return json_response(
         LabelledExamples(rule_id=kept.stored.rule_id, examples=[each for each in examples if each is not None])
     )
@@ -208,24 +208,14 @@ def _example_traces(rule: Rule) -> set[str]:
     return {str(each["traceId"]) for each in named if each.get("traceId") is not None}
 
 
-def _example(context: Context, tenant: str, result: LabelledResult) -> LabelledExample | None:
-    about = AnnotationTarget(
-        tenant=tenant,
-        target="trace" if result.span_id is None else "span",
-        project=result.project,
-        trace_id=result.trace_id,
-        span_id=result.span_id,
-    )
-    try:
-        content = reviewed(context, about)
-    except NotFound:
-        return None
-    if content.output is None:
+def _example(result: LabelledResult, case: Mapping[str, Any] | None) -> LabelledExample | None:
+    inputs, outputs = (case.get(part, {}) for part in ("inputs", "actualOutputs")) if case is not None else ({}, {})
+    if outputs.get("output") is None:
         return None
     return LabelledExample.of(
         result,
-        input=None if content.input is None else _text(content.input),
-        output=_text(content.output),
+        input=_text(inputs["input"]) if inputs.get("input") else None,
+        output=_text(outputs["output"]),
         passed=bool(result.label),
     )
 

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -207,6 +207,15 @@ class Trials:
             ),
             usd=None if None in costs else sum(each for each in costs if each is not None),
         )
+
+    def cases(self, rule: Rule, examples: Sequence[TargetExample]) -> list[Mapping[str, Any] | None]:
+        """Return the test case of each example, as the rule's evaluator gets it; None if it cannot be made.
+
+        Raises:
+            Overloaded: other trials are running, or the examples cannot be read now.
+        """
+        texts = (each.case_text for each in self._examined(self._active("", None, rule), examples))
+        return [None if text is None else json.loads(text) for text in texts]
 
     def preview(self, rule: Rule, example: TargetExample) -> PromptPreview:
         """Render the prompt of a rule's judge for an example, without a call.

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
 from collector.api.responses.offline import RunEvaluationDocument
-from collector.mcp.application import ApplicationResult, outputs_of
+from collector.mcp.application import Application, ApplicationResult, outputs_of
 from collector.mcp.client import Api, part
 from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
@@ -113,7 +113,7 @@ class RunResult(ToolOutput):
     dataset: str | None
     model: str | None
     status: str = Field(
-        description="RUNNING: the model is still being called; list_experiments shows its end, cancel_run stops it. "
+        description="RUNNING: answers are still being made; list_experiments shows its end, cancel_run stops it. "
         "EVALUATING: not done yet; list_run_evaluations tells how far it is."
     )
     total_examples: int
@@ -131,7 +131,7 @@ class RunResult(ToolOutput):
 async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
     """Begin a run, store the answers of the application or the model, and have it evaluated.
 
-    A model is called in the background, since clients do not wait for long; calls stop once the client cancels.
+    A model or the application runs in the background, since clients do not wait for long, until the client cancels.
 
     Raises:
         ToolRefused: nothing can answer, an item is not in the dataset, or a connection has no budget.
@@ -148,10 +148,12 @@ async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
     items, origin = await (
         _of_file(api, arguments) if is_file_name(arguments.dataset_path) else _of_server(api, arguments)
     )
-    chosen, made = (items, ()) if model is not None else await _made(api, arguments, items)
+    chosen, answers = _answers(api, arguments, items, model)
     noted = arguments.model_dump(include=_NOTED, exclude_none=True)
     if model is not None:
         noted["model"] = await model.check(api)
+    if isinstance(answers, Application):
+        answers.take(len(chosen))
     begun = await api.post(
         f"/api/v1/projects/{part(arguments.project)}/runs",
         {"experimentName": arguments.experiment_name, **origin, "metadata": noted | origin.get("metadata", {})},
@@ -162,7 +164,7 @@ async def run_evaluation(api: Api, arguments: RunEvaluation) -> RunResult:
     except ToolRefused as error:
         await _cancelled(api, run, str(error))
         raise
-    await _in_background(api, _filled(api, run, chosen, model or made), until_s)
+    await _in_background(api, _filled(api, run, chosen, answers), until_s)
     return await _result(api, run, evaluation["id"], until_s)
 
 
@@ -196,15 +198,15 @@ async def _in_background(api: Api, work: Coroutine[Any, Any, None], until_s: flo
 
 
 async def _filled(
-    api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Sequence[ApplicationResult]
+    api: Api, run: str, items: list[dict[str, Any]], answers: AnsweringModel | Application | Sequence[ApplicationResult]
 ) -> None:
-    """Store the outputs for the items of a run, or have a model answer the items, and end the run."""
+    """Store the outputs for the items of a run, or have a model or the application answer, and end the run."""
 
     async def store(item: dict[str, Any], made: ApplicationResult) -> None:
         await api.post(f"{run}/items", {"items": [_reported(item, made)]})
 
     try:
-        if isinstance(answers, AnsweringModel):
+        if isinstance(answers, AnsweringModel | Application):
             await answers.over(api, items, store)
         else:
             reported = [_reported(*each) for each in zip(items, answers, strict=True)]
@@ -320,13 +322,15 @@ async def _of_file(api: Api, arguments: RunEvaluation) -> tuple[list[dict[str, A
     return chosen, {"metadata": {"datasetFile": arguments.dataset_path}}
 
 
-async def _made(
-    api: Api, arguments: RunEvaluation, items: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[ApplicationResult]]:
-    """Return the items of the run, and the outputs of the application."""
+def _answers(
+    api: Api, arguments: RunEvaluation, items: list[dict[str, Any]], model: AnsweringModel | None
+) -> tuple[list[dict[str, Any]], AnsweringModel | Application | Sequence[ApplicationResult]]:
+    """Return the items of the run, and their outputs or what makes them."""
+    if model is not None:
+        return items, model
     if arguments.outputs is None:
         assert api.application is not None  # noqa: S101 - checked by the caller
-        return items, await api.application.over(items)
+        return items, api.application
     known = {each["id"]: each for each in items}
     unknown = [each.item_id for each in arguments.outputs if each.item_id not in known]
     if unknown:

@@ -210,7 +210,9 @@ class _Revision:
         if rule["evaluator"] in _IMPORTS:
             importlib.import_module(_IMPORTS[rule["evaluator"]])
         try:
-            evaluator: Evaluator | EvaluationError = build(rule["evaluator"], rule["config"])
+            evaluator: Evaluator | EvaluationError = build(
+                rule["evaluator"], rule["config"], additions=rule["additions"]
+            )
         except EvaluationError as broken:
             evaluator = broken
         name = str(rule["config"].get("name") or rule["evaluator"])

@@ -336,8 +336,7 @@ def _rule(active: ActiveRule) -> dict[str, Any]:
     return {
         "evaluator": rule.evaluator,
         "config": dict(rule.configuration),
-        "tools": None if rule.tools is None else [dict(tool) for tool in rule.tools],
-        "expected": None if rule.expected is None else dict(rule.expected),
+        "additions": rule.additions,
     }
 
 

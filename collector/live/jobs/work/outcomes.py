@@ -22,7 +22,7 @@ async def outcome_of(
     judge = None
     try:
         judge = None if judge_of is None else judge_of()
-        evaluator = build(rule.evaluator, rule.configuration, judge)
+        evaluator = build(rule.evaluator, rule.configuration, judge, additions=rule.additions)
         async with asyncio.timeout(limit_s):
             outcome = await run(evaluator, parse_case(case))
     except TimeoutError:

@@ -89,15 +89,15 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
 
     So a rule that has only criteria can judge spans without an input, too.
     """
-    inputs, metadata = case.inputs, case.metadata
-    if rule["tools"] is not None:
-        metadata = with_default(metadata, "tools", rule["tools"])
+    inputs, metadata, additions = case.inputs, case.metadata, rule["additions"]
+    if "tools" in additions:
+        metadata = with_default(metadata, "tools", additions["tools"])
     if asks_for_input:
         inputs = with_default(inputs, "input", "")
     return unchecked_case(
         inputs=inputs,
         actual_outputs=case.actual_outputs,
-        expected_outputs=rule["expected"] or {},
+        expected_outputs=additions.get("expected", {}),
         metadata=metadata,
     )
 

@@ -424,7 +424,8 @@ def _hosted(item: Any, kind: str) -> Iterator[_Step]:
 def _text(block: Any) -> str | None:
     if isinstance(block, str):
         return block
-    return (_get(block, "text") or _get(block, "refusal")) if _get(block, "type") in _TEXTS else None
+    texts = (_get(block, name) for name in ("text", "refusal")) if _get(block, "type") in _TEXTS else ()
+    return next((text for text in texts if text is not None), None)
 
 
 def _reasoning(blocks: Any) -> Iterator[_Step]:
@@ -437,7 +438,7 @@ def _reasoning(blocks: Any) -> Iterator[_Step]:
 
 def _content(content: Any) -> Any:
     blocks = _blocks(content)
-    texts = [_text(each) or (_get(each, "text") if _get(each, "type") == "input_text" else None) for each in blocks]
+    texts = [_get(each, "text") if _get(each, "type") == "input_text" else _text(each) for each in blocks]
     return "".join(filter(None, texts)) if blocks and None not in texts else content
 
 

@@ -1,8 +1,8 @@
-"""Journal of a simulation: a line of JSON for each finished conversation, for resuming."""
+"""Journal of a simulation: a line of JSON for each finished conversation, and for what others spent, for resuming."""
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ class Journal:
     """Context manager: finished conversations, each once. One process at a time may have the journal open.
 
     Opening the journal removes a truncated line, and conversations that ended by a fault of the simulator: these
-    conversations are repeated.
+    conversations are repeated. `lost` has what they spent, and what conversations that the budget broke off did.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,6 +34,7 @@ class Journal:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self.lost: list[Sequence[Mapping[str, Any]]] = []
         self._lock: IO[bytes] = path.with_name(f"{path.name}.lock").open("ab")
         try:
             _lock(self._lock, path)
@@ -58,6 +59,10 @@ class Journal:
         self._file.flush()
         os.fsync(self._file.fileno())
 
+    def write_lost(self, spent: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what a conversation spent that is to be repeated."""
+        self.write({"lost": spent})
+
     def _read(self) -> dict[Place, Mapping[str, Any]]:
         content = self.path.read_bytes() if self.path.exists() else b""
         documents: dict[Place, Mapping[str, Any]] = {}
@@ -66,12 +71,17 @@ class Journal:
                 break  # its writer was killed
             try:
                 document = json.loads(line)
+                if "lost" in document:
+                    self.lost.append(document["lost"])
+                    continue
                 place, source = (document["key"], document["trial"]), document["errorSource"]
+                if source == "simulator":
+                    self.lost.append([document["userSpent"], document["agentSpent"]])
             except (ValueError, LookupError, TypeError):
                 raise ValueError(f"{self.path}: line {number} is no conversation of a simulation") from None
             if source != "simulator":
                 documents.setdefault(place, document)
-        complete = b"".join(_line(document) for document in documents.values())
+        complete = b"".join(map(_line, (*documents.values(), *({"lost": each} for each in self.lost))))
         if complete != content:
             part = self.path.with_name(f"{self.path.name}.part")
             part.write_bytes(complete)

@@ -183,10 +183,10 @@ class Result:
         Raises:
             ValueError: `k` is less than 1.
         """
-        trials: dict[str, list[bool]] = {}
+        trials: dict[str, list[bool]] = {item.key: [] for item in self.items}
         for item in self.items:
             if item.error_kind != SIMULATOR and item.outcome not in {"not_evaluated", "unjudged"}:
-                trials.setdefault(item.key, []).append(item.passed)
+                trials[item.key].append(item.passed)
         if k < 1:
             raise ValueError("k is 1 or more")
         if not trials or any(len(passed) < k for passed in trials.values()):

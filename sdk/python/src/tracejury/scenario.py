@@ -112,8 +112,8 @@ def scenario_of(document: Any) -> Scenario:
     if isinstance(document, Example):
         more = {"expectedOutputs": document.expected_outputs, "metadata": document.metadata}
         document = {"id": document.id, "inputs": document.inputs, **more}
-    if not isinstance(document, Mapping):
-        raise ValueError("a scenario is a JSON object")
+    if not isinstance(document, Mapping) or not isinstance(document.get("inputs") or {}, Mapping):
+        raise ValueError("a scenario is a JSON object, and so are its inputs")
     fields = {name: value for name, value in document.items() if name != "inputs" and value is not None}
     fields |= document.get("inputs") or {}
     unknown = sorted(set(fields) - set(_KEYS))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,8 +120,10 @@ class Simulation:
             kept = {} if journal is None else journal.kept
             conversations = {of: _had(kept[of], scenarios[of[0]]) for of in places if of in kept}
             account = BudgetAccount(self.budget)
-            for each in conversations.values():
-                _count(account, each)
+            ended = [(each.user_spent, each.agent_spent) for each in conversations.values()]
+            for each in chain.from_iterable([*ended, *(() if journal is None else journal.lost)]):
+                account.spent.calls += each["calls"]
+                account.spent.add(each["tokensIn"], each["tokensOut"], each["costUsd"])
             resumed = len(conversations)
             await self._converse(
                 scenarios, [place for place in places if place not in conversations], account, journal, conversations
@@ -153,6 +156,8 @@ class Simulation:
                 conversations[key, trial] = ended
                 if ended.stop_reason == "budget":
                     is_spent = True
+                    if journal is not None:
+                        journal.write_lost([ended.user_spent, ended.agent_spent])
                 elif journal is not None:
                     journal.write(Simulated(scenarios[key], trial, ended).document())
                 self.progress(len(conversations), total)
@@ -185,12 +190,6 @@ def _had(document: Mapping[str, Any], scenario: Scenario) -> SimulatedConversati
     if document.get("scenarioDigest") != scenario.digest:
         raise ValueError(f"the scenario {scenario.key} has changed since the journal was written; use another journal")
     return SimulatedConversation.of(document)
-
-
-def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
-    for spent in (had.user_spent, had.agent_spent):
-        account.spent.calls += spent["calls"]
-        account.spent.add(spent["tokensIn"], spent["tokensOut"], spent["costUsd"])
 
 
 def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:

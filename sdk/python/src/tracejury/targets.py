@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -158,6 +159,7 @@ class CommandTarget:
                 stderr=asyncio.subprocess.PIPE,
                 env=self._environment(),
                 cwd=self.folder,
+                start_new_session=True,  # so that what the command starts is killed with it
             )
         except OSError as error:
             raise TargetFailed(f"{self.command[0]} cannot be started: {error.strerror}") from None
@@ -168,8 +170,8 @@ class CommandTarget:
             raise TargetFailed(f"{self.command[0]} is not finished within {self.timeout_s:g} s") from None
         finally:
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
+                with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter if no process is left
+                    os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
                 await process.wait()
         if process.returncode:
             shown = complaints[-_SHOWN_CHARACTERS:].decode("utf-8", "replace").strip()
