@@ -1,5 +1,6 @@
 """The table of agents on Home, and what Home says has changed since the last visit of a browser."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from collector.app import Running
 from storage.query.agents import AgentKey, AgentNumbers, AgentsAt, AgentSums
 from tests.alerting import a_finding
+from tests.answers import check_answer
 from tests.browser import PHONE, a_page
 from tests.live import a_client, until
-from tests.serving import a_server, post
+from tests.serving import a_server, post, run
 from tests.storing import rows
 
 if TYPE_CHECKING:
@@ -209,6 +211,35 @@ def test_what_was_seen_is_not_told_again(server: Running) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/?period=week")
     since, _, seen = answer.cookies["home_visit"].partition(".")
     assert int(since) == int(seen) >= now_s
+
+
+def test_the_api_commands_and_tools_have_the_same_table(server: Running) -> None:
+    """Each has the numbers of an agent in the three windows, its worst traces and its alert, in the order of Home."""
+    with a_client() as client:
+        listed = check_answer(client.get(f"http://{server.http}/api/v1/agents")).json()
+        week = client.get(f"http://{server.http}/api/v1/agents?period=week&project=refund").json()
+        (alert,) = client.get(f"http://{server.http}/api/v1/alerts?project=refund").json()["content"]
+        tool = {"name": "list_agents", "arguments": {"limit": 1}}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool}
+        accepts = {"accept": "application/json, text/event-stream"}
+        called = client.post(f"http://{server.http}/mcp", json=call, headers=accepts).text
+    first = listed["agents"][0]
+    assert (first["projectName"], first["serviceName"], first["agentName"]) == ("refund", "refund", "refund-agent")
+    windows = [first[window] for window in ("now", "dayEarlier", "weekEarlier")]
+    assert [(each["traces"], each["tracesWithErrors"], each["passed"]) for each in windows] == [
+        (20, 8, 12), (20, 2, 18), (20, 1, 19),
+    ]  # fmt: skip
+    assert [each["errorRate"] for each in windows] == [0.4, 0.1, 0.05]
+    assert windows[0]["evaluators"] == windows[1]["evaluators"] != windows[2]["evaluators"]
+    assert [(each["errors"], each["failedVerdicts"]) for each in first["worst"]] == [(1, 1)] * 3
+    assert first["openAlertIds"] == [alert["alertId"]]
+    assert [each["agentName"] for each in listed["agents"]][:2] == ["refund-agent", "mail"]
+    assert (week["agents"][0]["dayEarlier"], week["agents"][0]["now"]["traces"]) == (None, 40)
+    assert '"agentName":"refund-agent"' in called.replace('": "', '":"').replace("\\", "")
+    at = ("--server", f"http://{server.http}")
+    line = next(line for line in run("agents", *at).output.splitlines() if line.startswith("refund-agent"))
+    assert line.split()[:8] == ["refund-agent", "refund", "refund", "20", "40.0", "%", "+30.0", "+35.0"]
+    assert json.loads(run("agents", "--json", *at).output)[0]["now"] == first["now"]
 
 
 def test_home_refreshes_itself_and_keeps_the_focus(server: Running, browser: "Browser") -> None:

@@ -9,14 +9,14 @@ from typing import Final
 
 from markupsafe import Markup
 
-from collector.alert_lines import service_of
+from collector.alert_lines import alerts_of_service
 from collector.escaping import one_line
 from collector.units import count_text, duration_text
 from collector.web import formatting
 from collector.web.changes import Change, point_change, share_change
 from collector.web.charts.small import sparkline
 from storage.alerting.alerts import Alert
-from storage.query.agents import AgentKey, AgentNumbers, AgentsAt, AgentSums, WorstTrace
+from storage.query.agents import AgentNumbers, AgentsAt, AgentSums, WorstTrace
 
 Href = Callable[..., str]
 """Function that returns the address of a list of traces, by the names and values of its filters."""
@@ -62,7 +62,7 @@ def agent_lines(agents: Sequence[AgentSums], at: AgentsAt, *, alerts: Sequence[A
         # Agents of one service are told apart by the names of their roots, if at all.
         of_it = {"service": service or "", "name": "" if is_alone else each.root_name or ""}
         of_it |= {} if at.project else {"project": project or ""}
-        of_agent = [alert for alert in alerts if _is_of(alert, each.key)]
+        of_agent = alerts_of_service(alerts, project, service)
         lines.append(_line(each, at, of_agent, partial(href, **of_it) if is_exact else None))
     return lines
 
@@ -164,8 +164,3 @@ def _fault(trace: WorstTrace) -> str:
         if count
     ]
     return ", ".join(faults) or f"took {duration_text(trace.duration_ms)}"
-
-
-def _is_of(alert: Alert, key: AgentKey) -> bool:
-    service = service_of(alert.finding)
-    return service is not None and (alert.finding.project, service) == (key.project, key.service)
