@@ -18,7 +18,9 @@ _TITLES = (*_LEFT[:3], "TRACES", "ERRORS", "1 D", "7 D", "P95", "COST", "PASSED"
 
 
 @click.command()
-@click.option("--period", type=click.Choice(["hour", "day", "week"]), default="day", show_default=True)
+@click.option(
+    "--period", type=click.Choice(["hour", "day", "week"]), default="day", show_default=True, help="The time until now."
+)
 @click.option("--project", metavar="NAME", help="Only agents of this project.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
